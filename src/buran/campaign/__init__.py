@@ -1,0 +1,1 @@
+"""What is asked: the campaign file, its parameter space, the plan of runs and where results lie."""

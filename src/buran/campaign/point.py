@@ -1,0 +1,55 @@
+"""Points: one value for each parameter, with a canonical spelling that identifies them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+Value = int | float
+
+
+def canonical(value: Value) -> Value:
+    """Return whole numbers as ``int``, so that 4 and 4.0 are one value."""
+    if isinstance(value, bool):
+        raise TypeError(f"a parameter value must be a number, not {value!r}")
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+@dataclass(frozen=True, order=True)
+class Point(Mapping[str, Value]):
+    """One value for each parameter; hashable, ordered, independent of the order of writing.
+
+    Attributes
+    ----------
+    items_
+        Pairs of name and canonical value, sorted by name.
+    """
+
+    items_: tuple[tuple[str, Value], ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Value]) -> Point:
+        """Make a point from a mapping of parameter names to numbers."""
+        return cls(tuple(sorted((name, canonical(value)) for name, value in values.items())))
+
+    @property
+    def key(self) -> str:
+        """Canonical spelling, as in ``n=1000,p=4``; part of paths in the store."""
+        return ",".join(f"{name}={value!r}" for name, value in self.items_)
+
+    def __getitem__(self, name: str) -> Value:
+        for own, value in self.items_:
+            if own == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.items_)
+
+    def __len__(self) -> int:
+        return len(self.items_)
+
+    def __str__(self) -> str:
+        return self.key

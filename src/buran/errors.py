@@ -1,0 +1,80 @@
+"""The errors a user can cause or meet, each with the exit code the command line ends with."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+
+
+class Exit(IntEnum):
+    """Exit codes of the ``buran`` command."""
+
+    DONE = 0
+    SOME_RUNS_FAILED = 1
+    USAGE = 2
+    ENVIRONMENT = 3
+    BUDGET_REACHED = 4
+    INTERRUPTED = 130
+
+
+class BuranError(Exception):
+    """Base of all errors that are shown to the user without a traceback.
+
+    Parameters
+    ----------
+    what
+        What went wrong, in one sentence.
+    where
+        File, line and key, or the run, that it concerns.
+    why
+        The reason, with the offending value and what is allowed.
+    hint
+        What to do next.
+    """
+
+    exit_code: Exit = Exit.ENVIRONMENT
+
+    def __init__(
+        self, what: str, *, where: str | Path | None = None, why: str | None = None, hint: str | None = None
+    ) -> None:
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.why = why
+        self.hint = hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        labelled = (("where", self.where), ("why", self.why), ("next", self.hint))
+        lines = [self.what]
+        for label, text in labelled:
+            if text:
+                first, *rest = text.splitlines()
+                lines.append(f"  {label + ':':<7}{first}")
+                lines.extend(f"         {line}" for line in rest)
+        return "\n".join(lines)
+
+
+class UsageError(BuranError):
+    """A command line or a request that cannot be carried out as written."""
+
+    exit_code = Exit.USAGE
+
+
+class ConfigError(UsageError):
+    """A mistake in a campaign file."""
+
+
+class FormatError(UsageError):
+    """An input file that is truncated, foreign or not what it claims to be."""
+
+
+class ToolError(BuranError):
+    """A compiler, an MPI or another tool that is missing or does not work."""
+
+
+class BuildError(BuranError):
+    """A target that does not build."""
+
+
+class RunError(BuranError):
+    """A run whose result cannot be trusted: crashed, timed out, incomplete."""

@@ -1,0 +1,1 @@
+"""Choosing what to instrument: refinement from models, and Score-P filter files."""

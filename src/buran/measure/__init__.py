@@ -1,0 +1,1 @@
+"""Building, running and recording: backends, compiler wrappers, the write-once store."""

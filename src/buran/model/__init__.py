@@ -1,0 +1,1 @@
+"""Performance model normal form: terms, hypothesis spaces, batched regression."""

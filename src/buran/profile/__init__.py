@@ -1,0 +1,1 @@
+"""Calling-context profiles of single runs, and the cubex files that hold them."""

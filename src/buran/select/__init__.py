@@ -1,0 +1,1 @@
+"""Strategies that choose the next measurement points."""
