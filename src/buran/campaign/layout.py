@@ -1,0 +1,127 @@
+"""Where everything of a campaign lies: all paths, in one place.
+
+The store and the decisions belong to this package and are written once. Everything else is a pointer or
+a derived result that the workflow may delete and make again at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from buran.campaign.plan import BuildSpec, Bundle, Plan
+from buran.campaign.point import Point
+from buran.files import read_json, write_json
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths below a campaign's results folder.
+
+    Attributes
+    ----------
+    root
+        ``<results>/<campaign name>``, absolute; also the workflow's working directory.
+    """
+
+    root: Path
+
+    # -- written once, never by the workflow engine -------------------------------------------------
+
+    @property
+    def store(self) -> Path:
+        """All builds and runs."""
+        return self.root / "store"
+
+    def build(self, build: str) -> Path:
+        """Folder of a finished build."""
+        return self.store / build / "build"
+
+    def point(self, build: str, point: Point, configuration: str) -> Path:
+        """Folder of all runs of a build at a point under one configuration."""
+        return self.store / build / f"{point.key}~{configuration}"
+
+    def decided_filter(self, target: str, refinement: str, iteration: int) -> Path:
+        """Filter that was decided for an iteration; kept, so that measurements under it stay of use."""
+        return self.root / "decisions" / f"{target}-{refinement}" / f"filter-{iteration}.filter"
+
+    @property
+    def controller_lock(self) -> Path:
+        """Held by the one process that drives the campaign."""
+        return self.root / ".controller.lock"
+
+    # -- pointers and derived results, owned by the workflow ----------------------------------------
+
+    def build_spec(self, build: str) -> Path:
+        """How to make a build."""
+        return self.root / "pointers" / "builds" / f"{build}.spec.json"
+
+    def build_pointer(self, build: str) -> Path:
+        """What became of a build."""
+        return self.root / "pointers" / "builds" / f"{build}.json"
+
+    def bundle_spec(self, bundle: str) -> Path:
+        """What a bundle consists of."""
+        return self.root / "pointers" / "bundles" / f"{bundle}.spec.json"
+
+    def bundle_pointer(self, bundle: str) -> Path:
+        """What became of a bundle's runs."""
+        return self.root / "pointers" / "bundles" / f"{bundle}.json"
+
+    def iteration(self, campaign: str, iteration: int) -> Path:
+        """Folder of an iteration's plan, models and filter."""
+        return self.root / "iterations" / campaign / str(iteration)
+
+    def plan(self, campaign: str, iteration: int) -> Path:
+        """Plan of an iteration."""
+        return self.iteration(campaign, iteration) / "plan.json"
+
+    def models(self, campaign: str, iteration: int) -> Path:
+        """Models after an iteration."""
+        return self.iteration(campaign, iteration) / "models.json"
+
+    def filter(self, campaign: str, iteration: int) -> Path:
+        """Filter that an iteration is built with."""
+        return self.iteration(campaign, iteration) / "scorep.filter"
+
+    def results(self, campaign: str) -> Path:
+        """Folder of what the user takes home."""
+        return self.root / "reports" / campaign
+
+    @property
+    def latest(self) -> Path:
+        """Link to the results of the last finished campaign run."""
+        return self.root / "latest"
+
+    # -- plans and the specifications they name -----------------------------------------------------
+
+    def read_plan(self, campaign: str, iteration: int) -> Plan:
+        """Read a plan and make sure that the specifications it names exist."""
+        plan = Plan.from_json(read_json(self.plan(campaign, iteration)))
+        for build in plan.builds:
+            _write_once(self.build_spec(build.hash), build.to_json())
+        for bundle in plan.bundles:
+            _write_once(self.bundle_spec(bundle.id), bundle.to_json())
+        return plan
+
+    def read_plans(self, campaign: str) -> list[Plan]:
+        """Read the plans made so far, in order."""
+        plans: list[Plan] = []
+        while self.plan(campaign, len(plans)).is_file():
+            plans.append(self.read_plan(campaign, len(plans)))
+            if plans[-1].done:
+                break
+        return plans
+
+    def read_build_spec(self, build: str) -> BuildSpec:
+        """Read how to make a build."""
+        return BuildSpec.from_json(read_json(self.build_spec(build)))
+
+    def read_bundle_spec(self, bundle: str) -> Bundle:
+        """Read what a bundle consists of."""
+        return Bundle.from_json(read_json(self.bundle_spec(bundle)))
+
+
+def _write_once(path: Path, value: object) -> None:
+    if not path.is_file():
+        write_json(path, value)

@@ -1,0 +1,195 @@
+"""Plans: which builds are run at which points, how often and in which order.
+
+Everything here is content-addressed: a build or a bundle that means the same has the same identifier
+in every iteration and every version of the campaign file, and is built or measured once.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from buran.campaign.point import Point, Value
+from buran.files import digest
+
+SCHEMA = 1
+
+
+class Mode(StrEnum):
+    """Build variants of a target."""
+
+    VANILLA = "vanilla"  # not instrumented: the baseline of overhead and cost
+    TIME = "time"  # hooks of the selected functions
+    EFFORT = "effort"  # hooks and basic-block counters
+
+
+class Purpose(StrEnum):
+    """What a point is measured for."""
+
+    MODEL = "model"
+    EVALUATION = "evaluation"  # compared with predictions, never fitted
+
+
+@dataclass(frozen=True)
+class BuildSpec:
+    """One way to build the target.
+
+    Attributes
+    ----------
+    target
+        Identity of sources, build command, flags, compiler and backend.
+    mode
+        Build variant.
+    filter_text
+        Content of the Score-P filter file; empty for the backend's default selection.
+    values
+        Parameters that the build command itself uses.
+    """
+
+    target: str
+    mode: Mode
+    filter_text: str = ""
+    values: tuple[tuple[str, Value], ...] = ()
+
+    @property
+    def hash(self) -> str:
+        """Identity of the build, part of every path below it."""
+        return digest([self.target, self.mode, self.filter_text, self.values], 16)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for `from_json`."""
+        return {**asdict(self), "hash": self.hash}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> BuildSpec:
+        """Rebuild from `to_json`."""
+        values = tuple((name, value) for name, value in data["values"])
+        return cls(data["target"], Mode(data["mode"]), data["filter_text"], values)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of a build; `repetition` counts per build and point, -1 is the warm-up."""
+
+    build: str
+    mode: Mode
+    repetition: int
+
+    @property
+    def name(self) -> str:
+        """Name of its folder in the store."""
+        return "warmup" if self.repetition < 0 else f"rep-{self.repetition:02d}"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One point with all its runs, executed one after the other on the same machine.
+
+    Attributes
+    ----------
+    runs
+        In the order of execution.
+    """
+
+    point: Point
+    purpose: Purpose
+    runs: tuple[Run, ...]
+
+    @property
+    def id(self) -> str:
+        """Identity: the point and the runs, in order."""
+        return digest([self.point.items_, [asdict(run) for run in self.runs]], 16)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for `from_json`."""
+        return {
+            "id": self.id,
+            "point": dict(self.point),
+            "purpose": self.purpose,
+            "runs": [asdict(run) for run in self.runs],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Bundle:
+        """Rebuild from `to_json`."""
+        runs = tuple(Run(run["build"], Mode(run["mode"]), run["repetition"]) for run in data["runs"])
+        return cls(Point.of(data["point"]), Purpose(data["purpose"]), runs)
+
+
+def randomised_blocks(
+    repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str
+) -> tuple[Run, ...]:
+    """Order runs as complete blocks: each round visits every build once, in seeded random order.
+
+    Parameters
+    ----------
+    repetitions
+        For each build (hash and mode) the repetitions to run.
+    warmup
+        Whether a first run, of the first build, is made that only warms caches up.
+    seed
+        Any text; the same text gives the same order.
+    """
+    generator = random.Random(seed)
+    runs: list[Run] = []
+    if warmup:
+        build, mode = next(iter(repetitions))
+        runs.append(Run(build, mode, -1))
+    for block in range(max((len(each) for each in repetitions.values()), default=0)):
+        members = [
+            Run(build, mode, each[block]) for (build, mode), each in repetitions.items() if block < len(each)
+        ]
+        generator.shuffle(members)
+        runs.extend(members)
+    return tuple(runs)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one iteration of the campaign builds and measures, and why.
+
+    Attributes
+    ----------
+    reason
+        In words: why these runs, or why the campaign is done.
+    filter_text
+        Filter of the builds for time; empty for the backend's default selection.
+    spent_core_hours
+        Charged by the iterations before this one.
+    predicted_core_hours
+        Expected cost of this iteration; None where nothing is known yet.
+    budget_core_hours
+        The budget in force; None without one.
+    budget_reached
+        Whether something worth measuring was left out for lack of budget.
+    """
+
+    iteration: int
+    done: bool
+    reason: str
+    builds: tuple[BuildSpec, ...] = ()
+    bundles: tuple[Bundle, ...] = ()
+    filter_text: str = ""
+    spent_core_hours: float = 0.0
+    predicted_core_hours: float | None = None
+    budget_core_hours: float | None = None
+    budget_reached: bool = False
+    schema: int = field(default=SCHEMA)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for `from_json`."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain["builds"] = [build.to_json() for build in self.builds]
+        plain["bundles"] = [bundle.to_json() for bundle in self.bundles]
+        return plain
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """Rebuild from `to_json`."""
+        plain = dict(data)
+        plain["builds"] = tuple(BuildSpec.from_json(each) for each in data["builds"])
+        plain["bundles"] = tuple(Bundle.from_json(each) for each in data["bundles"])
+        return cls(**plain)

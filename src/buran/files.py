@@ -1,0 +1,69 @@
+"""Reading and writing small files so that no reader ever sees half of one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from buran.errors import FormatError
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file by way of a temporary name, synced to disk before it takes its place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write indented JSON atomically; NaN is refused because it is no JSON."""
+    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON.
+
+    Raises
+    ------
+    FormatError
+        The file is missing or does not hold JSON.
+    """
+    try:
+        return json.loads(path.read_text())
+    except OSError as error:
+        raise FormatError("cannot read a file", where=path, why=error.strerror) from error
+    except ValueError as error:
+        raise FormatError("a file does not hold JSON", where=path, why=str(error)) from error
+
+
+def digest(value: Any, length: int = 12) -> str:
+    """Return the first hex digits of the SHA-256 of a value's canonical JSON."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's content as hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_folder(path: Path) -> None:
+    """Make a folder's entries durable."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,174 @@
+"""Running one program under a time limit, with every process it leaves behind cleaned up."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MARKER = "BURAN_RUN"
+"""Environment variable that tells the processes of a run from all others, whatever session they move to."""
+
+_BEAT_S = 5.0
+_GRACE_S = 2.0
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class Interrupted(BaseException):
+    """The measuring process was asked to stop."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program ended.
+
+    Attributes
+    ----------
+    exit_code
+        None if a signal ended it.
+    signal
+        Number of the signal that ended it, if one did.
+    wall_s, user_s, system_s
+        Elapsed time; CPU time of the program and all children it waited for.
+    max_rss_kib
+        Largest resident set of a single process.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    timed_out: bool
+    wall_s: float
+    user_s: float
+    system_s: float
+    max_rss_kib: int
+
+    @property
+    def failure(self) -> str | None:
+        """Reason in words; None for a clean end."""
+        if self.timed_out:
+            return f"time limit reached after {self.wall_s:.1f} s"
+        if self.signal is not None:
+            return f"killed by signal {self.signal} ({signal.Signals(self.signal).name})"
+        return f"exit code {self.exit_code}" if self.exit_code else None
+
+
+def _die_with_parent() -> None:
+    """Have the kernel end the launcher when the measuring process vanishes (runs in the child)."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def marked_processes(prefix: str) -> list[int]:
+    """Return the processes of this user that belong to runs whose marker begins with `prefix`."""
+    wanted = f"{MARKER}={prefix}"
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        with contextlib.suppress(OSError):
+            environment = b"\0" + (folder / "environ").read_bytes()
+            if b"\0" + wanted.encode() in environment:
+                found.append(int(folder.name))
+    return found
+
+
+def kill_marked(prefix: str) -> int:
+    """End all processes of runs whose marker begins with `prefix`, first politely; return how many."""
+    first = marked_processes(prefix)
+    deadline = time.monotonic() + _GRACE_S
+    alive, number = first, signal.SIGTERM
+    while alive:
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        time.sleep(0.02)
+        if time.monotonic() > deadline:
+            number = signal.SIGKILL
+        if time.monotonic() > deadline + _GRACE_S:
+            break
+        alive = marked_processes(prefix)
+    return len(first)
+
+
+def run_limited(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    marker: str,
+    stdout: Path,
+    stderr: Path,
+    time_limit_s: float,
+    beat: Callable[[], None] = lambda: None,
+) -> Outcome:
+    """Run a program to its end or its time limit.
+
+    Parameters
+    ----------
+    environment
+        The whole environment of the program.
+    marker
+        Unique name of the run; no process that carries it survives this call.
+    beat
+        Called every few seconds while the program runs.
+
+    Raises
+    ------
+    OSError
+        The program cannot be started.
+    """
+    with stdout.open("wb") as out, stderr.open("wb") as err:
+        start = time.monotonic()
+        process = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env={**environment, MARKER: marker},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+        )
+        try:
+            handle = os.pidfd_open(process.pid)
+            try:
+                timed_out = not _wait(handle, start + time_limit_s, beat)
+                if timed_out:
+                    kill_marked(marker)
+                _, status, usage = os.wait4(process.pid, 0)
+                wall_s = time.monotonic() - start
+            finally:
+                os.close(handle)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        finally:
+            kill_marked(marker)
+    code = process.returncode
+    return Outcome(
+        exit_code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+        timed_out=timed_out,
+        wall_s=wall_s,
+        user_s=usage.ru_utime,
+        system_s=usage.ru_stime,
+        max_rss_kib=usage.ru_maxrss,
+    )
+
+
+def _wait(handle: int, deadline: float, beat: Callable[[], None]) -> bool:
+    """Wait for a process to end; return False if the deadline came first."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    while True:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            return False
+        if poll.poll(min(remaining, _BEAT_S) * 1000):
+            return True
+        beat()

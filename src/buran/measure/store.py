@@ -1,0 +1,200 @@
+"""The write-once store: a finished run is never lost, never overwritten and never made twice.
+
+A run's folder appears complete, by one rename, or not at all. It holds ``run.json``, the logs, the
+profile if there is one, and ``SHA256SUMS`` over all of them. Failures are kept beside it with their logs::
+
+    store/<build>/<point>~<configuration>/rep-00/
+                                          rep-00-g1/          second generation, after `buran remeasure`
+                                          failed/rep-00.a0/   first failed attempt
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from buran.errors import RunError
+from buran.files import file_sha256, read_json, sync_folder, write_json
+from buran.measure.claims import claimed
+
+RECORD = "run.json"
+SUMS = "SHA256SUMS"
+_GENERATION = "generation.json"
+_RETRY = "RETRY"
+
+
+class Status(StrEnum):
+    """What became of a run."""
+
+    MEASURED = "measured"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"  # no verdict on the program: measured again without being asked
+    OVER_BUDGET = "over budget"  # not started
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of one run: its point's folder and its name in the current generation."""
+
+    point: Path
+    name: str
+
+    @classmethod
+    def of(cls, point: Path, name: str) -> Slot:
+        """Return the place of a run in the point's current generation."""
+        generation = current_generation(point)
+        return cls(point, f"{name}-g{generation}" if generation else name)
+
+    @property
+    def folder(self) -> Path:
+        """Where the finished run lies."""
+        return self.point / self.name
+
+    @property
+    def claim(self) -> Path:
+        """Claim of whoever measures it now."""
+        return self.point / f"{self.name}.claim"
+
+    def attempts(self) -> list[Path]:
+        """Return the failed and interrupted attempts, oldest first."""
+        found = (self.point / "failed").glob(f"{self.name}.a*")
+        return sorted(found, key=lambda path: int(path.name.rpartition(".a")[2]))
+
+    def is_measured(self) -> bool:
+        """Tell whether the run is finished."""
+        return (self.folder / RECORD).is_file()
+
+    def verdict(self) -> Path | None:
+        """Return the folder that settles the run: the finished one, else a failure that counts."""
+        if self.is_measured():
+            return self.folder
+        for attempt in reversed(self.attempts()):
+            if not (attempt / _RETRY).exists() and read_json(attempt / RECORD)["status"] == Status.FAILED:
+                return attempt
+        return None
+
+
+def current_generation(point: Path) -> int:
+    """Return 0 unless `new_generation` was called."""
+    path = point / _GENERATION
+    return int(read_json(path)["generation"]) if path.is_file() else 0
+
+
+def new_generation(point: Path) -> int:
+    """Ask for all runs of a point to be made again, beside the old ones; return the new generation."""
+    generation = current_generation(point) + 1
+    write_json(point / _GENERATION, {"generation": generation})
+    return generation
+
+
+def allow_retry(slot: Slot) -> bool:
+    """Let a failed run be tried once more; return whether there was a failure to forgive."""
+    verdict = slot.verdict()
+    if verdict is None or verdict == slot.folder:
+        return False
+    (verdict / _RETRY).touch()
+    return True
+
+
+@contextmanager
+def reserve(slot: Slot) -> Iterator[Path | None]:
+    """Hold a run's place; yields a temporary folder to fill, or None if the run is settled by now.
+
+    What a predecessor that vanished left behind is kept as an interrupted attempt.
+    """
+    if slot.verdict():
+        yield None
+        return
+    with claimed(slot.claim):
+        if slot.verdict():
+            yield None
+            return
+        for leftover in sorted(slot.point.glob(f".tmp-{slot.name}-*")):
+            if not (leftover / RECORD).is_file():
+                reason = "the measuring process vanished"
+                write_json(leftover / RECORD, {"status": Status.INTERRUPTED, "reason": reason})
+            keep_failure(slot, leftover)
+        temporary = slot.point / f".tmp-{slot.name}-{os.getpid()}"
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+        finally:
+            if temporary.exists() and not any(temporary.iterdir()):
+                temporary.rmdir()
+
+
+def commit(slot: Slot, temporary: Path) -> Path:
+    """Seal a filled folder and move it to its final place.
+
+    Raises
+    ------
+    RunError
+        The place is taken: nothing is overwritten.
+    """
+    _seal(temporary)
+    if slot.folder.exists():
+        raise RunError("a finished run is in the way and stays as it is", where=slot.folder)
+    temporary.rename(slot.folder)
+    sync_folder(slot.point)
+    return slot.folder
+
+
+def keep_failure(slot: Slot, temporary: Path) -> Path:
+    """Move a failed or interrupted attempt, with its record and logs, beside the finished runs."""
+    _seal(temporary)
+    failed = slot.point / "failed"
+    failed.mkdir(exist_ok=True)
+    number = len(slot.attempts())
+    while True:
+        target = failed / f"{slot.name}.a{number}"
+        if not target.exists():
+            with contextlib.suppress(FileExistsError):
+                temporary.rename(target)
+                sync_folder(failed)
+                return target
+        number += 1
+
+
+def _seal(folder: Path) -> None:
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != SUMS)
+    sums = "".join(f"{file_sha256(path)}  {path.name}\n" for path in files)
+    (folder / SUMS).write_text(sums)
+    for path in (*files, folder / SUMS):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        path.chmod(0o444)
+    sync_folder(folder)
+
+
+def damage(folder: Path) -> list[str]:
+    """Compare a sealed folder with its checksums; return what is wrong, in words."""
+    sums = folder / SUMS
+    if not sums.is_file():
+        return [f"{sums}: missing"]
+    problems = []
+    for line in sums.read_text().splitlines():
+        expected, _, name = line.partition("  ")
+        path = folder / name
+        if not path.is_file():
+            problems.append(f"{path}: missing")
+        elif file_sha256(path) != expected:
+            problems.append(f"{path}: content differs from its checksum")
+    return problems
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """Read the record of a finished run or an attempt."""
+    data: dict[str, Any] = read_json(folder / RECORD)
+    return data
+
+
+def discard(folder: Path) -> None:
+    """Remove a working folder that holds nothing measured."""
+    shutil.rmtree(folder, ignore_errors=True)
