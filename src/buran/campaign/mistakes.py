@@ -1,0 +1,111 @@
+"""Mistakes in a campaign file: collected first, then reported together."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from buran.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+
+def spelled(path: KeyPath) -> str:
+    """Write a key path as in ``parameters.p.values[2]``."""
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return out
+
+
+def nearest(word: str, valid: Iterable[str]) -> str | None:
+    """Return the valid word that is most like a mistyped one, or nothing if none is close."""
+    by_lower = {other.lower(): other for other in valid}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[close[0]] if close else None
+
+
+def did_you_mean(word: str, valid: Iterable[str]) -> str | None:
+    """Return a hint that names the nearest valid word, or nothing if none is close."""
+    close = nearest(word, valid)
+    return None if close is None else f"did you mean {close!r}?"
+
+
+def listed(words: Iterable[object], limit: int = 12) -> str:
+    """Join words with commas; the tail of a long list is counted instead."""
+    texts = [str(word) for word in words]
+    more = len(texts) - limit
+    return ", ".join(texts) if more <= 0 else ", ".join(texts[:limit]) + f" and {more} more"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One thing that is wrong, and where.
+
+    Attributes
+    ----------
+    path
+        Key path in the campaign file; empty for the file as a whole.
+    what
+        What is wrong, with the offending value.
+    why
+        What is allowed, or why it cannot work.
+    hint
+        What to write instead.
+    file, line
+        Where it stands; line 0 for a file as a whole.
+    """
+
+    path: KeyPath
+    what: str
+    why: str | None = None
+    hint: str | None = None
+    file: Path | None = None
+    line: int = 0
+
+    @property
+    def where(self) -> str:
+        """File, line and key."""
+        place = str(self.file or "")
+        if self.line:
+            place += f":{self.line}"
+        if self.path:
+            place += f", key {spelled(self.path)}"
+        return place
+
+    def as_json(self) -> dict[str, object]:
+        """Return the mistake for programs to read."""
+        return {
+            "file": str(self.file) if self.file else None,
+            "line": self.line or None,
+            "key": spelled(self.path) or None,
+            "what": self.what,
+            "why": self.why,
+            "hint": self.hint,
+        }
+
+
+class CampaignError(ConfigError):
+    """All mistakes found in a campaign file.
+
+    Parameters
+    ----------
+    mistakes
+        At least one, in the order of reporting.
+    """
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        first = self.mistakes[0]
+        if len(self.mistakes) == 1:
+            super().__init__(first.what, where=first.where, why=first.why, hint=first.hint)
+            return
+        blocks = []
+        for mistake in self.mistakes:
+            details = (mistake.why, mistake.hint)
+            blocks.append(
+                "\n  ".join([f"{mistake.where}: {mistake.what}", *(text for text in details if text)])
+            )
+        super().__init__(f"{len(self.mistakes)} mistakes in the campaign file", why="\n".join(blocks))
