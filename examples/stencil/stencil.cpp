@@ -46,7 +46,7 @@ struct Grid {
 
     int cells() const { return static_cast<int>(cell.size()); }
     int face_cells() const { return n * n; }
-    Vector vector() const { return Vector(static_cast<size_t>(n + 2) * (n + 2) * (n + 2), 0.0); }
+    Vector vector() const { return Vector(static_cast<size_t>((n + 2) * (n + 2) * (n + 2)), 0.0); }
 };
 
 // ---- kernels -------------------------------------------------------------------------------------------------
@@ -61,7 +61,8 @@ KERNEL void apply_operator(const int *cell, int cells, int row, int plane, const
 }
 
 // One Jacobi step, next = (f + neighbours of u) / diagonal: n^3
-KERNEL void jacobi_update(const int *cell, int cells, int row, int plane, const double *f, const double *u, double *next) {
+KERNEL void jacobi_update(const int *cell, int cells, int row, int plane, const double *f, const double *u,
+                          double *next) {
     for (int c = 0; c < cells; ++c) {
         const int i = cell[c];
         const double around = u[i - 1] + u[i + 1] + u[i - row] + u[i + row] + u[i - plane] + u[i + plane];
@@ -135,6 +136,7 @@ KERNEL double dot_global(const Grid &grid, const Vector &x, const Vector &y) {
 
 // ---- solvers -------------------------------------------------------------------------------------------------
 
+// out = A u with fresh halo
 static void multiply(Grid &grid, Vector &u, Vector &out) {
     exchange_halo(grid, u);
     apply_operator(grid.cell.data(), grid.cells(), grid.n + 2, (grid.n + 2) * (grid.n + 2), u.data(), out.data());
@@ -176,6 +178,37 @@ KERNEL Vector solve_cg(Grid &grid, const Vector &f, int steps) {
 
 // ---- set-up and check ----------------------------------------------------------------------------------------
 
+// Position of a cell in a Vector: one layer of halo on each side
+static int position(int n, int x, int y, int z) { return x + 1 + (n + 2) * (y + 1 + (n + 2) * (z + 1)); }
+
+// n^3
+KERNEL void list_cells(int n, int cells, int *cell) {
+    for (int c = 0; c < cells; ++c) {
+        cell[c] = position(n, c % n, c / n % n, c / n / n);
+    }
+}
+
+// The n^2 cells of one face and the halo cells next to them, `outwards` further: n^2
+KERNEL void list_face(int n, int count, int start, int step_a, int step_b, int outwards, int *send_cell,
+                      int *halo_cell) {
+    for (int k = 0; k < count; ++k) {
+        send_cell[k] = start + k % n * step_a + k / n * step_b;
+        halo_cell[k] = send_cell[k] + outwards;
+    }
+}
+
+// Right-hand side in [-1, 1): a hash of the global cell, so the same for every distribution over ranks; n^3
+KERNEL void make_source(int n, int cells, const int *cell, const int *coords, double *f) {
+    for (int c = 0; c < cells; ++c) {
+        const uint64_t x = static_cast<uint64_t>(c % n + n * coords[0]);
+        const uint64_t y = static_cast<uint64_t>(c / n % n + n * coords[1]);
+        const uint64_t z = static_cast<uint64_t>(c / n / n + n * coords[2]);
+        uint64_t hash = (x * 73856093u) ^ (y * 19349663u) ^ (z * 83492791u);
+        hash = hash * 6364136223846793005u + 1442695040888963407u;
+        f[cell[c]] = static_cast<double>(hash >> 40) / (1 << 23) - 1.0;
+    }
+}
+
 static Grid make_grid(int n) {
     Grid grid;
     grid.n = n;
@@ -186,15 +219,14 @@ static Grid make_grid(int n) {
     MPI_Comm_rank(grid.comm, &grid.rank);
     MPI_Cart_coords(grid.comm, grid.rank, 3, grid.coords);
 
+    const size_t faces = static_cast<size_t>(FACES) * static_cast<size_t>(grid.face_cells());
+    grid.cell.resize(static_cast<size_t>(n * n * n));
+    grid.send_cell.resize(faces);
+    grid.halo_cell.resize(faces);
+    grid.send_buffer.resize(faces);
+    grid.recv_buffer.resize(faces);
+    list_cells(n, grid.cells(), grid.cell.data());
     const int step[3] = {1, n + 2, (n + 2) * (n + 2)};
-    const auto position = [&](int x, int y, int z) { return (x + 1) * step[0] + (y + 1) * step[1] + (z + 1) * step[2]; };
-    for (int z = 0; z < n; ++z) {
-        for (int y = 0; y < n; ++y) {
-            for (int x = 0; x < n; ++x) {
-                grid.cell.push_back(position(x, y, z));
-            }
-        }
-    }
     for (int f = 0; f < FACES; ++f) {
         const int axis = f / 2;
         const bool upper = f % 2 == 1;
@@ -202,40 +234,16 @@ static Grid make_grid(int n) {
         int above = 0;
         MPI_Cart_shift(grid.comm, axis, 1, &below, &above);
         grid.neighbour[f] = upper ? above : below;
-        for (int b = 0; b < n; ++b) {
-            for (int a = 0; a < n; ++a) {
-                int at[3] = {0, 0, 0};
-                at[axis] = upper ? n - 1 : 0;
-                at[(axis + 1) % 3] = a;
-                at[(axis + 2) % 3] = b;
-                const int inside = position(at[0], at[1], at[2]);
-                grid.send_cell.push_back(inside);
-                grid.halo_cell.push_back(inside + (upper ? step[axis] : -step[axis]));
-            }
-        }
+        const int start = position(n, 0, 0, 0) + (upper ? (n - 1) * step[axis] : 0);
+        list_face(n, grid.face_cells(), start, step[(axis + 1) % 3], step[(axis + 2) % 3],
+                  upper ? step[axis] : -step[axis], grid.send_cell.data() + f * grid.face_cells(),
+                  grid.halo_cell.data() + f * grid.face_cells());
     }
-    grid.send_buffer.resize(grid.send_cell.size());
-    grid.recv_buffer.resize(grid.halo_cell.size());
     return grid;
 }
 
-// Right-hand side in [-1, 1): a hash of the global cell, so the same for every distribution over ranks
-static Vector make_source(const Grid &grid) {
-    Vector f = grid.vector();
-    const uint64_t n = static_cast<uint64_t>(grid.n);
-    for (uint64_t c = 0; c < grid.cell.size(); ++c) {
-        const uint64_t x = c % n + n * static_cast<uint64_t>(grid.coords[0]);
-        const uint64_t y = c / n % n + n * static_cast<uint64_t>(grid.coords[1]);
-        const uint64_t z = c / n / n + n * static_cast<uint64_t>(grid.coords[2]);
-        uint64_t hash = (x * 73856093u) ^ (y * 19349663u) ^ (z * 83492791u);
-        hash = hash * 6364136223846793005u + 1442695040888963407u;
-        f[static_cast<size_t>(grid.cell[c])] = static_cast<double>(hash >> 40) / (1 << 23) - 1.0;
-    }
-    return f;
-}
-
 // Norm of f - A u
-static double residual_norm(Grid &grid, const Vector &f, Vector &u) {
+KERNEL double residual_norm(Grid &grid, const Vector &f, Vector &u) {
     Vector residual = grid.vector();
     multiply(grid, u, residual);
     scale_add(grid.cell.data(), grid.cells(), -1.0, f.data(), residual.data());
@@ -267,7 +275,8 @@ int main(int argc, char **argv) {
     }
 
     Grid grid = make_grid(n);
-    const Vector f = make_source(grid);
+    Vector f = grid.vector();
+    make_source(n, grid.cells(), grid.cell.data(), grid.coords, f.data());
     Vector jacobi = solve_jacobi(grid, f, steps);
     Vector cg = solve_cg(grid, f, steps);
 

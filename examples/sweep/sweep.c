@@ -39,6 +39,8 @@ typedef struct {
     double *face_x, *face_y, *face_z; /* n^2 each: flux through the side faces and the bottom or top of a block */
 } Domain;
 
+static long cells_of(const Domain *d) { return (long)d->n * d->n * d->n * d->blocks; }
+
 /* Where a direction enters a block, and the way to the next cell along each axis */
 typedef struct {
     long first, step_x, step_y, step_z;
@@ -144,7 +146,7 @@ KERNEL double sweep_direction(Domain *d, int direction) {
 /* All eight directions; those that start at the same corner column follow each other without a new pipeline start */
 KERNEL double sweep_all(Domain *d) {
     double leakage = 0.0;
-    memset(d->flux, 0, sizeof(double) * (size_t)d->n * d->n * d->n * d->blocks);
+    memset(d->flux, 0, sizeof(double) * (size_t)cells_of(d));
     for (int k = 0; k < DIRECTIONS; ++k) {
         leakage += sweep_direction(d, k >> 1 | (k & 1) << 2);
     }
@@ -162,6 +164,14 @@ static double *zeros(long count) {
     return values;
 }
 
+/* A pattern over global cells, so the same for every distribution over ranks: n^3 blocks */
+KERNEL void make_source(int n, long cells, const int *coords, double *fixed_source) {
+    for (long c = 0; c < cells; ++c) {
+        const long x = c % n + (long)n * coords[0], y = c / n % n + (long)n * coords[1], z = c / n / n;
+        fixed_source[c] = 1.0 + (double)((x + 2 * y + 3 * z) % 5);
+    }
+}
+
 static Domain make_domain(int n, int blocks) {
     Domain d = {.n = n, .blocks = blocks};
     const int periodic[2] = {0, 0};
@@ -170,17 +180,14 @@ static Domain make_domain(int n, int blocks) {
     MPI_Cart_create(MPI_COMM_WORLD, 2, d.dims, periodic, 0, &d.comm);
     MPI_Comm_rank(d.comm, &d.rank);
     MPI_Cart_coords(d.comm, d.rank, 2, d.coords);
-    const long cells = (long)n * n * n * blocks;
+    const long cells = cells_of(&d);
     d.fixed_source = zeros(cells);
     d.source = zeros(cells);
     d.flux = zeros(cells);
     d.face_x = zeros((long)n * n);
     d.face_y = zeros((long)n * n);
     d.face_z = zeros((long)n * n);
-    for (long c = 0; c < cells; ++c) { /* a pattern over global cells: the same for every distribution over ranks */
-        const long x = c % n + (long)n * d.coords[0], y = c / n % n + (long)n * d.coords[1], z = c / n / n;
-        d.fixed_source[c] = 1.0 + (double)((x + 2 * y + 3 * z) % 5);
-    }
+    make_source(n, cells, d.coords, d.fixed_source);
     return d;
 }
 
@@ -220,7 +227,7 @@ int main(int argc, char **argv) {
     }
 
     Domain d = make_domain(n, blocks);
-    const long cells = (long)n * n * n * blocks;
+    const long cells = cells_of(&d);
     double leakage = 0.0;
     for (int i = 0; i < iterations; ++i) {
         scatter(cells, d.fixed_source, d.flux, d.source);

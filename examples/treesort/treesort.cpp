@@ -30,11 +30,7 @@ static const size_t SAMPLES = 64;    // of each rank
 static const int MAX_N = 1 << 26;
 
 static size_t power_of_two(size_t least) {
-    size_t power = 1;
-    while (power < least) {
-        power *= 2;
-    }
-    return power;
+    return least <= 1 ? 1 : size_t{1} << (64 - __builtin_clzll(least - 1));
 }
 
 // ---- kernels -------------------------------------------------------------------------------------------------
@@ -49,7 +45,7 @@ KERNEL void make_keys(uint64_t first, size_t n, Key *keys) {
     }
 }
 
-// Merge neighbouring sorted runs of `width` keys until one is left: count * ceil(log2(count / width)).
+// Merge neighbouring sorted runs of `width` keys until one is left: (count + 2) * ceil(log2(count / width)).
 // Both arrays have one slot more than keys, as the look-ahead may stand behind the end. Returns the sorted array.
 KERNEL Key *merge_runs(size_t count, size_t width, Key *keys, Key *scratch) {
     for (; width < count; width *= 2) {
@@ -80,7 +76,7 @@ KERNEL Key *merge_runs(size_t count, size_t width, Key *keys, Key *scratch) {
     return keys;
 }
 
-// Search tree over sorted leaves, in heap order: each node holds the smallest key below it. leaves - 1
+// Search tree over sorted leaves, in heap order: each node holds the smallest key below it. leaves: n to 2 n
 KERNEL void build_tree(size_t leaves, Key *tree) {
     for (size_t node = leaves - 1; node >= 1; --node) {
         tree[node] = tree[2 * node];
@@ -98,7 +94,7 @@ KERNEL void find_splitters(size_t leaves, const Key *tree, size_t count, const K
     }
 }
 
-// Every SAMPLES-th of all samples but the first: p - 1
+// Every SAMPLES-th of all samples, without the first: p - 1
 KERNEL void pick_splitters(size_t count, const Key *samples, Key *splitters) {
     for (size_t s = 0; s < count; ++s) {
         splitters[s] = samples[(s + 1) * SAMPLES];
@@ -131,7 +127,8 @@ KERNEL void start_tournament(size_t leaves, const Key *head, size_t *winner) {
     }
 }
 
-// Take the smallest head of all runs, replay its way up the tree: received * log2(leaves), that is n (log2 p + 1)
+// Take the smallest head of all runs, replay its way up the tree: received * (log2(leaves) + 2), log2(leaves) being
+// ceil(log2 p) + 1
 KERNEL void play_tournament(size_t received, size_t leaves, const Key *keys, size_t *next, const size_t *end, Key *head,
                             size_t *winner, Key *merged) {
     for (size_t k = 0; k < received; ++k) {
@@ -230,8 +227,8 @@ KERNEL Keys merge_buckets(const Keys &keys, const std::vector<int> &counts) {
 
 // ---- check ---------------------------------------------------------------------------------------------------
 
-// Sum of all keys of all ranks, modulo 2^64; with weights: each times its place in the global sequence
-static uint64_t checksum(const Key *keys, size_t n, uint64_t first, bool weighted) {
+// Sum of all keys of all ranks, modulo 2^64; with weights: each times its place in the global sequence. n
+KERNEL uint64_t checksum(const Key *keys, size_t n, uint64_t first, bool weighted) {
     uint64_t local = 0;
     uint64_t global = 0;
     for (size_t i = 0; i < n; ++i) {
@@ -241,8 +238,8 @@ static uint64_t checksum(const Key *keys, size_t n, uint64_t first, bool weighte
     return global;
 }
 
-// Sorted on this rank, and nothing below what earlier ranks own; `correct` on all ranks or on none
-static bool is_sorted_everywhere(const Keys &sorted, int rank) {
+// Sorted on this rank, and nothing below what earlier ranks own; the answer is the same on all ranks. n
+KERNEL bool is_sorted_everywhere(const Keys &sorted, int rank) {
     const uint64_t largest = sorted.empty() ? 0 : sorted.back();
     uint64_t largest_before = 0;
     MPI_Exscan(&largest, &largest_before, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
