@@ -1,0 +1,260 @@
+"""Reading cubex files of Score-P and of `buran.profile.cubex_write`."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from pycubexr import CubexParser
+
+from buran.errors import FormatError
+from buran.profile.anchor import WRAPPED
+from buran.profile.cubex_write import LARGEST_COUNT
+from buran.profile.profile import CallTree, Location, Metric, Paradigm, Profile, Region
+
+SKIPPED = "Buran skipped metrics"
+"""Attribute that names the metrics that were left out because their values are no plain numbers."""
+
+SKIPPED_LOCATIONS = "Buran skipped locations"
+"""Attribute that counts the locations that were left out because they are no threads (GPU streams)."""
+
+_Dtype = Literal["UINT64", "INT64", "DOUBLE", "MINDOUBLE", "MAXDOUBLE"]
+_DTYPES: dict[str, _Dtype] = {
+    "UINT64": "UINT64", "UINT32": "UINT64", "UINT16": "UINT64", "UINT8": "UINT64",
+    "UNSIGNED INTEGER": "UINT64", "UNSIGNED INT": "UINT64", "UNSIGNED SHORT INT": "UINT64",
+    "INT64": "INT64", "INTEGER": "INT64", "SIGNED INTEGER": "INT64", "INT32": "INT64", "INT16": "INT64",
+    "INT8": "INT64", "INT": "INT64", "SIGNED INT": "INT64", "SHORT INT": "INT64", "SIGNED SHORT INT": "INT64",
+    "DOUBLE": "DOUBLE", "FLOAT": "DOUBLE", "MINDOUBLE": "MINDOUBLE", "MAXDOUBLE": "MAXDOUBLE",
+}  # fmt: skip
+_ARRAYS = {"UINT64": np.uint64, "INT64": np.int64}
+_PARADIGMS = {**{name: name for name in get_args(Paradigm)}, "omp": "openmp"}
+_BLOCK = 512
+_DEEPEST = 20_000
+
+
+class _Corrupt(Exception):
+    """Why the content cannot be trusted; becomes the reason of a `FormatError`."""
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turn every failure of reading into a `FormatError` that names the file and the reason."""
+    try:
+        with warnings.catch_warnings():
+            # pycubexr warns about the wrong checksums that CubeWriter 4.8 wrote; the sizes are checked here.
+            warnings.simplefilter("ignore")
+            yield
+    except FileNotFoundError:
+        why, hint = "there is no such file", "Check the path."
+    except _Corrupt as error:
+        why, hint = str(error), "The file is damaged or was not written to its end; measure again."
+    # pycubexr meets arbitrary bytes with whatever its assertions, the XML parser or struct raise.
+    except Exception as error:
+        detail = str(error) or type(error).__name__
+        why = f"it is no intact cubex file: {detail}"
+        hint = "The file is truncated, damaged or of another kind; Score-P and Buran write profile.cubex."
+    else:
+        return
+    raise FormatError("The profile cannot be read.", where=path, why=why, hint=hint)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Allow pycubexr's recursion over the call tree to go deeper than Python's default."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _check_members(archive: tarfile.TarFile) -> set[int]:
+    """Return the numbers of the metrics that have data, if the archive is whole.
+
+    Python's tarfile takes a damaged header in the middle for the end of the archive.
+    """
+    members = archive.getmembers()
+    names = {member.name for member in members}
+    if len(names) != len(members):
+        raise _Corrupt("a member of the archive is there twice")
+    end = max((member.offset_data + -(-member.size // _BLOCK) * _BLOCK for member in members), default=0)
+    stream = cast(BinaryIO, archive.fileobj)
+    stream.seek(end)
+    while chunk := stream.read(1 << 20):
+        if chunk.strip(b"\0"):
+            raise _Corrupt("there is data behind what looks like the end of the archive")
+    numbers: dict[str, set[int]] = {"data": set(), "index": set()}
+    for name in names:
+        stem, _, kind = name.partition(".")
+        if kind in numbers:
+            numbers[kind].add(int(stem))
+    for number in numbers["data"] ^ numbers["index"]:
+        raise _Corrupt(f"metric {number} has only one of {number}.index and {number}.data")
+    return numbers["data"]
+
+
+def _paradigm(region: Any) -> Paradigm:
+    # Files before Cube 4.4 have the paradigm in the description. Paradigms without a name of their own here
+    # (pthread, cuda, io, ...) are instrumented by someone else than the compiler, as user regions are.
+    name = region.paradigm or region.description or "compiler"
+    return cast(Paradigm, _PARADIGMS.get(name, "user"))
+
+
+def _regions(parser: Any) -> tuple[tuple[Region, ...], dict[int, int]]:
+    regions: list[Region] = []
+    index: dict[int, int] = {}
+    for region in parser.regions:
+        if not region.name:
+            raise _Corrupt(f"region {region.id} has no name")
+        index[region.id] = len(regions)
+        regions.append(
+            Region(
+                name=region.name,
+                mangled=region.mangled_name or "",
+                file=region.mod or "",
+                line=max(region.begin, 0),
+                paradigm=_paradigm(region),
+                role=region.role or "function",
+            )
+        )
+    if len(index) != len(regions):
+        raise _Corrupt("two regions have the same id")
+    return tuple(regions), index
+
+
+def _call_tree(anchor: Any) -> tuple[CallTree, dict[int, int]]:
+    """Return the call paths in pre-order and the index of each cnode id."""
+    regions, region_index = _regions(anchor)
+    index: dict[int, int] = {}
+    region: list[int] = []
+    parent: list[int] = []
+    stack = anchor.cnodes[::-1]
+    while stack:
+        node = stack.pop()
+        if node.id in index:
+            raise _Corrupt(f"two call paths have the id {node.id}")
+        index[node.id] = len(region)
+        region.append(region_index[node.callee_region_id])
+        parent.append(-1 if node.parent is None else index[node.parent.id])
+        stack.extend(reversed(node.get_children()))
+    return CallTree(regions, np.array(region, dtype=np.int64), np.array(parent, dtype=np.int64)), index
+
+
+def _locations(anchor: Any) -> tuple[tuple[Location, ...], NDArray[np.int64], int]:
+    """Return the threads, the columns of their values, and how many other locations there are."""
+    found: list[tuple[int, Location | None]] = []
+    for group in anchor.system_tree_nodes[0].all_location_groups():
+        for place in group.all_locations():
+            thread = place.type in (None, "thread", "cpu thread")
+            found.append((place.id, Location(int(group.rank), int(place.rank)) if thread else None))
+    # Values stand in the order of the ids, which need not be that of the system tree.
+    found.sort(key=lambda pair: pair[0])
+    columns = sorted((place, column) for column, (_, place) in enumerate(found) if place is not None)
+    locations = tuple(place for place, _ in columns)
+    if not locations or len(set(locations)) != len(locations) or len({own for own, _ in found}) != len(found):
+        raise _Corrupt("locations are missing or there twice")
+    return locations, np.array([column for _, column in columns], dtype=np.int64), len(found) - len(locations)
+
+
+def _values(
+    parser: Any, metric: Any, dtype: _Dtype, index: dict[int, int], columns: NDArray[np.int64]
+) -> NDArray[Any]:
+    """Return shape (call path, location) in the order of the call paths and threads."""
+    array = _ARRAYS.get(dtype, np.float64)
+    # By default pycubexr turns counts that are too large into 0, as cubelib does.
+    stored = parser.get_metric_values(metric, cache=False, allow_full_uint64_values=True)
+    given = np.asarray(stored.values.astype(array)).reshape(len(stored.cnode_indices), -1)
+    rows = np.fromiter((index[node] for node in stored.cnode_indices), dtype=np.int64, count=len(given))
+    out = np.zeros((len(index), len(columns)), dtype=array)
+    out[rows] = given[list(stored.cnode_indices.values())][:, columns]
+    return out
+
+
+def _check_values(metric: Metric, values: NDArray[Any]) -> None:
+    name = metric.name
+    if values.dtype.kind == "f":
+        if np.isnan(values).any() or (metric.dtype == "DOUBLE" and np.isinf(values).any()):
+            raise _Corrupt(f"metric {name} has a value that is not finite")
+        if metric.unit == "sec" and (values < 0).any():
+            raise _Corrupt(f"metric {name} has a negative time")
+    elif metric.dtype == "UINT64" and (values > LARGEST_COUNT).any():
+        raise _Corrupt(f"metric {name} has a count above {LARGEST_COUNT}, which readers show as 0")
+
+
+def _without_wrapper(profile: Profile) -> Profile:
+    tree = profile.tree
+    return replace(
+        profile,
+        tree=CallTree(tree.regions[:-1], tree.region[1:], tree.parent[1:] - 1),
+        values={name: values[1:] for name, values in profile.values.items()},
+        attributes={key: value for key, value in profile.attributes.items() if key != WRAPPED},
+    )
+
+
+def _read(path: Path) -> Profile:
+    with _deep_recursion(), CubexParser(path) as parser:
+        # The two private members hold what no method of CubexParser returns: groups, attributes, offsets.
+        with_data = _check_members(parser._cubex_file)
+        anchor = parser._anchor_result
+        tree, index = _call_tree(anchor)
+        locations, columns, others = _locations(anchor)
+        declared = [metric for top in parser.get_metrics() for metric in top.get_all_children()]
+        if len({metric.name for metric in declared}) != len(declared):
+            raise _Corrupt("two metrics have the same name")
+        for number in with_data - {metric.id for metric in declared}:
+            raise _Corrupt(f"there are values of a metric {number} that is not declared")
+        metrics: dict[str, Metric] = {}
+        values: dict[str, NDArray[np.generic]] = {}
+        skipped: list[str] = []
+        for metric in declared:
+            dtype = _DTYPES.get(metric.data_type)
+            if dtype is None:
+                skipped.append(f"{metric.name} ({metric.data_type})")
+                continue
+            own = Metric(
+                name=metric.name,
+                unit=metric.units or "",
+                kind="inclusive" if metric.metric_type == "INCLUSIVE" else "exclusive",
+                dtype=dtype,
+                title=metric.display_name or "",
+                description=metric.description or "",
+            )
+            if metric.id in with_data:
+                values[own.name] = _values(parser, metric, dtype, index, columns)
+                _check_values(own, values[own.name])
+            else:
+                zero = np.zeros((), dtype=_ARRAYS.get(dtype, np.float64))
+                values[own.name] = np.broadcast_to(zero, (len(tree), len(locations)))
+            metrics[own.name] = own
+        attributes = {key: value or "" for key, value in anchor.attrs.items() if key is not None}
+    if skipped:
+        attributes[SKIPPED] = ", ".join(skipped)
+    if others:
+        attributes[SKIPPED_LOCATIONS] = str(others)
+    profile = Profile(tree, locations, metrics, values, attributes)
+    return _without_wrapper(profile) if WRAPPED in attributes else profile
+
+
+def read_cubex(path: Path) -> Profile:
+    """Read a profile of Score-P or of `write_cubex`, every value as it is stored.
+
+    A metric that is declared but has no data is 0 everywhere: Score-P leaves out what it never counted.
+    Metrics whose values are no plain numbers (``TAU_ATOMIC``, ``HISTOGRAM``, ...) and locations that are no
+    threads are left out, and attributes say so (`SKIPPED`, `SKIPPED_LOCATIONS`).
+
+    Raises
+    ------
+    FormatError
+        The file is missing, truncated, damaged or of another kind, or holds NaN or a negative time.
+    """
+    with _explained(path):
+        return _read(path)

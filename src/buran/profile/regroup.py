@@ -1,0 +1,246 @@
+"""Unions of call trees, and folding call paths together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.profile.profile import METRICS, CallTree, Profile, Region
+
+Combine = Literal["add", "min", "max"]
+Keep = Callable[[Region], bool] | NDArray[np.bool_]
+
+
+@dataclass
+class TreeUnion:
+    """A call tree that grows to contain every tree that is added to it.
+
+    Call paths are the same if all their regions are: of the same mangled name, or of the same name where one
+    has no mangled name. The cost is linear in the call paths that are added.
+
+    Attributes
+    ----------
+    by_name
+        Tell regions apart by their names alone, as Extra-P does: the two constructors that a compiler makes
+        of one are the same.
+    """
+
+    by_name: bool = False
+    _regions: list[Region] = field(default_factory=list)
+    _by_mangled: dict[str, int] = field(default_factory=dict)
+    _by_name: dict[str, int] = field(default_factory=dict)
+    _nodes: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def _region(self, region: Region) -> int:
+        named = self._by_name.get(region.name)
+        if self.by_name or not region.mangled:
+            found = named
+        else:
+            found = self._by_mangled.get(region.mangled)
+            if found is None and named is not None and not self._regions[named].mangled:
+                found = named
+                self._regions[found] = region
+        if found is None:
+            found = len(self._regions)
+            self._regions.append(region)
+        self._by_name.setdefault(region.name, found)
+        if region.mangled:
+            self._by_mangled.setdefault(region.mangled, found)
+        return found
+
+    def add(self, tree: CallTree) -> NDArray[np.int64]:
+        """Add a tree; return shape (call path,): the number of each of its call paths in the union.
+
+        Numbers stay the same when more trees are added, but are in no order; see `arrange`.
+        """
+        used = set(tree.region.tolist())
+        regions = {i: self._region(region) for i, region in enumerate(tree.regions) if i in used}
+        numbers: list[int] = []
+        for region, parent in zip(tree.region.tolist(), tree.parent.tolist(), strict=True):
+            key = (-1 if parent < 0 else numbers[parent], regions[region])
+            numbers.append(self._nodes.setdefault(key, len(self._nodes)))
+        return np.array(numbers, dtype=np.int64)
+
+    def arrange(self) -> tuple[CallTree, NDArray[np.int64]]:
+        """Return the union as a tree in pre-order, and its index for each number of `add`."""
+        keys = np.array(list(self._nodes), dtype=np.int64).reshape(-1, 2)
+        tree = CallTree(tuple(self._regions), keys[:, 1], keys[:, 0])
+        order = preorder(tree.parent)
+        index = np.empty(len(order), dtype=np.int64)
+        index[order] = np.arange(len(order))
+        parent = tree.parent[order]
+        parent = np.where(parent < 0, -1, index[parent])
+        return CallTree(tree.regions, tree.region[order], parent), index
+
+
+def children(parent: NDArray[np.int64]) -> list[list[int]]:
+    """Return the children of each call path, in order; the roots are the last entry."""
+    out: list[list[int]] = [[] for _ in range(len(parent) + 1)]
+    for i, above in enumerate(parent.tolist()):
+        out[above].append(i)  # -1 is the last entry
+    return out
+
+
+def preorder(parent: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return shape (call path,): the call paths depth first, children in the order of their index."""
+    below = children(parent)
+    order: list[int] = []
+    stack = below[-1][::-1]
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        stack.extend(reversed(below[node]))
+    return np.array(order, dtype=np.int64)
+
+
+def combine(
+    values: NDArray[np.generic], target: NDArray[np.int64], size: int, how: Combine
+) -> NDArray[np.generic]:
+    """Bring rows together that have the same target.
+
+    Parameters
+    ----------
+    values
+        Shape (call path, ...).
+    target
+        Shape (call path,): row of the result.
+    size
+        Number of rows of the result; rows without a source are 0.
+    how
+        Sum, or extreme, where 0 stands for "not visited" and does not count.
+    """
+    out = np.zeros((size, *values.shape[1:]), dtype=values.dtype)
+    if len(np.unique(target)) == len(target):
+        out[target] = values
+    elif how == "add":
+        np.add.at(out, target, values)
+    else:
+        neutral = np.inf if how == "min" else -np.inf
+        extremes = np.full(out.shape, neutral)
+        numbers = values.astype(np.float64)
+        operation = np.minimum if how == "min" else np.maximum
+        operation.at(extremes, target, np.where(numbers == 0, neutral, numbers))
+        out = np.where(extremes == neutral, 0, extremes).astype(values.dtype)
+    return out
+
+
+def combination(metric: str, dtype: str = "DOUBLE") -> Combine:
+    """Return how values of several call paths become one: sums, except for extremes."""
+    known = METRICS[metric].dtype if metric in METRICS else dtype
+    if known == "MINDOUBLE" or metric == "min_time":
+        return "min"
+    return "max" if known == "MAXDOUBLE" or metric == "max_time" else "add"
+
+
+def is_per_visit(metric: str, dtype: str = "DOUBLE") -> bool:
+    """Tell whether a metric describes the visits of its own region, not the work done inside it.
+
+    Such values do not move to the caller when a region is no longer measured: the caller is not visited more.
+    """
+    return metric in ("visits", "communicator_size_sum") or combination(metric, dtype) != "add"
+
+
+@dataclass(frozen=True, eq=False)
+class Folding:
+    """Where call paths go when some regions are no longer measured.
+
+    Attributes
+    ----------
+    tree
+        The call paths that are left.
+    target
+        Shape (old call path,): the new call path that takes the values.
+    stays
+        Shape (old call path,): whether the call path itself is left.
+    """
+
+    tree: CallTree
+    target: NDArray[np.int64]
+    stays: NDArray[np.bool_]
+
+
+def fold(tree: CallTree, keep: Keep) -> Folding:
+    """Fold call paths of regions that are not kept into their nearest kept ancestor.
+
+    Parameters
+    ----------
+    tree
+        The call paths.
+    keep
+        Predicate over regions, or shape (region,). MPI operations and roots always stay.
+    """
+    kept = (
+        np.array([keep(region) for region in tree.regions], dtype=bool) if callable(keep) else np.array(keep)
+    )
+    if kept.shape != (len(tree.regions),) or kept.dtype != bool:
+        raise ValueError(f"keep has shape {kept.shape} for {len(tree.regions)} regions, or is not boolean")
+    kept |= np.array([region.paradigm == "mpi" for region in tree.regions], dtype=bool)
+    stays = kept[tree.region] | (tree.parent < 0)
+    ancestor = np.where(stays, np.arange(len(tree)), tree.parent)
+    while not np.array_equal(ancestor, further := ancestor[ancestor]):
+        ancestor = further
+    index = np.cumsum(stays) - 1
+    above = tree.parent[stays]
+    above = np.where(above < 0, -1, index[ancestor[above]])
+    union = TreeUnion()
+    numbers = union.add(CallTree(tree.regions, tree.region[stays], above))
+    folded, place = union.arrange()
+    return Folding(folded, place[numbers][index[ancestor]], stays)
+
+
+def project(profile: Profile, keep: Keep) -> Profile:
+    """Return the profile as it would be if only some regions had been measured.
+
+    Call paths of other regions are folded into their nearest kept ancestor, which takes over their exclusive
+    values; visits and communicator sizes describe the region's own visits and go with it. MPI operations and
+    roots always stay.
+
+    Parameters
+    ----------
+    profile
+        The profile of a broad filter.
+    keep
+        Predicate over regions, or shape (region,).
+    """
+    folding = fold(profile.tree, keep)
+    size = len(folding.tree)
+    own = folding.target[folding.stays]
+    values: dict[str, NDArray[np.generic]] = {}
+    for name, metric in profile.metrics.items():
+        old = profile.values[name]
+        how = combination(name, metric.dtype)
+        # An inclusive value already contains what was below.
+        if metric.kind == "inclusive" or is_per_visit(name, metric.dtype):
+            values[name] = combine(old[folding.stays], own, size, how)
+        else:
+            values[name] = combine(old, folding.target, size, how)
+    return replace(profile, tree=folding.tree, values=values)
+
+
+def on_one_tree(profiles: Iterable[Profile], *, by_name: bool = False) -> list[Profile]:
+    """Return the profiles on the union of their call trees; a call path that a run did not visit is 0.
+
+    With `by_name`, regions of the same name are one region even if their mangled names differ.
+    """
+    given = list(profiles)
+    union = TreeUnion(by_name=by_name)
+    numbers = [union.add(profile.tree) for profile in given]
+    tree, index = union.arrange()
+    return [
+        replace(
+            profile,
+            tree=tree,
+            values={
+                name: combine(profile.values[name], index[own], len(tree), combination(name, metric.dtype))
+                for name, metric in profile.metrics.items()
+            },
+        )
+        for profile, own in zip(given, numbers, strict=True)
+    ]
