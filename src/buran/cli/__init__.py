@@ -1,1 +1,61 @@
-"""The command line: one module a verb."""
+"""The command line: one module a verb, each with ``HELP``, ``add_arguments`` and ``run``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from buran import __version__
+from buran.errors import BuranError, Exit
+
+VERBS = (
+    "init", "check", "plan", "run", "status", "verify", "remeasure", "model", "convert", "filter", "report",
+)  # fmt: skip
+
+_EPILOG = """\
+exit codes: 0 done, 1 some runs failed, 2 usage or campaign file, 3 environment, 4 budget reached, 130 interrupted
+first steps: buran init --example stencil demo; buran run demo/campaign.yaml
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="buran",
+        description="Measure how a parallel program scales, and learn where it stops.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"buran {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    for name in VERBS:
+        module = importlib.import_module(f"buran.cli.{name}")
+        own = verbs.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(own)
+        own.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        parsed = _parser().parse_args(arguments)
+    except SystemExit as end:
+        return int(end.code or 0)
+    try:
+        return int(parsed.run(parsed))
+    except BuranError as error:
+        from buran.cli.terminal import style
+
+        print(f"{style('error:', 'red', sys.stderr)} {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return int(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.DONE)

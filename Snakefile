@@ -1,0 +1,56 @@
+# Buran: from a campaign file to models, filter lists and a report.
+#
+#   snakemake --configfile campaign.yaml
+#
+# `buran run campaign.yaml` starts the same workflow, shows progress and gives an exit code that says
+# what became of the campaign. Everything below works in the campaign's own results folder.
+
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+from buran.steps.session import open_session
+
+min_version("9.20")
+
+if not workflow.configfiles:
+
+    configfile: Path(workflow.basedir, "config", "campaign.yaml")
+
+
+SESSION = open_session(Path(workflow.configfiles[0]))
+PATHS = SESSION.relative_paths
+config["campaign_file"] = str(SESSION.campaign.path)
+
+
+workdir: SESSION.layout.root
+
+
+wildcard_constraints:
+    campaign="[0-9a-f]{12}",
+    iteration="[0-9]+",
+    build="[0-9a-f]{16}",
+    bundle="[0-9a-f]{16}",
+
+
+include: "rules/common.smk"
+include: "rules/build.smk"
+include: "rules/measure.smk"
+include: "rules/plan.smk"
+include: "rules/model.smk"
+include: "rules/refine.smk"
+include: "rules/report.smk"
+
+
+localrules:
+    all,
+    plan,
+    model,
+    refine,
+    report,
+
+
+rule all:
+    default_target: True
+    input:
+        PATHS.results(SESSION.id) / "report.txt",

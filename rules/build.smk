@@ -1,0 +1,12 @@
+# One build variant of the target. The store keeps the build; the output here only points to it.
+rule build:
+    output:
+        PATHS.build_pointer("{build}"),
+    log:
+        "logs/build/{build}.log",
+    resources:
+        bench_slot=1,
+    message:
+        "Building variant {wildcards.build}"
+    script:
+        "../scripts/build.py"

@@ -1,0 +1,52 @@
+# Functions of the rules: which files a rule waits for. No rule lives here.
+
+
+def plan_of(campaign, iteration):
+    """Return an iteration's plan, once it is made."""
+    checkpoints.plan.get(campaign=campaign, iteration=iteration)
+    return SESSION.layout.read_plan(campaign, int(iteration))
+
+
+def last_iteration(campaign):
+    """Walk the plans until one says that the campaign is done; return its number."""
+    iteration = 0
+    while not plan_of(campaign, iteration).done:
+        iteration += 1
+    return iteration
+
+
+def builds_of_bundle(wildcards):
+    """Builds that a bundle runs."""
+    bundle = SESSION.layout.read_bundle_spec(wildcards.bundle)
+    return sorted({PATHS.build_pointer(run.build) for run in bundle.runs})
+
+
+def bundles_so_far(wildcards):
+    """Bundles of all iterations up to this one."""
+    return [
+        PATHS.bundle_pointer(bundle.id)
+        for iteration in range(int(wildcards.iteration) + 1)
+        for bundle in plan_of(wildcards.campaign, iteration).bundles
+    ]
+
+
+def previous_models(wildcards):
+    """Models that a plan or a filter is made from: none for the first plan."""
+    iteration = int(wildcards.iteration)
+    return PATHS.models(wildcards.campaign, iteration - 1) if iteration else []
+
+
+def refined_filter(wildcards):
+    """Filter that the models suggest for a plan: none for the first."""
+    iteration = int(wildcards.iteration)
+    return PATHS.filter(wildcards.campaign, iteration) if iteration else []
+
+
+def final_models(wildcards):
+    """Models of the last iteration that measured anything."""
+    return PATHS.models(wildcards.campaign, last_iteration(wildcards.campaign) - 1)
+
+
+def final_plan(wildcards):
+    """The plan that ended the campaign."""
+    return PATHS.plan(wildcards.campaign, last_iteration(wildcards.campaign))

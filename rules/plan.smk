@@ -1,0 +1,13 @@
+# Which runs come next. A checkpoint: what has to be built and measured is known only when it is done.
+checkpoint plan:
+    input:
+        models=previous_models,
+        filter=refined_filter,
+    output:
+        PATHS.iteration("{campaign}", "{iteration}") / "plan.json",
+    log:
+        "logs/plan/{campaign}-{iteration}.log",
+    message:
+        "Planning iteration {wildcards.iteration}"
+    script:
+        "../scripts/plan.py"

@@ -1,0 +1,12 @@
+# The Score-P filter that the models suggest for the next iteration.
+rule refine:
+    input:
+        models=previous_models,
+    output:
+        PATHS.iteration("{campaign}", "{iteration}") / "scorep.filter",
+    log:
+        "logs/refine/{campaign}-{iteration}.log",
+    message:
+        "Refining the instrumentation for iteration {wildcards.iteration}"
+    script:
+        "../scripts/refine.py"

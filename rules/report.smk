@@ -1,0 +1,13 @@
+# What the user takes home: report, models, measurements and the filter list.
+rule report:
+    input:
+        plan=final_plan,
+        models=final_models,
+    output:
+        PATHS.results("{campaign}") / "report.txt",
+    log:
+        "logs/report/{campaign}.log",
+    message:
+        "Writing the report"
+    script:
+        "../scripts/report.py"

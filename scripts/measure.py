@@ -1,0 +1,10 @@
+"""Measure a bundle: all runs of one point."""
+
+from pathlib import Path
+
+from buran.files import write_json
+from buran.steps.measure import measure
+from buran.steps.session import step
+
+with step(snakemake) as session:  # noqa: F821
+    write_json(Path(snakemake.output[0]), measure(session, snakemake.wildcards.bundle))  # noqa: F821

@@ -1,0 +1,9 @@
+"""Write the report and put everything beside it that a user takes home."""
+
+from pathlib import Path
+
+from buran.steps.report import write_results
+from buran.steps.session import step
+
+with step(snakemake) as session:  # noqa: F821
+    write_results(session, Path(snakemake.output[0]).parent)  # noqa: F821

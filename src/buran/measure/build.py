@@ -1,0 +1,115 @@
+"""Building one variant of the target, once, into the store."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import BuildSpec
+from buran.campaign.point import Point
+from buran.errors import BuildError
+from buran.files import file_sha256, write_json, write_text
+from buran.measure import store
+from buran.measure.machine import new_marker
+from buran.measure.process import Interrupted, run_limited
+from buran.measure.source import copy_source
+from buran.measure.target import Target
+
+TIME_LIMIT_S = 4 * 3600.0
+SCHEMA = 1
+
+
+def build(target: Target, layout: Layout, spec: BuildSpec) -> dict[str, Any]:
+    """Build a variant unless the store has it; return what became of it.
+
+    Returns
+    -------
+    dict
+        ``status``, ``folder`` relative to the campaign's results, and ``reason`` with ``log`` for a failure.
+    """
+    slot = store.Slot(layout.store / spec.hash, "build")
+    with store.reserve(slot) as temporary:
+        if temporary is not None:
+            _build_into(target, layout, spec, slot, temporary)
+    verdict = slot.verdict()
+    if verdict is None:
+        raise BuildError("a build was interrupted", where=slot.point, hint="run the campaign again")
+    record = store.record(verdict)
+    return {
+        "build": spec.hash,
+        "mode": spec.mode,
+        "status": record["status"],
+        "reason": record.get("reason"),
+        "folder": str(verdict.relative_to(layout.root)),
+        "binary": record.get("binary"),
+    }
+
+
+def tree(layout: Layout, build_hash: str) -> Path:
+    """Return the folder a variant is built in; it keeps its name, for paths that builds burn in."""
+    return layout.store / build_hash / "tree"
+
+
+def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slot, temporary: Path) -> None:
+    folder = tree(layout, spec.hash)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    filter_file: Path | None = None
+    if spec.filter_text:
+        filter_file = folder.with_name("scorep.filter")
+        write_text(filter_file, spec.filter_text)
+        shutil.copy(filter_file, temporary / "scorep.filter")
+    copy_source(target.source, folder, target.skipped)
+    campaign, backend = target.campaign, target.backend
+    command = campaign.build_command(Point.of(dict(spec.values)), backend.tools())
+    environment = {**os.environ, **campaign.active_environment.variables}
+    environment.update(backend.build_environment(spec.mode, filter_file))
+    log = temporary / "build.log"
+    log.write_text("")
+    record: dict[str, Any] = {
+        "schema": SCHEMA,
+        "spec": spec.to_json(),
+        "command": command,
+        "source": {"identity": target.source.identity, "revision": target.source.revision},
+        "backend": backend.identity,
+        "notes": list(backend.notes),
+    }
+    try:
+        outcome = run_limited(
+            ["bash", "-c", campaign.with_modules(f"exec 2>&1\n{command}")],
+            cwd=folder,
+            environment=environment,
+            marker=new_marker(),
+            stdout=log,
+            stderr=temporary / "build.err",
+            time_limit_s=TIME_LIMIT_S,
+        )
+    except Interrupted:
+        write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "interrupted"})
+        store.keep_failure(slot, temporary)
+        raise
+    (temporary / "build.err").unlink(missing_ok=True)
+    binary = folder / campaign.binary
+    reason = outcome.failure and f"the build command failed: {outcome.failure}"
+    if reason is None and not binary.is_file():
+        reason = f"the build command succeeded but made no file {campaign.binary!r} (target.binary)"
+    elif reason is None and not os.access(binary, os.X_OK):
+        reason = f"the file {campaign.binary!r} (target.binary) is not executable"
+    record |= {"wall_s": outcome.wall_s, "reason": reason}
+    if reason:
+        record["status"] = store.Status.FAILED
+        write_json(temporary / store.RECORD, record)
+        store.keep_failure(slot, temporary)
+        return
+    record |= {
+        "status": store.Status.MEASURED,
+        "binary": str(binary.relative_to(layout.root)),
+        "binary_sha256": file_sha256(binary),
+    }
+    write_json(temporary / store.RECORD, record)
+    store.commit(slot, temporary)
+
+

@@ -1,0 +1,211 @@
+"""Measuring a bundle: all runs of one point, one after the other, on a machine held for them alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import Bundle, Mode, Run
+from buran.errors import BuranError
+from buran.files import digest, write_json
+from buran.measure import claims, ledger, store
+from buran.measure.build import tree
+from buran.measure.machine import disturbances, exclusive_machine, new_marker
+from buran.measure.process import Interrupted, Outcome, run_limited
+from buran.measure.provenance import record_node
+from buran.measure.target import Target
+from buran.profile.cubex_write import write_cubex
+
+PROFILE = "profile.cubex"
+SCHEMA = 1
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into `Interrupted`, so that runs are ended and recorded."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
+    """Return everything beside the build that decides how a point is run."""
+    campaign, point = target.campaign, bundle.point
+    return {
+        "command": campaign.run_command(point, "{binary}", "{build}"),
+        "launcher": campaign.active_environment.launcher,
+        "modules": list(campaign.active_environment.modules),
+        "variables": dict(campaign.active_environment.variables),
+        "ranks": campaign.ranks(point),
+        "threads": campaign.threads(point),
+        "nodes": campaign.nodes(point),
+    }
+
+
+def slot_of(target: Target, layout: Layout, run: Run, bundle: Bundle) -> store.Slot:
+    """Return the place of a run in the store."""
+    point = layout.point(run.build, bundle.point, digest(configuration(target, run, bundle), 8))
+    return store.Slot.of(point, run.name)
+
+
+def measure_bundle(
+    target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None
+) -> dict[str, Any]:
+    """Make the runs of a bundle that the store does not have; return what became of all of them.
+
+    Returns
+    -------
+    dict
+        ``complete`` is False if a run was not started because the budget is spent.
+    """
+    slots = [(run, slot_of(target, layout, run, bundle)) for run in bundle.runs]
+    if any(slot.verdict() is None for _, slot in slots):
+        with exclusive_machine(), interruptible():
+            for run, slot in slots:
+                if not _affordable(target, layout, budget_core_hours):
+                    break
+                with store.reserve(slot) as temporary:
+                    if temporary is not None:
+                        _measure(target, layout, bundle, run, slot, temporary)
+    outcomes = [_outcome(layout, run, slot) for run, slot in slots]
+    return {
+        **bundle.to_json(),
+        "complete": all(each["status"] in (store.Status.MEASURED, store.Status.FAILED) for each in outcomes),
+        "runs": outcomes,
+    }
+
+
+def _affordable(target: Target, layout: Layout, budget_core_hours: float | None) -> bool:
+    if budget_core_hours is None:
+        return True
+    return ledger.spent_core_hours(ledger.read(layout.store), target.id) < budget_core_hours
+
+
+def _outcome(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
+    """Describe what is known of a run; failed and interrupted attempts are charged too."""
+    verdict = slot.verdict()
+    attempts = [store.record(attempt) for attempt in slot.attempts()]
+    record = store.record(verdict) if verdict else {"status": store.Status.OVER_BUDGET}
+    cost = sum(each.get("cost_core_hours", 0.0) for each in attempts)
+    if verdict == slot.folder:
+        cost += record["cost_core_hours"]
+    return {
+        "build": run.build,
+        "mode": run.mode,
+        "repetition": run.repetition,
+        "status": record["status"],
+        "reason": record.get("reason"),
+        "folder": str(verdict.relative_to(layout.root)) if verdict else None,
+        "wall_s": record.get("wall_s"),
+        "cpu_s": record.get("cpu_s"),
+        "cost_core_hours": cost,
+    }
+
+
+def _measure(
+    target: Target, layout: Layout, bundle: Bundle, run: Run, slot: store.Slot, temporary: Path
+) -> None:
+    campaign, backend, point = target.campaign, target.backend, bundle.point
+    ranks, cores = campaign.ranks(point), campaign.cores(point)
+    built = layout.build(run.build) / store.RECORD
+    record: dict[str, Any] = {
+        "schema": SCHEMA,
+        "build": run.build,
+        "target": target.id,
+        "mode": run.mode,
+        "point": dict(point),
+        "purpose": bundle.purpose,
+        "repetition": run.repetition,
+        "warmup": run.repetition < 0,
+        "configuration": configuration(target, run, bundle),
+        "node": record_node(layout.store),
+        "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "disturbances": disturbances(),
+        "slurm_job": os.environ.get("SLURM_JOB_ID"),
+        "cores": cores,
+    }
+    if not built.is_file():
+        record |= {"status": store.Status.FAILED, "reason": "its build failed", "cost_core_hours": 0.0}
+        _finish(layout, slot, temporary, record)
+        return
+    work, raw = temporary / "work", temporary / "raw"
+    work.mkdir()
+    raw.mkdir()
+    binary = tree(layout, run.build) / campaign.binary
+    argv, variables = campaign.launch(
+        point, binary, tree(layout, run.build), backend.mpi_flavour, backend.mpiexec, os.cpu_count() or 1
+    )
+    environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw)}
+    record["argv"] = argv
+    outcome: Outcome | None = None
+    try:
+        outcome = run_limited(
+            argv,
+            cwd=work,
+            environment=environment,
+            marker=new_marker(),
+            stdout=temporary / "stdout.log",
+            stderr=temporary / "stderr.log",
+            time_limit_s=campaign.time_limit_s(point),
+            beat=lambda: claims.beat(slot.claim),
+        )
+        reason = outcome.failure
+        if reason is None and run.mode is not Mode.VANILLA:
+            write_cubex(backend.collect(raw, ranks), temporary / PROFILE)
+    except Interrupted as interrupted:
+        record |= {"status": store.Status.INTERRUPTED, "reason": f"interrupted by {interrupted}"}
+        record |= _times(record["started"], cores)
+        _clean(work, raw)
+        _finish(layout, slot, temporary, record)
+        raise
+    except OSError as error:
+        reason = f"cannot start the run: {error.strerror}: {error.filename}"
+    except BuranError as error:
+        reason = str(error)
+    if outcome is not None:
+        record |= {
+            "exit_code": outcome.exit_code,
+            "signal": outcome.signal,
+            "wall_s": outcome.wall_s,
+            "cpu_s": outcome.user_s + outcome.system_s,
+            "max_rss_kib": outcome.max_rss_kib,
+            "cost_core_hours": outcome.wall_s * cores / 3600.0,
+        }
+    else:
+        record["cost_core_hours"] = 0.0
+    record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
+    _clean(work, raw)
+    _finish(layout, slot, temporary, record)
+
+
+def _times(started: str, cores: int) -> dict[str, float]:
+    wall_s = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
+    return {"wall_s": wall_s, "cost_core_hours": wall_s * cores / 3600.0}
+
+
+def _clean(*folders: Path) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _finish(layout: Layout, slot: store.Slot, temporary: Path, record: dict[str, Any]) -> None:
+    write_json(temporary / store.RECORD, record)
+    keep = store.commit if record["status"] == store.Status.MEASURED else store.keep_failure
+    entry = ledger.entry_of(layout.store, keep(slot, temporary))
+    if entry is not None:
+        ledger.append(layout.store, entry)

@@ -1,0 +1,85 @@
+"""What the campaign has cost: one line per run, written when the run ends, rebuilt from the store on demand."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from buran.files import read_json, write_text
+from buran.measure.store import RECORD
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Cost of one run, finished or not.
+
+    Attributes
+    ----------
+    run
+        Folder, relative to the store.
+    target
+        Identity of the target; a changed target starts a new account.
+    """
+
+    run: str
+    target: str
+    mode: str
+    status: str
+    cost_core_hours: float
+
+
+def ledger_path(store: Path) -> Path:
+    """Return the ledger's file."""
+    return store / "ledger.jsonl"
+
+
+def append(store: Path, entry: Entry) -> None:
+    """Add a line; concurrent writers do not mix."""
+    line = json.dumps(asdict(entry)) + "\n"
+    handle = os.open(ledger_path(store), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(handle, line.encode())
+    finally:
+        os.close(handle)
+
+
+def read(store: Path) -> list[Entry]:
+    """Read all lines; a run that was booked twice counts once."""
+    path = ledger_path(store)
+    if not path.is_file():
+        return []
+    entries = (Entry(**json.loads(line)) for line in path.read_text().splitlines() if line.endswith("}"))
+    return list({entry.run: entry for entry in entries}.values())
+
+
+def spent_core_hours(entries: Iterable[Entry], target: str) -> float:
+    """Add up what a target has cost so far."""
+    return sum(entry.cost_core_hours for entry in entries if entry.target == target)
+
+
+def entry_of(store: Path, folder: Path) -> Entry | None:
+    """Return the ledger line of a run's folder; None if it is no run or was not charged."""
+    record = read_json(folder / RECORD)
+    if "cost_core_hours" not in record:
+        return None
+    return Entry(
+        str(folder.relative_to(store)), record["target"], record["mode"], record["status"], record["cost_core_hours"]
+    )
+
+
+def run_folders(store: Path) -> Iterator[Path]:
+    """Yield the folders of all finished runs and all attempts in a store."""
+    for pattern in ("*/*~*/rep-*/", "*/*~*/warmup*/", "*/*~*/failed/*/"):
+        for record in store.glob(pattern + RECORD):
+            yield record.parent
+
+
+def rebuild(store: Path) -> None:
+    """Write the ledger anew from the records in the store, which are the truth."""
+    if not store.is_dir():
+        return
+    entries = (entry_of(store, folder) for folder in sorted(run_folders(store)))
+    write_text(ledger_path(store), "".join(json.dumps(asdict(entry)) + "\n" for entry in entries if entry))

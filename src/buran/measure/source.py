@@ -1,0 +1,129 @@
+"""The target's source: which files count, what identifies them, and a private copy to build in."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from buran.errors import ConfigError, ToolError
+from buran.files import digest
+from buran.measure.claims import claimed
+
+# A stale object would be linked without instrumentation, so products of earlier builds never come along.
+PRODUCTS = ("*.o", "*.obj", "*.mod", "*.gch", "*.pch", "*.d", "*.gcda", "*.gcno", "*.pyc")
+SKIPPED_FOLDERS = (".git", ".svn", ".hg", "__pycache__", ".snakemake", "CMakeFiles")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A folder of source files with an identity.
+
+    Attributes
+    ----------
+    identity
+        Of the content: file names, modes and bytes.
+    revision
+        Version control's name for it, if there is one.
+    """
+
+    folder: Path
+    identity: str
+    revision: str | None
+
+
+def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
+    """Return the files that belong to the source, sorted, relative to `folder`."""
+    skipped = {path.resolve() for path in skip}
+    found: list[Path] = []
+    for name, folders, files in os.walk(folder):
+        parent = Path(name)
+        folders[:] = sorted(
+            each for each in folders if each not in SKIPPED_FOLDERS and (parent / each).resolve() not in skipped
+        )
+        found.extend(
+            (parent / each).relative_to(folder)
+            for each in files
+            if (parent / each).resolve() not in skipped and not any(fnmatch(each, glob) for glob in PRODUCTS)
+        )
+    return sorted(found)
+
+
+def local_source(folder: Path, skip: Iterable[Path] = ()) -> Source:
+    """Identify a folder by its content.
+
+    Parameters
+    ----------
+    skip
+        Files and folders inside that do not belong to the source, such as results and the binary.
+    """
+    total = hashlib.sha256()
+    for relative in source_files(folder, skip):
+        path = folder / relative
+        if path.is_symlink():
+            content = b"link " + str(path.readlink()).encode()
+        else:
+            content = hashlib.sha256(path.read_bytes()).digest()
+        executable = b"x" if path.stat(follow_symlinks=False).st_mode & 0o100 else b"-"
+        total.update(str(relative).encode() + b"\0" + executable + content)
+    return Source(folder, total.hexdigest()[:16], _git(folder, "describe", "--always", "--dirty"))
+
+
+def git_source(url: str, revision: str, cache: Path) -> Source:
+    """Fetch a revision of a repository, once, and identify it by its commit.
+
+    Raises
+    ------
+    ToolError, ConfigError
+        git is missing; the repository or the revision cannot be had.
+    """
+    if shutil.which("git") is None:
+        raise ToolError("git is needed for target.source.git", hint="install git, or name a local folder")
+    repository = cache / f"{digest(url)}.git"
+    with claimed(cache / f"{repository.name}.claim"):
+        if not repository.is_dir():
+            _clone(url, repository)
+        commit = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}")
+        if commit is None:
+            _git(repository, "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*")
+            commit = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}")
+        if commit is None:
+            raise ConfigError(
+                f"the repository has no revision {revision!r}", where="target.source.revision", why=url
+            )
+        folder = cache / commit
+        if not folder.is_dir():
+            temporary = cache / f".tmp-{commit}"
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir()
+            _git(repository, f"--work-tree={temporary}", "checkout", "--force", commit, "--", ".")
+            temporary.rename(folder)
+    return Source(folder, commit[:16], commit)
+
+
+def _clone(url: str, repository: Path) -> None:
+    done = subprocess.run(
+        ["git", "clone", "--quiet", "--bare", "--", url, str(repository)], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise ConfigError("cannot clone the target's repository", where="target.source.git", why=done.stderr.strip())
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    if shutil.which("git") is None:
+        return None
+    done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def copy_source(source: Source, destination: Path, skip: Iterable[Path] = ()) -> None:
+    """Copy the source files, with times and modes, into a new folder."""
+    for relative in source_files(source.folder, skip):
+        target = destination / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source.folder / relative, target, follow_symlinks=False)

@@ -1,0 +1,79 @@
+"""A campaign made concrete on this machine: its source, its backend and the identity they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from buran.campaign.config import Campaign
+from buran.campaign.layout import Layout
+from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.point import Point
+from buran.files import digest
+from buran.measure.backend import Backend, open_backend
+from buran.measure.source import Source, git_source, local_source
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is built and measured, with everything that identifies it.
+
+    Attributes
+    ----------
+    skipped
+        Files and folders inside the source folder that do not belong to it.
+    """
+
+    campaign: Campaign
+    source: Source
+    backend: Backend
+    skipped: tuple[Path, ...]
+
+    @cached_property
+    def id(self) -> str:
+        """Identity of everything that all builds share."""
+        campaign = self.campaign
+        environment = campaign.active_environment
+        return digest(
+            [
+                self.source.identity,
+                campaign.build_template,
+                campaign.flags,
+                campaign.binary,
+                list(environment.modules),
+                dict(environment.variables),
+                self.backend.identity,
+            ]
+        )
+
+    @cached_property
+    def campaign_id(self) -> str:
+        """Identity of the whole question: the campaign file and the target it asks about."""
+        return digest([self.id, self.campaign.digest()])
+
+    def build_spec(self, mode: Mode, filter_text: str, point: Point) -> BuildSpec:
+        """Return the build that a point needs."""
+        values = tuple((name, point[name]) for name in sorted(self.campaign.build_parameters))
+        return BuildSpec(self.id, mode, "" if mode is Mode.VANILLA else filter_text, values)
+
+
+def open_target(campaign: Campaign, layout: Layout) -> Target:
+    """Find the source and the tools of a campaign.
+
+    Raises
+    ------
+    ConfigError, ToolError
+        The source, a compiler or an MPI cannot be had.
+    """
+    skipped: tuple[Path, ...] = (campaign.results_root, campaign.path)
+    if campaign.source_git is not None:
+        source = git_source(*campaign.source_git, layout.root / "sources")
+    else:
+        folder = campaign.source_folder
+        skipped = (*skipped, folder / campaign.binary)
+        if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
+            skipped = (*skipped, campaign.results_root.parent)
+        source = local_source(folder, skipped)
+    backend = open_backend(campaign.backend, campaign.compiler, layout.root)
+    return Target(campaign, source, backend, skipped)

@@ -1,0 +1,16 @@
+"""Measuring a bundle within the budget in force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from buran.measure.bundle import measure_bundle
+from buran.steps.session import Session
+
+
+def measure(session: Session, bundle_id: str) -> dict[str, Any]:
+    """Measure a bundle; return what became of its runs."""
+    layout = session.layout
+    plans = layout.read_plans(session.id)
+    budget = plans[-1].budget_core_hours if plans else None
+    return measure_bundle(session.target, layout, layout.read_bundle_spec(bundle_id), budget)

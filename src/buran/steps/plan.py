@@ -1,0 +1,99 @@
+"""Making the plan of an iteration from the campaign and the results of the iterations before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.plan import Plan
+from buran.campaign.point import Point
+from buran.errors import ConfigError
+from buran.files import read_json
+from buran.select.planner import Knowledge, Question, next_plan
+from buran.steps.results import CampaignModels
+from buran.steps.session import Session
+
+
+def question_of(session: Session) -> Question:
+    """Return the part of the campaign that plans depend on."""
+    campaign = session.campaign
+    return Question(
+        points=campaign.points,
+        evaluation_points=campaign.evaluation_points,
+        metrics=frozenset(campaign.metrics),
+        repetitions=campaign.repetitions,
+        effort_repetitions=campaign.effort_repetitions,
+        warmup=campaign.warmup,
+        strategy=campaign.strategy.name,
+        max_iterations=campaign.strategy.max_iterations,
+        refine=campaign.refinement.enabled,
+        seed=campaign.seed,
+        build=session.target.build_spec,
+        cores=campaign.cores,
+        expected_s=campaign.expected_s,
+        budget=campaign.budget_core_hours,
+    )
+
+
+def first_plan(session: Session) -> Plan:
+    """Plan the first iteration.
+
+    Raises
+    ------
+    ConfigError
+        The budget does not reach for the first plan.
+    """
+    plan = next_plan(question_of(session), Knowledge())
+    if plan.budget_reached:
+        whole = next_plan(_without_budget(question_of(session)), Knowledge())
+        raise ConfigError(
+            "the budget is below the cost of the first plan",
+            where=f"{session.campaign.path}, key budget",
+            why=f"the budget is {plan.budget_core_hours:.4g} core hours, the first plan's {len(whole.bundles)} "
+            f"points are expected to cost {whole.predicted_core_hours:.4g} (resources.expected_s)",
+            hint="raise the budget, choose fewer or smaller points, fewer repetitions, or strategy 'lines'",
+        )
+    return plan
+
+
+def _without_budget(question: Question) -> Question:
+    from dataclasses import replace
+
+    return replace(question, budget=lambda full: None)
+
+
+def make_plan(session: Session, iteration: int) -> Plan:
+    """Plan an iteration; earlier plans, bundles, models and the refined filter must exist."""
+    if iteration == 0:
+        return first_plan(session)
+    layout, campaign = session.layout, session.id
+    plans = tuple(layout.read_plan(campaign, each) for each in range(iteration))
+    models = CampaignModels.read(layout.models(campaign, iteration - 1))
+    known = Knowledge(
+        plans=plans,
+        outcomes=tuple(outcomes(session, plans)),
+        runtime=runtime_model(session, models),
+        filter_text=layout.filter(campaign, iteration).read_text(),
+    )
+    return next_plan(question_of(session), known)
+
+
+def outcomes(session: Session, plans: tuple[Plan, ...]) -> list[dict[str, Any]]:
+    """Return what became of the plans' bundles."""
+    return [read_json(session.layout.bundle_pointer(bundle.id)) for plan in plans for bundle in plan.bundles]
+
+
+def runtime_model(session: Session, models: CampaignModels) -> Callable[[Point], float | None]:
+    """Return the prediction of a run's wall time; never below the shortest run that was seen."""
+    if models.runtime is None:
+        return lambda point: None
+    function = models.runtime.models[0].function
+    names = session.campaign.parameters
+
+    def predict(point: Point) -> float:
+        value = function.evaluate(np.array([[point[name] for name in names]], dtype=float))[0]
+        return float(max(value, models.shortest_run_s))
+
+    return predict

@@ -1,0 +1,76 @@
+"""A campaign opened for work: its file, its folders and, when needed, its target on this machine."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.config import Campaign, load_campaign
+from buran.campaign.layout import Layout
+from buran.errors import BuranError, Exit
+from buran.measure.process import Interrupted
+from buran.measure.target import Target, open_target
+
+
+@dataclass(frozen=True)
+class Session:
+    """A campaign with its paths; the target is opened on first use because that may build tools."""
+
+    campaign: Campaign
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Absolute paths."""
+        return Layout(self.campaign.results_root)
+
+    @property
+    def relative_paths(self) -> Layout:
+        """Paths relative to the campaign's results folder, for the workflow."""
+        return Layout(Path())
+
+    @cached_property
+    def target(self) -> Target:
+        """Source, backend and identity."""
+        self.layout.root.mkdir(parents=True, exist_ok=True)
+        return open_target(self.campaign, self.layout)
+
+    @property
+    def id(self) -> str:
+        """Identity of the whole question, part of the paths of plans and models."""
+        return self.target.campaign_id
+
+
+def open_session(path: Path) -> Session:
+    """Open a campaign file.
+
+    Raises
+    ------
+    ConfigError
+        The file has mistakes.
+    """
+    return Session(load_campaign(path))
+
+
+@contextmanager
+def step(snakemake: Any) -> Iterator[Session]:
+    """Run a rule's script: log to the rule's log file, show errors without a traceback."""
+    log = Path(snakemake.log[0])
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as file:
+        try:
+            yield open_session(Path(snakemake.config["campaign_file"]))
+        except BuranError as error:
+            print(f"error: {error}", file=file)
+            sys.exit(int(error.exit_code))
+        except Interrupted:
+            print("interrupted", file=file)
+            sys.exit(int(Exit.INTERRUPTED))
+        except Exception:
+            traceback.print_exc(file=file)
+            sys.exit(1)
