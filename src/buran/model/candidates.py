@@ -1,0 +1,195 @@
+"""Which terms are worth combining: a short list for each call path and parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.model.space import Exponents, HypothesisSpace, is_plain
+from buran.model.terms import Array
+
+Ids = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_LINE_POINTS = 3  # fewer cannot tell one term beside a constant from another
+DEPENDENT = 1e-10  # share of a column's squared length that must remain beside other columns
+_PRODUCTS = 200  # products of each number of parameters in a dictionary, about
+_SHORT = 8  # terms a parameter is represented by, beside the plain ones
+
+
+@dataclass(frozen=True, eq=False)
+class TermTable:
+    """Candidate factors of one parameter; row 0 is the absent factor.
+
+    Attributes
+    ----------
+    pairs
+        Exponents of rows 1 and up.
+    values
+        Shape (row, point), each row scaled to a largest absolute value of 1.
+    falling, plain
+        Shape (row,): negative power; exponents that nested loops, searches and trees lead to.
+    """
+
+    pairs: tuple[Exponents, ...]
+    values: Array
+    falling: Mask
+    plain: Mask
+
+    @classmethod
+    def of(cls, space: HypothesisSpace, x: Array) -> TermTable:
+        """Tabulate the space at the values `x` (point,) of a parameter; a single value has no terms."""
+        pairs = space.candidates(x) if np.ptp(x) > 0 else ()
+        values = np.ones((len(pairs) + 1, len(x)))
+        for row, (power, log) in enumerate(pairs, start=1):
+            values[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
+        values /= np.abs(values).max(axis=1, keepdims=True)
+        return cls(
+            pairs,
+            values,
+            np.array([False, *(power < 0 for power, _ in pairs)]),
+            np.array([False, *(is_plain(pair) for pair in pairs)]),
+        )
+
+
+def falls_with(points: Array, values: Array) -> Mask:
+    """Return shape (call path, parameter): whether values fall with a parameter, the others held fixed.
+
+    The sign of the parameter's coefficient in a linear fit of values to logarithms of parameters. The ranking
+    of candidates uses it; it excludes none.
+    """
+    logs = np.log(np.maximum(points, np.finfo(np.float64).tiny))
+    design = np.column_stack([np.ones(len(points)), logs - logs.mean(axis=0)])
+    coefficients = np.linalg.lstsq(design, values.T, rcond=None)[0]
+    return np.asarray(coefficients[1:].T < 0)
+
+
+def lines(points: Array, parameter: int) -> list[Ids]:
+    """Find points that differ in one parameter alone.
+
+    Returns
+    -------
+    list of arrays
+        Each of shape (line, point on the line), one array for each length of three points and more.
+    """
+    others = np.delete(points, parameter, axis=1)
+    _, group = np.unique(others, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    by_length: dict[int, list[Ids]] = {}
+    for g in range(group.max() + 1):
+        line = np.flatnonzero(group == g)
+        if len(line) >= _LINE_POINTS:
+            by_length.setdefault(len(line), []).append(line)
+    return [np.stack(found) for _, found in sorted(by_length.items())]
+
+
+def line_misfit(table: TermTable, on_lines: list[Ids], values: Array, weights: Array) -> Array:
+    """Weighted residual sum of squares of each term along all lines of its parameter.
+
+    On each line the model is ``a + b * term`` with free a and b, so that the misfit is zero for every function
+    in which the parameter occurs in this one term, whatever the other parameters do. Without a line long enough
+    all terms are level.
+
+    Returns
+    -------
+    array
+        Shape (call path, row of the table).
+    """
+    out = np.zeros((len(values), len(table.values)))
+    for line in on_lines:
+        w = weights[:, line]  # call path, line, point
+        unit = w / np.linalg.norm(w, axis=2, keepdims=True)
+        y = w * values[:, line]
+        y = y - (y * unit).sum(axis=2, keepdims=True) * unit
+        columns = w[:, None] * table.values[:, line][None]  # call path, row, line, point
+        before = np.einsum("crlp,crlp->crl", columns, columns)
+        columns -= np.einsum("crlp,clp->crl", columns, unit)[..., None] * unit[:, None]
+        norm2 = np.einsum("crlp,crlp->crl", columns, columns)
+        along = np.einsum("crlp,clp->crl", columns, y)
+        gain = np.divide(along**2, norm2, out=np.zeros_like(along), where=norm2 > DEPENDENT * before)
+        out += np.maximum((y * y).sum(axis=2)[:, None] - gain, 0).sum(axis=2)
+    return out
+
+
+def log_misfit(table: TermTable, points: Array, parameter: int, values: Array, weights: Array) -> Array:
+    """Rank terms where no line exists: residuals of log(value) against log(term) plus powers of the others.
+
+    Returns
+    -------
+    array
+        Shape (call path, row of the table); right for a single product of factors, a guess for others.
+    """
+    tiny = np.finfo(np.float64).tiny
+    others = np.log(np.maximum(np.delete(points, parameter, axis=1), tiny))
+    design = np.column_stack([np.ones(len(points)), others - others.mean(axis=0)])
+    q, _ = np.linalg.qr(design)
+    target = np.log(np.maximum(np.abs(values), 1 / weights))  # 1/weight is never below the floor of the values
+    logs = np.log(np.maximum(np.abs(table.values), tiny))
+    y = target - (target @ q) @ q.T
+    t = logs - (logs @ q) @ q.T
+    return np.asarray(((y[:, None] - t[None]) ** 2).sum(axis=2))
+
+
+def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
+    """Choose rows of the table for each call path: the best by misfit, then the plain ones.
+
+    Terms against the direction of the values (negative powers where values rise) have to be three times better
+    in rank.
+
+    Returns
+    -------
+    array
+        Shape (call path, choice), best first, no row twice.
+    """
+    rows = len(table.pairs)
+    if rows <= _SHORT:
+        order = np.argsort(misfit[:, 1:], axis=1, kind="stable")
+        return order + 1
+    key = np.empty((len(misfit), rows))
+    for against in (False, True):
+        members = np.flatnonzero(table.falling[1:] == against)
+        rank = _ranks(misfit[:, 1 + members])
+        key[:, members] = np.where((falls == against)[:, None], rank, 3 * rank + 1)
+    key = _ranks(key)
+    plain = np.flatnonzero(table.plain[1:])
+    key[:, plain] = np.minimum(key[:, plain], _SHORT - 0.5)
+    count = min(rows, _SHORT + len(plain))
+    return np.argsort(key, axis=1, kind="stable")[:, :count] + 1
+
+
+def _ranks(values: Array) -> Array:
+    """Return the rank of each value in its row; equal values keep their order."""
+    order = np.argsort(values, axis=1, kind="stable")
+    out = np.empty(values.shape)
+    np.put_along_axis(out, order, np.arange(values.shape[1], dtype=np.float64)[None], axis=1)
+    return out
+
+
+def patterns(lengths: tuple[int, ...]) -> Ids:
+    """List the products to form from short lists of these lengths.
+
+    Every single factor is there; of the products of s parameters, those of the best few of each, so that there
+    are about 200 for each s.
+
+    Returns
+    -------
+    array
+        Shape (product, parameter): place in the short list counted from 1, 0 where the factor is absent.
+    """
+    parameters = len(lengths)
+    out: list[tuple[int, ...]] = []
+    for size in range(1, parameters + 1):
+        best = max(lengths, default=0) if size == 1 else int((_PRODUCTS / comb(parameters, size)) ** (1 / size))
+        if size == parameters:
+            best = max(best, 1)
+        for chosen in combinations(range(parameters), size):
+            for places in product(*(range(1, 1 + min(lengths[p], best)) for p in chosen)):
+                row = [0] * parameters
+                for parameter, place in zip(chosen, places, strict=True):
+                    row[parameter] = place
+                out.append(tuple(row))
+    return np.array(out, dtype=np.int64).reshape(-1, parameters)

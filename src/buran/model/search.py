@@ -1,0 +1,378 @@
+"""Search for the hypothesis of each call path: beam search over sums of terms, judged by leave-one-out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.model.candidates import (
+    DEPENDENT,
+    Ids,
+    Mask,
+    TermTable,
+    falls_with,
+    line_misfit,
+    lines,
+    log_misfit,
+    patterns,
+    short_list,
+)
+from buran.model.space import HypothesisSpace
+from buran.model.terms import Array
+
+_EXACT = 1e-11  # relative error below which two fits differ by rounding alone
+_CHUNK_BYTES = 16_000_000
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a hypothesis has to pay for its freedom, in nats; see `score`.
+
+    Attributes
+    ----------
+    coefficient
+        For each coefficient beside the constant.
+    parameter
+        For each parameter that matters.
+    extra_term, extra_plain_term
+        For each second and further factor of the same parameter; plain exponents are few, hence cheaper.
+    negative, saturating
+        For each negative coefficient of a growing and of a falling term.
+    """
+
+    coefficient: float = 1.5
+    parameter: float = 1.0
+    extra_term: float = 3.5
+    extra_plain_term: float = 1.5
+    negative: float = 0.5
+    saturating: float = 2.0
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How wide to search.
+
+    Attributes
+    ----------
+    max_terms
+        Terms beside the constant.
+    beam
+        Hypotheses of one size kept to be extended.
+    costs
+        Preference for simple hypotheses.
+    """
+
+    max_terms: int = 4
+    beam: int = 24
+    costs: Costs = Costs()
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """Products of factors to choose terms from, for each call path of a chunk.
+
+    Attributes
+    ----------
+    rows
+        Shape (call path, product, parameter): rows of the term tables, 0 for absent factors.
+    columns
+        Shape (call path, product, point): weighted, made orthogonal to the constant, of length 1.
+    usable
+        Shape (call path, product): False where the product is constant over the points.
+    """
+
+    rows: Ids
+    columns: Array
+    usable: Mask
+
+
+@dataclass(frozen=True, eq=False)
+class Beam:
+    """Hypotheses with the same number of terms, for each call path of a chunk.
+
+    Attributes
+    ----------
+    members
+        Shape (call path, hypothesis, term): places in the dictionary, ascending.
+    basis
+        Shape (call path, hypothesis, 1 + term, point): orthonormal, the constant first.
+    residual
+        Shape (call path, hypothesis, point), weighted.
+    usable
+        Shape (call path, hypothesis).
+    """
+
+    members: Ids
+    basis: Array
+    residual: Array
+    usable: Mask
+
+    def take(self, chosen: Ids) -> Beam:
+        """Return the hypotheses `chosen` (call path, choice)."""
+        at = np.arange(len(chosen))[:, None]
+        return Beam(
+            self.members[at, chosen], self.basis[at, chosen], self.residual[at, chosen], self.usable[at, chosen]
+        )
+
+
+def leave_one_out(beam: Beam) -> Array:
+    """Root mean square of the weighted errors at each point when it is left out, in closed form.
+
+    With h the diagonal of the hat matrix, the error at a left-out point is ``residual / (1 - h)`` (Allen's
+    PRESS). Infinite where a point alone determines a coefficient.
+
+    Returns
+    -------
+    array
+        Shape (call path, hypothesis).
+    """
+    free = 1 - np.einsum("chkp,chkp->chp", beam.basis, beam.basis)
+    bound = free < 1e-9
+    errors = beam.residual / np.where(bound, 1.0, free)
+    out = np.sqrt(np.mean(errors**2, axis=2))
+    return np.where(bound.any(axis=2) | ~beam.usable, np.inf, out)
+
+
+def score(error: Array, cost: Array, points: int, coefficients: int) -> Array:
+    """Compare hypotheses of different size: smaller is better.
+
+    ``log(error) + cost / (points - coefficients)``. By chance alone a superfluous coefficient shrinks the
+    residual's root mean square below a share r with a probability near r^d, d the degrees of freedom that
+    remain; to ask for less than exp(-cost) is to ask for log r < -cost / d. Few points thus demand a large
+    improvement and many points a small one, and exact data always pass.
+    """
+    return np.asarray(np.log(np.hypot(error, _EXACT)) + cost / (points - coefficients))
+
+
+def search(
+    points: Array, values: Array, weights: Array, space: HypothesisSpace, options: SearchOptions
+) -> tuple[list[TermTable], Ids]:
+    """Find the best hypothesis of each call path.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    values, weights
+        Shape (call path, point); finite, weights positive.
+    space
+        Exponents to try.
+    options
+        Width of the search.
+
+    Returns
+    -------
+    tables
+        One for each parameter.
+    chosen
+        Shape (call path, term, parameter): rows of the tables; all 0 for a term that is not there.
+    """
+    count, parameters = points.shape
+    tables = [TermTable.of(space, points[:, p]) for p in range(parameters)]
+    chosen = np.zeros((len(values), options.max_terms, parameters), dtype=np.int64)
+    largest = min(options.max_terms, count - 2)
+    if largest < 1 or not any(table.pairs for table in tables):
+        return tables, chosen
+    on_lines = [lines(points, p) for p in range(parameters)]
+    products = patterns(tuple(_listed(table, parameters) for table in tables))
+    chunk = max(1, _CHUNK_BYTES // (8 * len(products) * count))
+    for start in range(0, len(values), chunk):
+        part = slice(start, start + chunk)
+        y, w = values[part], weights[part]
+        falls = falls_with(points, y)
+        dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
+        chosen[part, :largest] = _beam_search(tables, dictionary, constant, options, largest)
+    return tables, chosen
+
+
+def _listed(table: TermTable, parameters: int) -> int:
+    """Length of the short list: the whole table for a single parameter."""
+    if parameters == 1:
+        return len(table.pairs)
+    probe = np.zeros((1, len(table.values)))
+    return short_list(table, probe, np.zeros(1, dtype=bool)).shape[1]
+
+
+def _dictionary(
+    points: Array,
+    tables: list[TermTable],
+    on_lines: list[list[Ids]],
+    products: Ids,
+    values: Array,
+    weights: Array,
+    falls: Mask,
+) -> tuple[Dictionary, Beam]:
+    """Form the products of the short lists, and the hypothesis that is constant."""
+    calls, count = values.shape
+    parameters = len(tables)
+    columns = np.repeat(weights[:, None], len(products), axis=1)
+    rows = np.zeros((calls, len(products), parameters), dtype=np.int64)
+    for p, table in enumerate(tables):
+        if parameters == 1:
+            listed = np.tile(np.arange(1, 1 + len(table.pairs)), (calls, 1))
+        elif on_lines[p]:
+            listed = short_list(table, line_misfit(table, on_lines[p], values, weights), falls[:, p])
+        else:
+            listed = short_list(table, log_misfit(table, points, p, values, weights), falls[:, p])
+        places = np.concatenate([np.zeros((calls, 1), dtype=np.int64), listed], axis=1)
+        rows[:, :, p] = places[:, products[:, p]]
+        present = np.flatnonzero(products[:, p])
+        columns[:, present] *= table.values[places][:, products[present, p]]
+    unit = weights / np.linalg.norm(weights, axis=1, keepdims=True)
+    before = np.linalg.norm(columns, axis=2)
+    columns -= np.matmul(columns, unit[:, :, None]) * unit[:, None]
+    columns -= np.matmul(columns, unit[:, :, None]) * unit[:, None]
+    after = np.linalg.norm(columns, axis=2)
+    usable = after**2 > DEPENDENT * before**2
+    columns /= np.where(usable, after, 1.0)[..., None]
+    y = values * weights
+    residual = y - (y * unit).sum(axis=1, keepdims=True) * unit
+    start = Beam(
+        np.zeros((calls, 1, 0), dtype=np.int64),
+        unit[:, None, None],
+        residual[:, None],
+        np.ones((calls, 1), dtype=bool),
+    )
+    return Dictionary(rows, columns, usable), start
+
+
+def _beam_search(
+    tables: list[TermTable], dictionary: Dictionary, constant: Beam, options: SearchOptions, largest: int
+) -> Ids:
+    """Extend the constant term by term; return the best hypothesis found (call path, term, parameter)."""
+    calls, _, count = constant.residual.shape
+    best = score(leave_one_out(constant)[:, 0], np.zeros(calls), count, 1)
+    chosen = np.zeros((calls, largest, len(tables)), dtype=np.int64)
+    simple = _plain_products(tables, dictionary.rows)
+    beam, centred = constant, constant.residual[:, 0]
+    active = np.arange(calls)
+    for terms in range(1, largest + 1):
+        beam = _extend(dictionary, beam, simple, options.beam, first=terms == 1)
+        errors = leave_one_out(beam)
+        cost = _cost(tables, dictionary, beam, centred, options.costs)
+        scores = score(errors, cost, count, terms + 1)
+        winner = np.argmin(scores, axis=1)
+        at = np.arange(len(active))
+        better = scores[at, winner] < best[active]
+        members = beam.members[at, winner]
+        rows = dictionary.rows[at[:, None], members]
+        best[active[better]] = scores[at, winner][better]
+        chosen[active[better]] = 0
+        chosen[np.ix_(active[better], np.arange(terms))] = rows[better]
+        keep = errors.min(axis=1) > _EXACT
+        if terms == largest or not keep.any():
+            break
+        active, centred, simple = active[keep], centred[keep], simple[keep]
+        dictionary = Dictionary(dictionary.rows[keep], dictionary.columns[keep], dictionary.usable[keep])
+        beam = Beam(beam.members[keep], beam.basis[keep], beam.residual[keep], beam.usable[keep])
+    return chosen
+
+
+def _plain_products(tables: list[TermTable], rows: Ids) -> Mask:
+    """Return shape (call path, product): all factors plain or absent."""
+    out = np.ones(rows.shape[:2], dtype=bool)
+    for p, table in enumerate(tables):
+        out &= table.plain[rows[:, :, p]] | (rows[:, :, p] == 0)
+    return out
+
+
+def _extend(dictionary: Dictionary, beam: Beam, simple: Mask, width: int, *, first: bool) -> Beam:
+    """Add one term of the dictionary to each hypothesis of the beam and keep the best.
+
+    All one-term hypotheses are kept; of the larger ones `width` by residual, and half as many again
+    of those made of plain terms only.
+    """
+    calls, hypotheses, size, count = beam.basis.shape
+    products = dictionary.columns.shape[1]
+    turned = dictionary.columns.transpose(0, 2, 1)
+    left = beam.basis[:, :, 1:].reshape(calls, -1, count)  # columns are orthogonal to the constant already
+    along = np.matmul(beam.residual, turned)
+    rest = np.matmul(left, turned) ** 2
+    rest = 1 - rest.reshape(calls, hypotheses, size - 1, products).sum(axis=2)
+    usable = dictionary.usable[:, None] & beam.usable[:, :, None] & (rest > DEPENDENT)
+    gain = along**2 / np.where(usable, rest, 1.0)
+    left_over = (beam.residual**2).sum(axis=2)[:, :, None] - gain
+    left_over[~usable] = np.inf
+    left_over = left_over.reshape(calls, -1)
+    if first:
+        kept = np.tile(np.arange(products), (calls, 1))
+    else:
+        kept = _best(left_over, 2 * width)
+        plain = beam_is_plain(beam, simple)[:, :, None] & simple[:, None]
+        others = _best(np.where(plain.reshape(calls, -1), left_over, np.inf), width)
+        kept = np.concatenate([kept, others], axis=1)
+    at = np.arange(calls)[:, None]
+    parent, added = np.divmod(kept, products)
+    members = np.sort(np.concatenate([beam.members[at, parent], added[..., None]], axis=2), axis=2)
+    fine = np.isfinite(left_over[at, kept])
+    if not first:
+        fine &= ~_repeated(members, products)
+    column = dictionary.columns[at, added]
+    basis = beam.basis[at, parent]
+    for _ in range(2):  # the second pass removes what rounding left of the first
+        column = column - np.einsum("chk,chkp->chp", np.einsum("chkp,chp->chk", basis, column), basis)
+    length = np.linalg.norm(column, axis=2, keepdims=True)
+    fine &= length[..., 0] ** 2 > DEPENDENT
+    column = column / np.where(fine[..., None], length, 1.0)
+    residual = beam.residual[at, parent]
+    residual = residual - (residual * column).sum(axis=2, keepdims=True) * column
+    return Beam(members, np.concatenate([basis, column[:, :, None]], axis=2), residual, fine)
+
+
+def beam_is_plain(beam: Beam, simple: Mask) -> Mask:
+    """Return shape (call path, hypothesis): all terms plain."""
+    at = np.arange(len(beam.members))[:, None, None]
+    return np.asarray(simple[at, beam.members].all(axis=2))
+
+
+def _best(values: Array, count: int) -> Ids:
+    """Places of the `count` smallest values of each row, in ascending order of the values."""
+    count = min(count, values.shape[1])
+    found = np.argpartition(values, count - 1, axis=1)[:, :count]
+    order = np.argsort(np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(found, order, axis=1)
+
+
+def _repeated(members: Ids, products: int) -> Mask:
+    """Mark hypotheses (call path, hypothesis, term) that stand earlier in their row, in another order."""
+    key = np.zeros(members.shape[:2], dtype=np.int64)
+    for term in range(members.shape[2]):
+        key = key * products + members[:, :, term]
+    order = np.argsort(key, axis=1, kind="stable")
+    ordered = np.take_along_axis(key, order, axis=1)
+    again = np.zeros_like(ordered, dtype=bool)
+    again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    out = np.empty_like(again)
+    np.put_along_axis(out, order, again, axis=1)
+    return out
+
+
+def _cost(
+    tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: Array, costs: Costs
+) -> Array:
+    """Return shape (call path, hypothesis): what the hypotheses pay for their freedom."""
+    at = np.arange(len(beam.members))[:, None, None]
+    rows = dictionary.rows[at, beam.members]  # call path, hypothesis, term, parameter
+    terms = rows.shape[2]
+    out = np.full(rows.shape[:2], costs.coefficient * terms)
+    for p, table in enumerate(tables):
+        own = np.sort(rows[..., p], axis=2)
+        new = own > 0
+        new[..., 1:] &= own[..., 1:] != own[..., :-1]
+        distinct = new.sum(axis=2)
+        fancy = (new & ~table.plain[own]).sum(axis=2)
+        # the first factor is free to be fancy; further ones pay by their kind
+        extra = np.maximum(distinct - 1, 0)
+        dear = np.minimum(fancy, extra)
+        out += costs.parameter * (distinct > 0) + costs.extra_term * dear + costs.extra_plain_term * (extra - dear)
+    falling = np.zeros(rows.shape[:3], dtype=bool)
+    for p, table in enumerate(tables):
+        falling |= table.falling[rows[..., p]]
+    columns = dictionary.columns[at, beam.members]
+    triangle = np.einsum("chkp,chtp->chkt", beam.basis[:, :, 1:], columns)
+    triangle[~beam.usable] = np.eye(terms)
+    target = np.einsum("chkp,cp->chk", beam.basis[:, :, 1:], centred)
+    coefficients = np.linalg.solve(triangle, target[..., None])[..., 0]
+    out += costs.saturating * ((coefficients < 0) & falling).sum(axis=2)
+    return out + costs.negative * ((coefficients < 0) & ~falling).sum(axis=2)

@@ -1,0 +1,116 @@
+"""Hypothesis spaces: which exponents a factor may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.model.terms import Array
+
+Exponents = tuple[Fraction, int]
+Negative = Literal["never", "falling", "always"]
+
+_POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
+_LOGS = (0, 1, 2)
+# The 42 pairs which Extra-P 4 offers, as "power:log exponents".
+_EXTRAP = (
+    "0:12 1/4:012 1/3:012 1/2:012 2/3:012 3/4:012 4/5:0 1:012 5/4:01 4/3:01 3/2:012 5/3:0 7/4:0 2:012 "
+    "9/4:0 7/3:0 5/2:012 8/3:0 11/4:0 3:01"
+)
+# Nested loops give whole powers of every order up to their depth, searches and trees a logarithm, an even
+# division of work a reciprocal.
+_PLAIN = frozenset((Fraction(i), j) for i, j in ((-1, 0), (0, 1), (1, 0), (1, 1), (2, 0), (3, 0)))
+
+
+@dataclass(frozen=True)
+class HypothesisSpace:
+    """Exponent pairs (power, log power) of a factor; the same for every parameter.
+
+    Attributes
+    ----------
+    pairs
+        Without (0, 0), which is the absence of the factor.
+    negative
+        Whether negated powers compete as well: for no call path, for those whose values fall with the
+        parameter (strong scaling), or for all.
+    """
+
+    pairs: tuple[Exponents, ...]
+    negative: Negative = "falling"
+
+    def __post_init__(self) -> None:
+        if not self.pairs:
+            raise UsageError("the hypothesis space is empty", hint="give at least one pair of exponents")
+        if (Fraction(0), 0) in self.pairs:
+            raise UsageError("(0, 0) is no term", why="every hypothesis has a constant anyway")
+        if len(set(self.pairs)) != len(self.pairs):
+            raise UsageError("an exponent pair stands twice in the hypothesis space")
+
+    @cached_property
+    def with_negatives(self) -> tuple[Exponents, ...]:
+        """The pairs, and those of them with a power also with the power negated."""
+        if self.negative == "never":
+            return self.pairs
+        negated = tuple((-i, j) for i, j in self.pairs if i > 0)
+        return self.pairs + tuple(pair for pair in negated if pair not in self.pairs)
+
+    def candidates(self, x: Array) -> tuple[Exponents, ...]:
+        """Return the pairs that are defined and monotonic on the values `x` of a parameter.
+
+        Logarithms need values of 1 and more: below, their squares fall. Negative powers need positive values.
+
+        Raises
+        ------
+        UsageError
+            If a value is negative or not finite.
+        """
+        if not np.isfinite(x).all() or (x < 0).any():
+            raise UsageError(
+                "parameter values must be finite and not negative",
+                why=f"{x[~(np.isfinite(x) & (x >= 0))][0]:g} is no value for a power or a logarithm",
+            )
+        lowest = x.min()
+        return tuple(
+            (i, j) for i, j in self.with_negatives if (j == 0 or lowest >= 1) and (i >= 0 or lowest > 0)
+        )
+
+
+def is_plain(pair: Exponents) -> bool:
+    """Whether nested loops, searches, trees and an even division of work lead to these exponents."""
+    return pair in _PLAIN
+
+
+def full_space(negative: Negative = "falling") -> HypothesisSpace:
+    """Return the product of both sets of the noise-resilient priors paper (Eq. 1): 59 pairs."""
+    pairs = product((Fraction(text) for text in _POWERS.split()), _LOGS)
+    return HypothesisSpace(tuple(pair for pair in pairs if pair != (Fraction(0), 0)), negative)
+
+
+def extrap_space(negative: Negative = "falling") -> HypothesisSpace:
+    """Return the 42 pairs that Extra-P 4 offers by default."""
+    groups = (group.split(":") for group in _EXTRAP.split())
+    return HypothesisSpace(
+        tuple((Fraction(power), int(log)) for power, logs in groups for log in logs), negative
+    )
+
+
+SPACES = {"full": full_space, "extrap": extrap_space}
+
+
+def named_space(name: str, negative: Negative = "falling") -> HypothesisSpace:
+    """Return the preset of that name.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    if name not in SPACES:
+        raise UsageError(f"no hypothesis space is called {name!r}", hint=f"choose from {', '.join(SPACES)}")
+    return SPACES[name](negative)

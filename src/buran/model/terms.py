@@ -1,0 +1,173 @@
+"""Factors, terms and model functions of the performance model normal form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Lead = tuple[Fraction, int]
+
+
+@dataclass(frozen=True, order=True)
+class Factor:
+    """``x^exponent * log2(x)^log_exponent`` of one parameter.
+
+    Attributes
+    ----------
+    parameter
+        Column of the points.
+    exponent
+        Exact power of the parameter.
+    log_exponent
+        Power of its binary logarithm.
+    """
+
+    parameter: int
+    exponent: Fraction
+    log_exponent: int
+
+    def evaluate(self, points: Array) -> Array:
+        """Return the factor's values at `points` (..., parameter), without the last axis."""
+        x = points[..., self.parameter]
+        out = np.asarray(x ** float(self.exponent) if self.exponent else np.ones_like(x))
+        return out * np.log2(x) ** self.log_exponent if self.log_exponent else out
+
+
+@dataclass(frozen=True, order=True)
+class Term:
+    """Product of factors of different parameters, sorted by parameter; at least one factor."""
+
+    factors: tuple[Factor, ...]
+
+    def evaluate(self, points: Array) -> Array:
+        """Return the product of the factors' values at `points` (..., parameter)."""
+        out = self.factors[0].evaluate(points)
+        for factor in self.factors[1:]:
+            out = out * factor.evaluate(points)
+        return out
+
+    def lead(self, parameter: int) -> Lead:
+        """Exponents of one parameter; (0, 0) where the term does not depend on it."""
+        for factor in self.factors:
+            if factor.parameter == parameter:
+                return factor.exponent, factor.log_exponent
+        return Fraction(0), 0
+
+
+@dataclass(frozen=True)
+class ModelFunction:
+    """``constant + sum_k coefficients[k] * terms[k]``, the normal form of Eq. 1 in both papers on it.
+
+    Attributes
+    ----------
+    constant
+        The term without parameters.
+    coefficients
+        One for each term.
+    terms
+        Fastest growing first.
+    """
+
+    constant: float
+    coefficients: tuple[float, ...] = ()
+    terms: tuple[Term, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.coefficients) != len(self.terms):
+            raise ValueError(f"{len(self.coefficients)} coefficients for {len(self.terms)} terms")
+
+    def evaluate(self, points: Array | Sequence[float]) -> Array:
+        """Return the values at `points` of shape (..., parameter), without the last axis."""
+        at = np.asarray(points, dtype=np.float64)
+        out = np.full(at.shape[:-1], self.constant)
+        for coefficient, term in zip(self.coefficients, self.terms, strict=True):
+            out = out + coefficient * term.evaluate(at)
+        return out
+
+    def lead(self, parameter: int) -> Lead:
+        """Exponents of the part that grows fastest with one parameter, the others held fixed.
+
+        A function whose only terms fall with the parameter (negative exponents) and which has no other part
+        leads with the slowest fall; beside a constant part that remains, (0, 0) leads.
+        """
+        leads = [term.lead(parameter) for term in self.terms]
+        if self.constant or not leads:
+            leads.append((Fraction(0), 0))
+        return max(leads)
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether no parameter matters."""
+        return not self.terms
+
+    def dominating_terms(self) -> tuple[Term, ...]:
+        """Terms that no other term outgrows in every parameter: the growth class."""
+        return tuple(
+            term
+            for term in self.terms
+            if not any(other is not term and _outgrows(other, term) for other in self.terms)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain lists and numbers; exponents as text such as ``"4/3"``, so that none is rounded."""
+        return {
+            "constant": self.constant,
+            "terms": [
+                {
+                    "coefficient": coefficient,
+                    "factors": [
+                        {
+                            "parameter": factor.parameter,
+                            "exponent": str(factor.exponent),
+                            "log_exponent": factor.log_exponent,
+                        }
+                        for factor in term.factors
+                    ],
+                }
+                for coefficient, term in zip(self.coefficients, self.terms, strict=True)
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ModelFunction:
+        """Read what `to_json` gives.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            Where a key is missing or a value is not what it should be.
+        """
+        terms = tuple(
+            Term(
+                tuple(
+                    Factor(int(f["parameter"]), Fraction(f["exponent"]), int(f["log_exponent"]))
+                    for f in term["factors"]
+                )
+            )
+            for term in data["terms"]
+        )
+        if any(not term.factors for term in terms):
+            raise ValueError("a term without factors")
+        return cls(float(data["constant"]), tuple(float(t["coefficient"]) for t in data["terms"]), terms)
+
+
+def _outgrows(one: Term, other: Term) -> bool:
+    """Whether `one` grows at least as fast in every parameter and faster in one."""
+    parameters = {factor.parameter for term in (one, other) for factor in term.factors}
+    pairs = [(one.lead(p), other.lead(p)) for p in parameters]
+    return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def growth_order(term: Term) -> tuple[Fraction, int, tuple[Factor, ...]]:
+    """Key that sorts terms by their total degree, then by logs, then by parameter."""
+    return (
+        sum((factor.exponent for factor in term.factors), Fraction(0)),
+        sum(factor.log_exponent for factor in term.factors),
+        term.factors,
+    )
