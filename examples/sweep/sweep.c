@@ -143,7 +143,7 @@ KERNEL double sweep_direction(Domain *d, int direction) {
     return leakage + sum_face(count, d->face_z);
 }
 
-/* All eight directions; those that start at the same corner column follow each other without a new pipeline start */
+/* All eight directions; the two that start at the same corner of the process grid follow each other without a gap */
 KERNEL double sweep_all(Domain *d) {
     double leakage = 0.0;
     memset(d->flux, 0, sizeof(double) * (size_t)cells_of(d));
