@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tarfile
 import warnings
@@ -34,6 +35,7 @@ _DTYPES: dict[str, _Dtype] = {
     "INT8": "INT64", "INT": "INT64", "SIGNED INT": "INT64", "SHORT INT": "INT64", "SIGNED SHORT INT": "INT64",
     "DOUBLE": "DOUBLE", "FLOAT": "DOUBLE", "MINDOUBLE": "MINDOUBLE", "MAXDOUBLE": "MAXDOUBLE",
 }  # fmt: skip
+_COMPOUND = re.compile(r"(TAU_ATOMIC|COMPLEX|RATE|HISTOGRAM|NDOUBLES|SCALE_FUNC|CHAR)\b")
 _ARRAYS = {"UINT64": np.uint64, "INT64": np.int64}
 _PARADIGMS = {**{name: name for name in get_args(Paradigm)}, "omp": "openmp"}
 _BLOCK = 512
@@ -75,6 +77,18 @@ def _deep_recursion() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    parser = CubexParser(path)
+    try:
+        yield parser.__enter__()
+    finally:
+        # Its own exit is not reached if entering fails, and then the file would stay open.
+        archive = getattr(parser, "_cubex_file", None)
+        if archive is not None:
+            archive.close()
 
 
 def _check_members(archive: tarfile.TarFile) -> set[int]:
@@ -201,7 +215,7 @@ def _without_wrapper(profile: Profile) -> Profile:
 
 
 def _read(path: Path) -> Profile:
-    with _deep_recursion(), CubexParser(path) as parser:
+    with _deep_recursion(), _opened(path) as parser:
         # The two private members hold what no method of CubexParser returns: groups, attributes, offsets.
         with_data = _check_members(parser._cubex_file)
         anchor = parser._anchor_result
@@ -218,6 +232,8 @@ def _read(path: Path) -> Profile:
         for metric in declared:
             dtype = _DTYPES.get(metric.data_type)
             if dtype is None:
+                if not _COMPOUND.match(metric.data_type):
+                    raise _Corrupt(f"metric {metric.name} has the unknown data type {metric.data_type!r}")
                 skipped.append(f"{metric.name} ({metric.data_type})")
                 continue
             own = Metric(

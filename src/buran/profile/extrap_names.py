@@ -100,9 +100,9 @@ def parse_folder_name(name: str) -> tuple[dict[str, float], int | None]:
     ValueError
         The name follows no such scheme; the message says why.
     """
-    _, dot, rest = name.partition(".")
-    text, marker, tail = rest.partition(".r")
-    if not dot or not text:
+    head, marker, tail = name.partition(".r")
+    _, _, text = head.partition(".")
+    if not text:
         raise ValueError("no parameters behind the first dot")
     if marker and not re.fullmatch(r"[0-9]+", tail):
         raise ValueError(f"the repetition is {'r' + tail!r}, not r and a number")
