@@ -1,316 +1,344 @@
-"""The campaign file's shape: every key with its type, limits, default and meaning."""
+"""A campaign: what its file asks for, checked and ready to be planned and run."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Annotated, Literal
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StringConstraints,
-    Tag,
-    WithJsonSchema,
-)
-from pydantic_core import PydanticCustomError
-
-from buran.campaign.point import canonical
-
-Role = Literal["ranks", "threads", "size"]
-MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
-LAUNCHERS = ("auto", "openmpi", "mpich", "srun", "none")
-LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
+from buran.campaign.expressions import Expression, ExpressionError
+from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
+from buran.campaign.point import Point, Value
+from buran.campaign.shape import CampaignFile, Environment, GitSource
+from buran.campaign.template import Template
+from buran.errors import ConfigError, UsageError
+from buran.files import digest
 
 
-def _whole_text(value: object) -> object:
-    """Let whole numbers stand for text, so that ``OMP_NUM_THREADS: 4`` needs no quotes."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+@dataclass(frozen=True)
+class Formulas:
+    """The resources of a run, as functions of its point."""
+
+    ranks: Expression
+    threads: Expression
+    nodes: Expression
+    time_limit_s: Expression
+    expected_s: Expression | None
 
 
-def _number(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PydanticCustomError("number", "must be a number")
-    if not math.isfinite(value):
-        raise PydanticCustomError("number", "must be finite")
+@dataclass(frozen=True, eq=False)
+class Campaign:
+    """A checked campaign file; `buran.campaign.load.load_campaign` makes it.
+
+    Attributes
+    ----------
+    path
+        The file, absolute.
+    config
+        Its content, with defaults.
+    environment
+        Name of the environment in use.
+    points
+        Modelling points, cheapest first: by cores, then by values.
+    evaluation_points
+        Measured, never used for modelling; in the same order.
+    points_dropped
+        How many points the constraints removed.
+    points_held_out
+        How many combinations of values are evaluation points.
+    notes
+        What is allowed but deserves a word.
+    """
+
+    path: Path
+    config: CampaignFile
+    environment: str
+    points: tuple[Point, ...]
+    evaluation_points: tuple[Point, ...]
+    points_dropped: int
+    points_held_out: int
+    notes: tuple[str, ...]
+    formulas: Formulas
+    build: Template
+    run: tuple[Template, ...]
+
+    # -- what is asked ------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Name of the campaign."""
+        return self.config.name
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the campaign file."""
+        return self.path.parent
+
+    @property
+    def results_root(self) -> Path:
+        """Folder of everything this campaign measures, absolute."""
+        return below(self.folder, self.config.results) / self.name
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters, in the order of the file."""
+        return tuple(self.config.parameters)
+
+    @property
+    def repetitions(self) -> int:
+        """Timed runs of each point."""
+        return self.config.repetitions
+
+    @property
+    def active_environment(self) -> Environment:
+        """The environment in use."""
+        return self.config.environments[self.environment]
+
+    @property
+    def source_folder(self) -> Path:
+        """Folder with the target's sources.
+
+        Raises
+        ------
+        UsageError
+            If they come from a git repository.
+        """
+        if isinstance(self.config.target.source, GitSource):
+            raise UsageError("the sources come from a git repository", where="target.source")
+        return below(self.folder, self.config.target.source)
+
+    @property
+    def source_git(self) -> tuple[str, str] | None:
+        """URL and revision, if the sources come from a git repository."""
+        source = self.config.target.source
+        return (source.git, source.revision) if isinstance(source, GitSource) else None
+
+    @property
+    def build_template(self) -> str:
+        """The build command as written."""
+        return self.config.target.build
+
+    @property
+    def flags(self) -> str:
+        """Compiler flags."""
+        return self.config.target.flags
+
+    @property
+    def binary(self) -> str:
+        """Path of the program, relative to the build folder."""
+        return str(Path(self.config.target.binary))
+
+    @property
+    def backend(self) -> str:
+        """Measurement system."""
+        return self.config.backend
+
+    @property
+    def compiler(self) -> str:
+        """Compiler family, or ``auto``."""
+        return self.config.compiler
+
+    @property
+    def ranks_parameter(self) -> str | None:
+        """The parameter that is the number of ranks, if one is."""
+        text = self.formulas.ranks.text
+        return text if text in self.config.parameters else None
+
+    @cached_property
+    def build_parameters(self) -> tuple[str, ...]:
+        """The parameters that the build command uses, in the order of the file."""
+        return tuple(name for name in self.parameters if name in self.build.names)
+
+    @cached_property
+    def refinement_target(self) -> Point:
+        """Point that models are extrapolated to when filters are refined."""
+        target = self.config.refinement.target
+        if target is not None:
+            return Point.of(target)
+        everywhere = (*self.points, *self.evaluation_points)
+        return Point.of({name: max(point[name] for point in everywhere) for name in self.parameters})
+
+    # -- what a run needs ---------------------------------------------------------------------------
+
+    def ranks(self, point: Mapping[str, Value]) -> int:
+        """Return the number of MPI ranks."""
+        return _count(self.formulas.ranks, point, "resources.ranks")
+
+    def threads(self, point: Mapping[str, Value]) -> int:
+        """Return the number of threads per rank."""
+        return _count(self.formulas.threads, point, "resources.threads")
+
+    def nodes(self, point: Mapping[str, Value]) -> int:
+        """Return the number of nodes."""
+        return _count(self.formulas.nodes, point, "resources.nodes")
+
+    def cores(self, point: Mapping[str, Value]) -> int:
+        """Return the number of cores: ranks times threads."""
+        return self.ranks(point) * self.threads(point)
+
+    def time_limit_s(self, point: Mapping[str, Value]) -> float:
+        """Return the wall time after which a run is stopped."""
+        return _seconds(self.formulas.time_limit_s, point, "resources.time_limit_s")
+
+    def expected_s(self, point: Mapping[str, Value]) -> float | None:
+        """Return the expected wall time of a run, if the file says so."""
+        formula = self.formulas.expected_s
+        return None if formula is None else _seconds(formula, point, "resources.expected_s")
+
+    # -- commands -----------------------------------------------------------------------------------
+
+    def build_command(self, point: Mapping[str, Value], tools: Mapping[str, str]) -> str:
+        """Return the shell command that builds the program.
+
+        Parameters
+        ----------
+        point
+            At least the parameters of `build_parameters`.
+        tools
+            Compilers by the placeholders ``cc``, ``cxx``, ``mpicc``, ``mpicxx``.
+        """
+        numbers = {name: str(point[name]) for name in self.build_parameters}
+        return self.build.fill_shell({**tools, "flags": self.flags, **numbers}, split=("flags",))
+
+    def run_command(
+        self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str
+    ) -> list[str]:
+        """Return the program and its arguments; each value stays within the argument it is put into."""
+        values = {name: str(value) for name, value in point.items()}
+        values["ranks"], values["threads"] = str(self.ranks(point)), str(self.threads(point))
+        values["binary"], values["build"] = str(binary), str(build_folder)
+        return [word.fill(values) for word in self.run]
+
+    def launch(
+        self,
+        point: Mapping[str, Value],
+        binary: Path,
+        build_folder: Path,
+        mpi_flavour: str,
+        mpiexec: str,
+        machine_cores: int,
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the complete command of a run and the environment variables it needs.
+
+        Parameters
+        ----------
+        mpi_flavour, mpiexec
+            The MPI that was found, ``openmpi`` or ``mpich``, and its launcher program.
+        machine_cores
+            Cores of a node; with more ranks and threads than that, nothing is bound to cores.
+        """
+        environment = self.active_environment
+        kind = resolve(environment.launcher, mpi_flavour)
+        placement = Placement(self.ranks(point), self.threads(point), self.nodes(point))
+        launched = launch(
+            kind,
+            self.run_command(point, binary, build_folder),
+            placement,
+            program=mpiexec if kind == mpi_flavour else None,
+            oversubscribe=placement.ranks_per_node * placement.threads > machine_cores,
+            as_root=os.geteuid() == 0,
+        )
+        variables = {"OMP_NUM_THREADS": str(placement.threads), **launched.variables, **environment.variables}
+        return list(under_modules(launched.argv, environment.modules)), variables
+
+    def with_modules(self, script: str) -> str:
+        """Return a bash script that loads the environment's modules first."""
+        return with_modules(script, self.active_environment.modules)
+
+    # -- cost ---------------------------------------------------------------------------------------
+
+    def minimum_core_hours(self, points: Sequence[Point], repetitions: int) -> float | None:
+        """Return what runs are expected to cost at least, in core hours; None without `expected_s`."""
+        if self.formulas.expected_s is None:
+            return None
+        seconds = sum(self.cores(point) * (self.expected_s(point) or 0.0) for point in points)
+        return seconds * repetitions / 3600.0
+
+    def budget_core_hours(self, full_matrix_core_hours: float | None) -> float | None:
+        """Return the budget in force: the smaller one of the two that the file may give.
+
+        Parameters
+        ----------
+        full_matrix_core_hours
+            What measuring every modelling point would cost; if unknown, the percentage does not count.
+        """
+        budget = self.config.budget
+        limits = [] if budget.core_hours is None else [budget.core_hours]
+        if budget.percent_of_full_matrix is not None and full_matrix_core_hours is not None:
+            limits.append(budget.percent_of_full_matrix / 100.0 * full_matrix_core_hours)
+        return min(limits, default=None)
+
+    def check_budget(self, first_plan_core_hours: float, full_matrix_core_hours: float | None = None) -> None:
+        """Refuse a budget that the first plan exceeds.
+
+        Raises
+        ------
+        ConfigError
+            If it does.
+        """
+        budget = self.budget_core_hours(full_matrix_core_hours)
+        if budget is None or first_plan_core_hours <= budget:
+            return
+        raise ConfigError(
+            f"the budget of {budget:.4g} core hours is below the first plan, {first_plan_core_hours:.4g}",
+            where=f"{self.path}, key budget",
+            why="less than the first plan gives no models",
+            hint="raise the budget, or take fewer or cheaper points and repetitions",
+        )
+
+    # -- identity -----------------------------------------------------------------------------------
+
+    def digest(self) -> str:
+        """Return 12 hex digits over everything in the file that affects results.
+
+        Its name, comments, place, other environments and the way the points were written down do not count.
+        """
+        config = self.config.model_dump(mode="json")
+        for key in (
+            "name",
+            "results",
+            "environments",
+            "points",
+            "points_file",
+            "evaluation_points",
+            "constraints",
+        ):
+            del config[key]
+        config["environment"] = self.active_environment.model_dump(mode="json")
+        config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
+        config["points"] = [point.items_ for point in self.points]
+        config["evaluation_points"] = [point.items_ for point in self.evaluation_points]
+        return digest(config, 12)
+
+
+def below(folder: Path, text: str) -> Path:
+    """Return a path written in a campaign file, which begins at the file's folder, absolute and plain."""
+    return Path(os.path.normpath(folder / Path(text).expanduser()))
+
+
+def _count(formula: Expression, point: Mapping[str, Value], key: str) -> int:
+    value = _value(formula, point, key)
+    if isinstance(value, float) or value < 1:
+        raise ConfigError(_bad(formula, point, value), where=key, why="must be a whole number, at least 1")
+    return value
+
+
+def _seconds(formula: Expression, point: Mapping[str, Value], key: str) -> float:
+    value = float(_value(formula, point, key))
     if value <= 0:
-        raise PydanticCustomError("number", "must be greater than zero")
-    if value > LARGEST:
-        raise PydanticCustomError("number", "must be at most 2**53")
-    return canonical(value)
-
-
-def _formula(value: object) -> object:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise PydanticCustomError("formula", "must be a number or an expression over parameters")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise PydanticCustomError("formula", "must be finite")
+        raise ConfigError(_bad(formula, point, value), where=key, why="must be greater than zero")
     return value
 
 
-def _not_blank(value: str) -> str:
-    if not value.strip():
-        raise PydanticCustomError("blank", "must not be empty")
-    if "\0" in value:
-        raise PydanticCustomError("blank", "must not contain a NUL character")
-    return value
+def _value(formula: Expression, point: Mapping[str, Value], key: str) -> Value:
+    try:
+        return formula(point)
+    except ExpressionError as error:
+        raise ConfigError(error.what, where=key) from None
 
 
-def _no_option(value: str) -> str:
-    if value.startswith("-"):
-        raise PydanticCustomError("option", "must not begin with a dash")
-    return value
-
-
-_NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
-_FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
-
-Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
-Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["string", "integer"]})]
-Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
-Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
-PointMapping = dict[str, Number]
-
-
-class Part(BaseModel):
-    """Base of all parts of the file: immutable, no unknown keys, no silent conversion."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class GitSource(Part):
-    """Sources taken from a git repository."""
-
-    git: Annotated[Text, AfterValidator(_no_option)] = Field(
-        description="URL or path that `git clone` accepts."
-    )
-    revision: Annotated[Text, AfterValidator(_no_option)] = Field(
-        description="Commit, tag or branch; a full commit hash keeps the campaign reproducible."
-    )
-
-
-def _source_kind(value: object) -> str:
-    return "<git>" if isinstance(value, Mapping | GitSource) else "<folder>"
-
-
-Source = Annotated[
-    Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("<git>")], Discriminator(_source_kind)
-]
-
-
-class Target(Part):
-    """The program that is measured: where it is, how it is built and run."""
-
-    source: Source = Field(
-        description="Folder with the sources, relative to this file; or `{git: URL, revision: REVISION}`.",
-        examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}],
-    )
-    build: Text = Field(
-        description="Shell command that builds the program, run in a copy of the sources. Placeholders: "
-        "`{cc}`, `{cxx}`, "
-        "`{mpicc}`, `{mpicxx}` (compiler wrappers; at least one must appear), `{flags}`, and parameters, "
-        "for sizes "
-        "that are fixed at compile time. `{{` and `}}` stand for braces.",
-        examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
-    )
-    flags: str = Field("-O2", description="Compiler flags, put in at `{flags}`.")
-    binary: Text = Field(
-        description="The program that the build produces, relative to the build folder.", examples=["stencil"]
-    )
-    run: Text = Field(
-        description="Command that runs the program, without the MPI launcher and without a shell. "
-        "Placeholders: "
-        "`{binary}` (needed), `{build}` (the build folder), `{ranks}`, `{threads}` and parameters.",
-        examples=["{binary} {n} 10"],
-    )
-
-
-class Environment(Part):
-    """A machine, and how MPI programs are started there."""
-
-    launcher: Text = Field(
-        "auto",
-        description="`openmpi`, `mpich`, `srun`, `none`, or `auto`: the launcher of the MPI that is "
-        "found. Or a template "
-        "with `{command}`, `{ranks}`, `{threads}`, `{nodes}` and `{ranks_per_node}`.",
-        examples=["auto", "srun", "mpiexec -n {ranks} {command}"],
-    )
-    modules: tuple[Text, ...] = Field(
-        (),
-        description="Environment modules to load before building and running.",
-        examples=[["gcc/12", "openmpi"]],
-    )
-    variables: dict[Text, Plain] = Field(
-        default_factory=dict,
-        description="Environment variables for building and running.",
-        examples=[{"OMP_PROC_BIND": "close"}],
-    )
-
-
-class Range(Part):
-    """Values from `start` to `stop`, with `step` (linear) or `factor` (geometric)."""
-
-    start: Number = Field(description="First value.")
-    stop: Number = Field(description="Largest value; it belongs to the range if the steps meet it.")
-    step: Number | None = Field(None, description="Difference between neighbours.")
-    factor: Number | None = Field(None, description="Quotient of neighbours, above 1.")
-
-
-class Parameter(Part):
-    """A quantity that is varied: with `values` or `range`, unless points are listed one by one."""
-
-    role: Role = Field(
-        description="`ranks`: number of MPI ranks (at most one parameter has it); `threads`: threads per "
-        "rank (likewise); "
-        "`size`: anything else that the program is given."
-    )
-    values: tuple[Number, ...] | None = Field(
-        None, description="The values, all different, at least two.", examples=[[1, 2, 4, 8]]
-    )
-    range: Range | None = Field(
-        None,
-        description="Values from start to stop.",
-        examples=[{"start": 8, "stop": 64, "factor": 2}, {"start": 10, "stop": 50, "step": 10}],
-    )
-
-
-class Budget(Part):
-    """What the campaign may cost; with both keys the smaller one counts."""
-
-    core_hours: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="Cores times hours of all measurements together."
-    )
-    percent_of_full_matrix: Annotated[float, Field(gt=0, le=100)] | None = Field(
-        None, description="Share of what measuring every modelling point would cost, in percent."
-    )
-
-
-class Strategy(Part):
-    """How points are chosen."""
-
-    name: Literal["full", "lines"] = Field(
-        "full",
-        description="`full`: every point. `lines`: one line along each parameter first, then points "
-        "between them.",
-    )
-    max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
-        4, description="The campaign ends after this many rounds of planning and measuring."
-    )
-
-
-class Refinement(Part):
-    """Which functions stay instrumented: the filter is rebuilt from the models after each iteration."""
-
-    enabled: bool = Field(True, description="Whether filters are refined and measured again.")
-    share: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.01, description="Call paths above this share of the run time at `target` stay instrumented."
-    )
-    target: PointMapping | None = Field(
-        None,
-        description="Point the models are extrapolated to, with every parameter; by default the largest "
-        "value of each.",
-        examples=[{"p": 64, "n": 512}],
-    )
-
-
-class Resources(Part):
-    """What one run needs: numbers, or expressions over parameters."""
-
-    ranks: Formula | None = Field(
-        None,
-        description="MPI ranks; by default the parameter whose role is `ranks`.",
-        examples=["p", "px * py", 1],
-    )
-    threads: Formula | None = Field(
-        None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."
-    )
-    nodes: Formula = Field(1, description="Nodes a run occupies.", examples=["ceil(p / 48)"])
-    time_limit_s: Formula = Field(
-        600, description="Wall time after which a run is stopped and fails, in seconds."
-    )
-    expected_s: Formula | None = Field(
-        None,
-        description="Expected wall time of a run, in seconds: lets the cost be predicted before the "
-        "first measurement.",
-        examples=["1e-6 * n**3 / p"],
-    )
-
-
-class CampaignFile(Part):
-    """A measurement campaign."""
-
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = Field(
-        description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
-    )
-    results: Text = Field(
-        "results",
-        description="Folder for everything that is measured, relative to this file; the campaign's own "
-        "folder in it is "
-        "`results/NAME`.",
-    )
-    target: Target = Field(description="The program that is measured.")
-    environment: Text | None = Field(
-        None, description="Which of the `environments` is used; may be left out if there is only one."
-    )
-    environments: Annotated[dict[Text, Environment], Field(min_length=1)] = Field(
-        default_factory=lambda: {"local": Environment()},
-        description="Machines to measure on, by name.",
-    )
-    parameters: Annotated[dict[str, Parameter], Field(min_length=1)] = Field(
-        description="What is varied, by name: letters, digits and `_`."
-    )
-    constraints: tuple[Formula, ...] = Field(
-        (),
-        description="Conditions that every modelling point must fulfil.",
-        examples=[["is_cube(p)", "n % 10 == 0", "p * n <= 4096"]],
-    )
-    points: Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None = Field(
-        None,
-        description="The modelling points one by one, instead of all combinations of values.",
-        examples=[[{"p": 1, "n": 8}, {"p": 8, "n": 16}]],
-    )
-    points_file: Text | None = Field(
-        None,
-        description="CSV file with the modelling points, relative to this file; its first row names the "
-        "parameters.",
-    )
-    evaluation_points: tuple[PointMapping, ...] = Field(
-        (),
-        description="Points that are measured but never used for modelling, to see how well models "
-        "predict them. They are "
-        "taken out of the combinations of values; constraints do not apply to them.",
-        examples=[[{"p": 16, "n": 128}]],
-    )
-    repetitions: Annotated[int, Field(ge=1, le=1000)] = Field(3, description="Timed runs of each point.")
-    effort_repetitions: Annotated[int, Field(ge=1, le=1000)] = Field(
-        2,
-        description="Runs of each point that count basic blocks and bytes. These do not depend on the "
-        "run; the second "
-        "one checks that.",
-    )
-    warmup: bool = Field(True, description="Whether a first run of each point is kept apart as a warm-up.")
-    budget: Budget = Field(default_factory=Budget, description="What the campaign may cost.")
-    metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = Field(
-        ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"),
-        description="What is measured and modelled.",
-    )
-    aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
-        "mean", description="How the values of the ranks become one value for modelling."
-    )
-    backend: Literal["embedded"] = Field("embedded", description="Measurement system.")
-    compiler: Literal["auto", "clang", "gcc"] = Field(
-        "auto",
-        description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
-    )
-    strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
-    refinement: Refinement = Field(
-        default_factory=Refinement, description="How the instrumentation filter is refined."
-    )
-    resources: Resources = Field(default_factory=Resources, description="What one run needs.")
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
-        1, description="Makes every random choice, such as the order of runs, repeatable."
-    )
+def _bad(formula: Expression, point: Mapping[str, Value], value: Value) -> str:
+    used = ", ".join(f"{name} = {point[name]}" for name in sorted(formula.names))
+    return f"{formula.text!r} gives {value}" + (f" at {used}" if used else "")

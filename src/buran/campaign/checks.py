@@ -1,0 +1,257 @@
+"""What a campaign file's shape cannot say: checks of names, values, commands and folders."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from buran.campaign.config import below
+from buran.campaign.expressions import FUNCTIONS
+from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
+from buran.campaign.mistakes import Mistake, did_you_mean, listed
+from buran.campaign.point import Value
+from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter
+from buran.campaign.space import parameter_values
+from buran.campaign.template import TemplateError, parse_words
+from buran.errors import UsageError
+from buran.profile.extrap_names import extrap_names
+
+COMPILERS = ("cc", "cxx", "mpicc", "mpicxx")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
+_RESERVED = (*COMPILERS, "flags", "binary", "build", "command", "nodes", "ranks_per_node")
+
+
+def name_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    """Check the parameters' names and roles."""
+    for name, parameter in config.parameters.items():
+        path = ("parameters", name)
+        if not _NAME.fullmatch(name):
+            why = "a name begins with a letter and has at most 32 letters, digits and _"
+            yield Mistake(path, f"{name!r} cannot be the name of a parameter", why)
+        elif keyword.iskeyword(name) or name in FUNCTIONS:
+            yield Mistake(path, f"{name!r} cannot be the name of a parameter", "it is a word of expressions")
+        elif name in _RESERVED or (name in ("ranks", "threads") and parameter.role != name):
+            why = f"the placeholder {{{name}}} has a meaning of its own"
+            yield Mistake(path, f"{name!r} cannot be the name of a parameter", why)
+    for role in ("ranks", "threads"):
+        names = [name for name, parameter in config.parameters.items() if parameter.role == role]
+        formula = getattr(config.resources, role)
+        if len(names) > 1:
+            what = f"{' and '.join(names)} both have the role {role}"
+            hint = f'give them the role size, and write resources.{role}: "{" * ".join(names)}"'
+            yield Mistake(("parameters", names[1], "role"), what, "one parameter at most can have it", hint)
+        elif names and formula is not None and str(formula).strip() != names[0]:
+            what = f"{formula!r} contradicts the parameter {names[0]!r}, whose role is {role}"
+            yield Mistake(("resources", role), what, hint=f"leave it out, or give {names[0]!r} the role size")
+    try:
+        extrap_names(tuple(config.parameters))
+    except UsageError as error:
+        yield Mistake(("parameters",), error.what, error.why, error.hint)
+
+
+def value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    """Check the parameters' own values."""
+    pointwise = config.points is not None or config.points_file is not None
+    if config.points is not None and config.points_file is not None:
+        yield Mistake(("points_file",), "points and points_file exclude each other", hint="keep one of them")
+    for name, parameter in config.parameters.items():
+        path = ("parameters", name)
+        given = [key for key in ("values", "range") if getattr(parameter, key) is not None]
+        if pointwise:
+            for key in given:
+                why = "the points are listed one by one, under points or points_file"
+                yield Mistake((*path, key), f"{name!r} must not have {key} of its own", why, "leave it out")
+        elif len(given) != 1:
+            what = f"{name!r} has {'both values and range' if given else 'neither values nor range'}"
+            yield Mistake(path, what, "one of them is needed, unless points are listed one by one")
+        else:
+            yield from _own_value_mistakes(name, parameter, given[0])
+
+
+def _own_value_mistakes(name: str, parameter: Parameter, key: str) -> Iterator[Mistake]:
+    path = ("parameters", name, key)
+    try:
+        values = parameter_values(parameter)
+    except ValueError as error:
+        yield Mistake(
+            path, str(error), "write, for example, {start: 8, stop: 64, factor: 2} or {..., step: 8}"
+        )
+        return
+    if not values:
+        yield Mistake(path, f"{name!r} has no values", "at least two are needed")
+    elif len(set(values)) == 1:
+        yield single_value(path, name, values[0])
+    for i, value in enumerate(values):
+        own = (*path, i) if key == "values" else path
+        if value in values[:i]:
+            yield Mistake(own, f"the value {value} stands twice", hint="leave one of them out")
+        if parameter.role != "size" and isinstance(value, float):
+            yield Mistake(own, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
+
+
+def single_value(path: tuple[str | int, ...], name: str, value: Value) -> Mistake:
+    """Return the mistake of a parameter that does not vary."""
+    return Mistake(
+        path,
+        f"{name!r} has only one value, {value}",
+        "from one value nothing can be learnt about its influence",
+        f"add values, or drop the parameter and write {value} into the commands",
+    )
+
+
+def command_mistakes(
+    config: CampaignFile, run_names: Collection[str], build_names: Collection[str]
+) -> Iterator[Mistake]:
+    """Check that commands use what they must.
+
+    Parameters
+    ----------
+    run_names, build_names
+        Placeholders of the commands.
+    """
+    target = config.target
+    if not {"mpicc", "mpicxx"} & set(build_names):
+        why = "nothing else compiles the program with instrumentation"
+        hint = "hand {mpicc} or {mpicxx} to the build, as in: make MPICXX={mpicxx}"
+        yield Mistake(("target", "build"), "the build command uses neither {mpicc} nor {mpicxx}", why, hint)
+    if "flags" in config.target.model_fields_set and target.flags and "flags" not in build_names:
+        hint = "hand them over, as in: make CXXFLAGS='{flags}'"
+        yield Mistake(("target", "flags"), "the build command never uses {flags}", hint=hint)
+    if "binary" not in run_names:
+        hint = "write, for example: {binary} {n}"
+        yield Mistake(("target", "run"), "the run command never uses {binary}", hint=hint)
+    binary = PurePosixPath(target.binary)
+    if binary.is_absolute() or ".." in binary.parts or binary == PurePosixPath("."):
+        why = "it is a path inside the build folder"
+        yield Mistake(("target", "binary"), f"{target.binary!r} is not allowed", why)
+
+
+def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
+    """Check that the source folder is there, and that the results do not lie where a file is."""
+    source = config.target.source
+    if not isinstance(source, GitSource):
+        path = below(folder, source)
+        if not path.is_dir():
+            git = "://" in source or source.endswith(".git") or source.startswith("git@")
+            hint = (
+                f"write {{git: {source!r}, revision: ...}}"
+                if git
+                else "paths are relative to the campaign file"
+            )
+            why = f"{path} is a file" if path.exists() else f"there is no folder {path}"
+            yield Mistake(("target", "source"), f"the source folder {source!r} is missing", why, hint)
+        elif not any(path.iterdir()):
+            yield Mistake(("target", "source"), f"the source folder {source!r} is empty")
+    results = below(folder, config.results)
+    blocked = next(
+        (each for each in (results / config.name, results, *results.parents) if each.exists()), None
+    )
+    if blocked is not None and not blocked.is_dir():
+        yield Mistake(("results",), f"{config.results!r} cannot be a folder", f"{blocked} is a file")
+
+
+def environment_mistakes(config: CampaignFile, wanted: str | None) -> Iterator[Mistake]:
+    """Check the choice of an environment, and all launchers."""
+    known = tuple(config.environments)
+    chosen = wanted or config.environment
+    path = () if wanted else ("environment",)
+    if chosen is None and len(known) > 1:
+        why, hint = f"there are: {', '.join(known)}", f"write at the top: environment: {known[0]}"
+        yield Mistake(("environments",), "it is not said which environment is used", why, hint)
+    elif chosen is not None and chosen not in known:
+        why = f"there are: {', '.join(known)}"
+        yield Mistake(path, f"there is no environment {chosen!r}", why, did_you_mean(chosen, known))
+    for name, environment in config.environments.items():
+        yield from _launcher_mistakes(("environments", name, "launcher"), environment.launcher)
+        for variable in environment.variables:
+            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
+                what = f"{variable!r} cannot be the name of an environment variable"
+                yield Mistake(("environments", name, "variables", variable), what)
+
+
+def _launcher_mistakes(path: tuple[str, ...], launcher: str) -> Iterator[Mistake]:
+    if launcher in LAUNCHERS:
+        return
+    if not re.search(r"[\s{}]", launcher):
+        why = f"launchers are {', '.join(LAUNCHERS)}, or a template such as: mpiexec -n {{ranks}} {{command}}"
+        yield Mistake(path, f"unknown launcher {launcher!r}", why, did_you_mean(launcher, LAUNCHERS))
+        return
+    try:
+        words = parse_words(launcher, PLACEHOLDERS)
+    except TemplateError as error:
+        yield Mistake(path, error.what, hint=error.hint)
+        return
+    if not any("command" in word.names for word in words):
+        hint = "write, for example: mpiexec -n {ranks} {command}"
+        yield Mistake(path, "the launcher never uses {command}", hint=hint)
+
+
+def launcher_names(environment: Environment) -> frozenset[str]:
+    """Return which placeholders reach the launcher of an environment."""
+    if environment.launcher == "none":
+        return frozenset(("threads",))  # OMP_NUM_THREADS is set for every run
+    if environment.launcher in LAUNCHERS:
+        return frozenset(("ranks", "threads", "nodes"))
+    return frozenset(
+        name for word in parse_words(environment.launcher, PLACEHOLDERS) for name in (*word.names, "threads")
+    )
+
+
+def reach_mistakes(
+    config: CampaignFile,
+    environment: str,
+    used: Collection[str],
+    formulas: Mapping[str, Collection[str]],
+) -> Iterator[Mistake]:
+    """Check that every parameter reaches the program, and that ranks reach the launcher.
+
+    Parameters
+    ----------
+    used
+        Placeholders of the build and run commands.
+    formulas
+        Parameters that decide ranks and threads, by ``ranks`` and ``threads``.
+    """
+    through = {*used, *launcher_names(config.environments[environment])}
+    if formulas["ranks"] and "ranks" not in through and not set(formulas["ranks"]) & set(used):
+        launcher = config.environments[environment].launcher
+        what = (
+            f"the number of ranks varies, but neither the launcher {launcher!r} nor the run command uses it"
+        )
+        hint = "use launcher: auto, or {ranks} in the launcher's template or the run command"
+        yield Mistake(("environments", environment, "launcher"), what, hint=hint)
+        through.add("ranks")  # one mistake is enough
+    reached = set(used).union(*(names for kind, names in formulas.items() if kind in through))
+    for name in config.parameters:
+        if name not in reached:
+            what = f"the parameter {name!r} never reaches the program"
+            why = "neither the build nor the run command uses it, nor do ranks and threads depend on it"
+            yield Mistake(("parameters", name), what, why, f"write {{{name}}} into target.run")
+
+
+def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    """Check metrics and refinement."""
+    for i, metric in enumerate(config.metrics):
+        if metric in config.metrics[:i]:
+            yield Mistake(("metrics", i), f"the metric {metric!r} stands twice", hint="leave one of them out")
+    if config.refinement.enabled:
+        lacking = [metric for metric in ("time", "visits") if metric not in config.metrics]
+        if lacking:
+            what = f"refinement needs the metric {' and '.join(lacking)}"
+            yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
+    target = config.refinement.target
+    if target is not None:
+        yield from _target_mistakes(target, tuple(config.parameters))
+
+
+def _target_mistakes(target: Mapping[str, Value], parameters: Sequence[str]) -> Iterator[Mistake]:
+    path = ("refinement", "target")
+    for name in target:
+        if name not in parameters:
+            why = f"the parameters are: {listed(parameters)}"
+            yield Mistake((*path, name), f"{name!r} is no parameter", why, did_you_mean(name, parameters))
+    for name in parameters:
+        if name not in target:
+            yield Mistake(path, f"the target has no value for {name}")

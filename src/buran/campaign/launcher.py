@@ -1,0 +1,153 @@
+"""How an MPI program is started: from a command to an argument list and environment variables."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from buran.campaign.template import Template, parse_template
+
+LAUNCHERS = ("auto", "openmpi", "mpich", "srun", "none")
+PLACEHOLDERS = ("command", "ranks", "threads", "nodes", "ranks_per_node")
+_AS_ROOT = MappingProxyType({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+_PROGRAMS = MappingProxyType({"openmpi": "mpirun", "mpich": "mpiexec", "srun": "srun"})
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How many processes and threads on how many nodes."""
+
+    ranks: int
+    threads: int = 1
+    nodes: int = 1
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Ranks on the fullest node."""
+        return -(-self.ranks // self.nodes)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A command line and the environment variables it needs."""
+
+    argv: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def launch(
+    kind: str,
+    command: Sequence[str],
+    placement: Placement,
+    *,
+    program: str | None = None,
+    oversubscribe: bool = False,
+    as_root: bool = False,
+) -> Launch:
+    """Put a launcher in front of a command.
+
+    Parameters
+    ----------
+    kind
+        ``openmpi``, ``mpich``, ``srun``, ``none``, or a template with `PLACEHOLDERS`.
+    program
+        The launcher's program, instead of the one that is usual for its kind.
+    oversubscribe
+        Whether a node gets more ranks and threads than it has cores: then nothing is bound.
+    as_root
+        Whether the user is root, whom Open MPI refuses by default.
+    """
+    first = program or _PROGRAMS.get(kind, "")
+    match kind:
+        case "none":
+            return Launch(tuple(command))
+        case "openmpi":
+            argv = (
+                first,
+                "-n",
+                str(placement.ranks),
+                *_openmpi_placement(placement, oversubscribe),
+                *command,
+            )
+            return Launch(argv, dict(_AS_ROOT) if as_root else {})
+        case "mpich":
+            return Launch(
+                (first, "-n", str(placement.ranks), *_mpich_placement(placement, oversubscribe), *command)
+            )
+        case "srun":
+            layout = ("-N", str(placement.nodes), "-n", str(placement.ranks), "-c", str(placement.threads))
+            bind = "--cpu-bind=none" if oversubscribe else "--cpu-bind=cores"
+            shared = ("--overcommit",) if oversubscribe else ()
+            return Launch((first, *layout, bind, *shared, "--kill-on-bad-exit=1", *command))
+        case _:
+            return Launch(_from_template(kind, command, placement))
+
+
+def resolve(kind: str, mpi_flavour: str) -> str:
+    """Return the launcher that ``auto`` stands for with an MPI: ``openmpi`` or ``mpich``."""
+    return mpi_flavour if kind == "auto" else kind
+
+
+def with_modules(script: str, modules: Sequence[str]) -> str:
+    """Return a bash script that loads environment modules, or fails, before it goes on."""
+    if not modules:
+        return script
+    # A job may start without the function `module`; a login shell would define it.
+    define = "type module >/dev/null 2>&1 || . /etc/profile || exit 1"
+    return f"{define}\nmodule load {shlex.join(modules)} || exit 1\n{script}"
+
+
+def under_modules(argv: Sequence[str], modules: Sequence[str]) -> tuple[str, ...]:
+    """Return a command that loads environment modules first; unchanged without modules."""
+    if not modules:
+        return tuple(argv)
+    return ("bash", "-c", with_modules('exec "$@"', modules), "bash", *argv)
+
+
+def usable_cores() -> int:
+    """Return how many physical cores this process may use; a core's hardware threads count once."""
+    cores = set()
+    for cpu in os.sched_getaffinity(0):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        try:
+            cores.add(siblings.read_text())
+        except OSError:
+            cores.add(str(cpu))
+    return len(cores)
+
+
+def _openmpi_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:
+    per_node = f"ppr:{placement.ranks_per_node}:node"
+    if oversubscribe:
+        spread = ("--map-by", f"{per_node}:OVERSUBSCRIBE") if placement.nodes > 1 else ("--oversubscribe",)
+        return (*spread, "--bind-to", "none")
+    each = f":PE={placement.threads}" if placement.threads > 1 else ""
+    if placement.nodes > 1:
+        return ("--map-by", per_node + each, "--bind-to", "core")
+    return ("--map-by", "slot" + each, "--bind-to", "core")
+
+
+def _mpich_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:
+    spread = ("-ppn", str(placement.ranks_per_node)) if placement.nodes > 1 else ()
+    return (*spread, "-bind-to", "none" if oversubscribe else f"core:{placement.threads}")
+
+
+def _from_template(text: str, command: Sequence[str], placement: Placement) -> tuple[str, ...]:
+    values = {
+        "ranks": str(placement.ranks),
+        "threads": str(placement.threads),
+        "nodes": str(placement.nodes),
+        "ranks_per_node": str(placement.ranks_per_node),
+    }
+    argv: list[str] = []
+    for word in shlex.split(text):
+        template: Template = parse_template(word, PLACEHOLDERS)
+        if template.names == ("command",) and not any(template.literals):
+            argv.extend(command)
+        else:
+            argv.append(template.fill({**values, "command": shlex.join(command)}))
+    return tuple(argv)

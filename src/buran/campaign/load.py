@@ -1,0 +1,368 @@
+"""Reading a campaign file: every mistake in it is found before anything is built or run."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from buran.campaign import checks
+from buran.campaign.config import Campaign, Formulas, below
+from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression
+from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
+from buran.campaign.point import Point, Value
+from buran.campaign.shape import CampaignFile
+from buran.campaign.source_location import Document, read_yaml
+from buran.campaign.space import (
+    MOST_POINTS,
+    Constraint,
+    Listed,
+    along_axes,
+    parameter_values,
+    point_mistakes,
+    product,
+    read_points,
+    satisfying,
+)
+from buran.campaign.template import Template, TemplateError, parse_template, parse_words
+from buran.campaign.validation import validate
+from buran.errors import ConfigError
+
+FEW_VALUES = 5  # fewer give models that cannot be told from their neighbours
+
+
+def load_campaign(path: Path, *, environment: str | None = None) -> Campaign:
+    """Read and check a campaign file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    environment
+        Environment to use instead of the one the file names.
+
+    Raises
+    ------
+    CampaignError
+        With all mistakes that could be found at once.
+    """
+    document = read_yaml(path)
+    config, mistakes = validate(document)
+    collected = _Mistakes(document, mistakes)
+    if config is None or any(len(mistake.path) == 1 for mistake in mistakes):
+        collected.stop()
+    assert config is not None
+    return _Loading(config, collected, path.absolute(), environment).campaign()
+
+
+class _Mistakes:
+    """Collects mistakes; what follows from an earlier one in the same place is left out."""
+
+    def __init__(self, document: Document, first: Sequence[Mistake]) -> None:
+        self.document = document
+        self.all = [document.located(mistake) for mistake in first]
+        self.spoilt = {mistake.path[:-1] for mistake in first}
+
+    def add(self, *mistakes: Mistake) -> None:
+        for mistake in mistakes:
+            if not any(mistake.path[: len(path)] == path for path in self.spoilt):
+                self.all.append(self.document.located(mistake))
+
+    def stop(self) -> None:
+        """Raise what was collected, in the order of the file."""
+        if self.all:
+            raise CampaignError(
+                sorted(self.all, key=lambda mistake: (mistake.file != self.document.path, mistake.line))
+            )
+
+
+class _Loading:
+    """One reading of one file: steps add mistakes, and stop only where the next needs their result."""
+
+    def __init__(
+        self, config: CampaignFile, mistakes: _Mistakes, path: Path, environment: str | None
+    ) -> None:
+        self.config = config
+        self.mistakes = mistakes
+        self.path = path
+        self.wanted = environment
+        self.names = tuple(config.parameters)
+
+    def campaign(self) -> Campaign:
+        config, mistakes = self.config, self.mistakes
+        mistakes.add(
+            *checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config)
+        )
+        mistakes.add(*checks.environment_mistakes(config, self.wanted))
+        mistakes.add(*checks.source_mistakes(config, self.path.parent))
+        build, run = self._commands()
+        constraints = self._constraints()
+        formulas = self._formulas()
+        points = self._listed_points()
+        evaluation = self._evaluation_points()
+        mistakes.stop()
+        assert formulas is not None
+        environment = self.wanted or config.environment or next(iter(config.environments))
+        used = {*build.names, *(name for word in run for name in word.names)}
+        influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
+        mistakes.add(*checks.reach_mistakes(config, environment, used, influence))
+        kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
+        self._check_resources(formulas, [*kept, *evaluation])
+        mistakes.stop()
+        campaign = Campaign(
+            path=self.path,
+            config=config,
+            environment=environment,
+            points=self._sorted(kept, formulas),
+            evaluation_points=self._sorted(evaluation, formulas),
+            points_dropped=dropped,
+            points_held_out=held_out,
+            notes=tuple(self._notes(kept, evaluation, constraints)),
+            formulas=formulas,
+            build=build,
+            run=run,
+        )
+        self._check_budget(campaign)
+        mistakes.stop()
+        return campaign
+
+    # -- commands and expressions -------------------------------------------------------------------
+
+    def _commands(self) -> tuple[Template, tuple[Template, ...]]:
+        target = self.config.target
+        build = self._parsed(
+            ("target", "build"),
+            lambda: (parse_template(target.build, (*checks.COMPILERS, "flags", *self.names)),),
+        )
+        allowed = dict.fromkeys(("binary", "build", "ranks", "threads", *self.names))
+        run = self._parsed(("target", "run"), lambda: parse_words(target.run, tuple(allowed)))
+        if build and run:
+            run_names = {name for word in run for name in word.names}
+            self.mistakes.add(*checks.command_mistakes(self.config, run_names, build[0].names))
+        return build[0] if build else Template("", ("",), ()), run
+
+    def _parsed(self, path: KeyPath, parse: Callable[[], tuple[Template, ...]]) -> tuple[Template, ...]:
+        try:
+            return parse()
+        except TemplateError as error:
+            self.mistakes.add(Mistake(path, error.what, hint=error.hint))
+            return ()
+
+    def _compiled(self, path: KeyPath, text: str | float, kind: Kind) -> Expression | None:
+        try:
+            return compile_expression(text, self.names, kind)
+        except ExpressionError as error:
+            self.mistakes.add(Mistake(path, error.what, hint=error.hint))
+            return None
+
+    def _constraints(self) -> list[Constraint]:
+        out: list[Constraint] = []
+        for i, text in enumerate(self.config.constraints):
+            expression = self._compiled(("constraints", i), text, "condition")
+            if expression is not None and not expression.names:
+                what = f"the constraint {expression.text!r} uses no parameter"
+                self.mistakes.add(
+                    Mistake(("constraints", i), what, f"the parameters are: {', '.join(self.names)}")
+                )
+            elif expression is not None:
+                out.append(Constraint(expression, ("constraints", i)))
+        return out
+
+    def _formulas(self) -> Formulas | None:
+        resources = self.config.resources
+        roles = {parameter.role: name for name, parameter in self.config.parameters.items()}
+        ranks = resources.ranks if resources.ranks is not None else roles.get("ranks")
+        threads = resources.threads if resources.threads is not None else roles.get("threads", 1)
+        if ranks is None:
+            what = "it is not said how many MPI ranks a run has"
+            hint = "give a parameter the role ranks, or write resources.ranks: 1 for a serial program"
+            self.mistakes.add(Mistake(("parameters",), what, hint=hint))
+            ranks = 1
+        compiled = {
+            key: self._compiled(("resources", key), text, "number")
+            for key, text in (
+                ("ranks", ranks),
+                ("threads", threads),
+                ("nodes", resources.nodes),
+                ("time_limit_s", resources.time_limit_s),
+                ("expected_s", resources.expected_s),
+            )
+            if text is not None
+        }
+        found = {key: formula for key, formula in compiled.items() if formula is not None}
+        if len(found) < len(compiled):
+            return None
+        return Formulas(
+            found["ranks"], found["threads"], found["nodes"], found["time_limit_s"], found.get("expected_s")
+        )
+
+    # -- points -------------------------------------------------------------------------------------
+
+    def _listed_points(self) -> list[Listed] | None:
+        """Return the points that are listed one by one, or nothing if they are combinations of values."""
+        config = self.config
+        if config.points is not None:
+            points = self._from_file("points", config.points)
+        elif config.points_file is not None:
+            try:
+                file = below(self.path.parent, config.points_file)
+                points, mistakes = read_points(file, ("points_file",), self.names)
+            except CampaignError as error:
+                points, mistakes = [], [*error.mistakes]
+            self.mistakes.add(*mistakes)
+        else:
+            return None
+        self._check_listed(points)
+        for name in self.names:
+            values = {point.values[name] for point in points if name in point.values}
+            if len(values) == 1:
+                key = "points" if config.points is not None else "points_file"
+                self.mistakes.add(checks.single_value((key,), name, next(iter(values))))
+        return points
+
+    def _evaluation_points(self) -> list[Mapping[str, Value]]:
+        points = self._from_file("evaluation_points", self.config.evaluation_points)
+        self._check_listed(points)
+        return [point.values for point in points]
+
+    def _from_file(self, key: str, points: Sequence[Mapping[str, Value]]) -> list[Listed]:
+        return [
+            Listed(values, (key, i), self.mistakes.document.path, self.mistakes.document.line((key, i)))
+            for i, values in enumerate(points)
+        ]
+
+    def _check_listed(self, points: Sequence[Listed]) -> None:
+        self.mistakes.add(*point_mistakes(points, self.names))
+        for name, parameter in self.config.parameters.items():
+            if parameter.role == "size":
+                continue
+            for point in points:
+                value = point.values.get(name)
+                if isinstance(value, float):
+                    why = f"{parameter.role} must be whole numbers"
+                    self.mistakes.add(point.mistake(f"{name} = {value} is not allowed", why))
+
+    def _modelling_points(
+        self,
+        points: list[Listed] | None,
+        constraints: Sequence[Constraint],
+        evaluation: Sequence[Mapping[str, Value]],
+    ) -> tuple[list[Mapping[str, Value]], int, int]:
+        held_out = {Point.of(values) for values in evaluation}
+        if points is None:
+            values = {name: parameter_values(parameter) for name, parameter in self.config.parameters.items()}
+            count = math.prod(len(each) for each in values.values())
+            if count > MOST_POINTS:
+                what = (
+                    f"the parameters have {count} combinations of values; at most {MOST_POINTS} are allowed"
+                )
+                self.mistakes.add(
+                    Mistake(("parameters",), what, hint="take fewer values, or list the points")
+                )
+                self.mistakes.stop()
+            kept, dropped, mistakes = satisfying(product(values), constraints)
+        else:
+            kept, dropped, mistakes = satisfying([point.values for point in points], constraints)
+            for point in points:
+                if Point.of(point.values) in held_out:
+                    what = f"the point {Point.of(point.values)} is an evaluation point too"
+                    self.mistakes.add(point.mistake(what, "such points are never used for modelling"))
+        self.mistakes.add(*mistakes)
+        remaining = [values for values in kept if Point.of(values) not in held_out] if held_out else kept
+        for name in self.names if not mistakes else ():
+            left = {values[name] for values in remaining}
+            if len(left) < 2:
+                self._only_one_left(name, left)
+        return remaining, dropped, len(kept) - len(remaining)
+
+    def _only_one_left(self, name: str, left: set[Value]) -> None:
+        blame: KeyPath = ("constraints",) if self.config.constraints else ("evaluation_points",)
+        remains = f"only {name} = {next(iter(left))} remains" if left else "no point remains"
+        what = f"{remains} after constraints and evaluation points are taken out"
+        why = f"from less than two values nothing can be learnt about the influence of {name!r}"
+        self.mistakes.add(Mistake(blame, what, why, "relax a constraint, or add values"))
+
+    def _sorted(self, points: Sequence[Mapping[str, Value]], formulas: Formulas) -> tuple[Point, ...]:
+        def cost(values: Mapping[str, Value]) -> tuple[Value, ...]:
+            cores = formulas.ranks(values) * formulas.threads(values)
+            return (cores, *(values[name] for name in self.names))
+
+        return tuple(Point.of(values) for values in sorted(points, key=cost))
+
+    # -- resources, budget, notes -------------------------------------------------------------------
+
+    def _check_resources(self, formulas: Formulas, points: Sequence[Mapping[str, Value]]) -> None:
+        for key in ("ranks", "threads", "nodes", "time_limit_s", "expected_s"):
+            formula: Expression | None = getattr(formulas, key)
+            if formula is None:
+                continue
+            for values in points if formula.names else points[:1]:
+                problem = _resource_problem(key, formula, values, formulas)
+                if problem is not None:
+                    self.mistakes.add(Mistake(("resources", key), *problem))
+                    break
+
+    def _check_budget(self, campaign: Campaign) -> None:
+        full = campaign.minimum_core_hours(campaign.points, campaign.repetitions)
+        first = along_axes(campaign.points, campaign.parameters, 2)
+        least = campaign.minimum_core_hours(first, campaign.repetitions)
+        if least is None:
+            return
+        try:
+            campaign.check_budget(least, full)
+        except ConfigError as error:
+            self.mistakes.add(Mistake(("budget",), error.what, error.why, error.hint))
+
+    def _notes(
+        self,
+        points: Sequence[Mapping[str, Value]],
+        evaluation: Sequence[Mapping[str, Value]],
+        constraints: Sequence[Constraint],
+    ) -> list[str]:
+        notes: list[str] = []
+        for name in self.names:
+            count = len({values[name] for values in points})
+            if count < FEW_VALUES:
+                notes.append(f"{name} has {count} values; models are trustworthy from {FEW_VALUES} on")
+        broken: Counter[str] = Counter()
+        for values in evaluation:
+            broken.update(c.expression.text for c in constraints if not _holds(c.expression, values))
+        for text, count in broken.items():
+            notes.append(f"evaluation points that do not fulfil `{text}` are measured all the same: {count}")
+        return notes
+
+
+def _holds(expression: Expression, values: Mapping[str, Value]) -> bool:
+    try:
+        return bool(expression(values))
+    except ExpressionError:
+        return False
+
+
+def _resource_problem(
+    key: str, formula: Expression, values: Mapping[str, Value], formulas: Formulas
+) -> tuple[str, str | None, str | None] | None:
+    """Return what is wrong with a resource at a point: what, why, hint."""
+    try:
+        value = formula(values)
+    except ExpressionError as error:
+        return error.what, None, error.hint
+    used = ", ".join(f"{name} = {values[name]}" for name in sorted(formula.names))
+    what = f"{formula.text!r} gives {value}" + (f" at {used}" if used else "")
+    if key in ("time_limit_s", "expected_s"):
+        return (what, "must be greater than zero, in seconds", None) if value <= 0 else None
+    if isinstance(value, float) or value < 1:
+        return what, "must be a whole number, at least 1", "round with ceil(...), or divide with //"
+    if key == "nodes":
+        ranks = _quietly(formulas.ranks, values)
+        if ranks is not None and value > ranks:
+            return what, f"there are only {ranks} ranks, and every node needs one", None
+    return None
+
+
+def _quietly(formula: Expression, values: Mapping[str, Value]) -> Value | None:
+    try:
+        return formula(values)
+    except ExpressionError:
+        return None

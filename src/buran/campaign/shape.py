@@ -1,0 +1,315 @@
+"""The shape of a campaign file: every key with its type, limits, default and meaning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from buran.campaign.point import canonical
+
+Role = Literal["ranks", "threads", "size"]
+MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
+LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
+
+
+def _whole_text(value: object) -> object:
+    """Let whole numbers stand for text, so that ``OMP_NUM_THREADS: 4`` needs no quotes."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PydanticCustomError("number", "must be a number")
+    if not math.isfinite(value):
+        raise PydanticCustomError("number", "must be finite")
+    if value <= 0:
+        raise PydanticCustomError("number", "must be greater than zero")
+    if value > LARGEST:
+        raise PydanticCustomError("number", "must be at most 2**53")
+    return canonical(value)
+
+
+def _formula(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise PydanticCustomError("formula", "must be a number or an expression over parameters")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PydanticCustomError("formula", "must be finite")
+    return value
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise PydanticCustomError("blank", "must not be empty")
+    if "\0" in value:
+        raise PydanticCustomError("blank", "must not contain a NUL character")
+    return value
+
+
+def _no_option(value: str) -> str:
+    if value.startswith("-"):
+        raise PydanticCustomError("option", "must not begin with a dash")
+    return value
+
+
+_NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
+_FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
+
+Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
+Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["string", "integer"]})]
+Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
+Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
+PointMapping = dict[str, Number]
+
+
+class Part(BaseModel):
+    """Base of all parts of the file: immutable, no unknown keys, no silent conversion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class GitSource(Part):
+    """Sources taken from a git repository."""
+
+    git: Annotated[Text, AfterValidator(_no_option)] = Field(
+        description="URL or path that `git clone` accepts."
+    )
+    revision: Annotated[Text, AfterValidator(_no_option)] = Field(
+        description="Commit, tag or branch; a full commit hash keeps the campaign reproducible."
+    )
+
+
+def _source_kind(value: object) -> str:
+    return "<git>" if isinstance(value, Mapping | GitSource) else "<folder>"
+
+
+Source = Annotated[
+    Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("<git>")], Discriminator(_source_kind)
+]
+
+
+class Target(Part):
+    """The program that is measured: where it is, how it is built and run."""
+
+    source: Source = Field(
+        description="Folder with the sources, relative to this file; or `{git: URL, revision: REVISION}`.",
+        examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}],
+    )
+    build: Text = Field(
+        description="Shell command that builds the program, run in a copy of the sources. Placeholders: "
+        "`{cc}`, `{cxx}`, "
+        "`{mpicc}`, `{mpicxx}` (compiler wrappers; at least one must appear), `{flags}`, and parameters, "
+        "for sizes "
+        "that are fixed at compile time. `{{` and `}}` stand for braces.",
+        examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
+    )
+    flags: str = Field("-O2", description="Compiler flags, put in at `{flags}`.")
+    binary: Text = Field(
+        description="The program that the build produces, relative to the build folder.", examples=["stencil"]
+    )
+    run: Text = Field(
+        description="Command that runs the program, without the MPI launcher and without a shell. "
+        "Placeholders: "
+        "`{binary}` (needed), `{build}` (the build folder), `{ranks}`, `{threads}` and parameters.",
+        examples=["{binary} {n} 10"],
+    )
+
+
+class Environment(Part):
+    """A machine, and how MPI programs are started there."""
+
+    launcher: Text = Field(
+        "auto",
+        description="`openmpi`, `mpich`, `srun`, `none`, or `auto`: the launcher of the MPI that is "
+        "found. Or a template "
+        "with `{command}`, `{ranks}`, `{threads}`, `{nodes}` and `{ranks_per_node}`.",
+        examples=["auto", "srun", "mpiexec -n {ranks} {command}"],
+    )
+    modules: tuple[Text, ...] = Field(
+        (),
+        description="Environment modules to load before building and running.",
+        examples=[["gcc/12", "openmpi"]],
+    )
+    variables: dict[Text, Plain] = Field(
+        default_factory=dict,
+        description="Environment variables for building and running.",
+        examples=[{"OMP_PROC_BIND": "close"}],
+    )
+
+
+class Range(Part):
+    """Values from `start` to `stop`, with `step` (linear) or `factor` (geometric)."""
+
+    start: Number = Field(description="First value.")
+    stop: Number = Field(description="Largest value; it belongs to the range if the steps meet it.")
+    step: Number | None = Field(None, description="Difference between neighbours.")
+    factor: Number | None = Field(None, description="Quotient of neighbours, above 1.")
+
+
+class Parameter(Part):
+    """A quantity that is varied: with `values` or `range`, unless points are listed one by one."""
+
+    role: Role = Field(
+        description="`ranks`: number of MPI ranks (at most one parameter has it); `threads`: threads per "
+        "rank (likewise); "
+        "`size`: anything else that the program is given."
+    )
+    values: tuple[Number, ...] | None = Field(
+        None, description="The values, all different, at least two.", examples=[[1, 2, 4, 8]]
+    )
+    range: Range | None = Field(
+        None,
+        description="Values from start to stop.",
+        examples=[{"start": 8, "stop": 64, "factor": 2}, {"start": 10, "stop": 50, "step": 10}],
+    )
+
+
+class Budget(Part):
+    """What the campaign may cost; with both keys the smaller one counts."""
+
+    core_hours: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Cores times hours of all measurements together."
+    )
+    percent_of_full_matrix: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        None, description="Share of what measuring every modelling point would cost, in percent."
+    )
+
+
+class Strategy(Part):
+    """How points are chosen."""
+
+    name: Literal["full", "lines"] = Field(
+        "full",
+        description="`full`: every point. `lines`: one line along each parameter first, then points "
+        "between them.",
+    )
+    max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
+        4, description="The campaign ends after this many rounds of planning and measuring."
+    )
+
+
+class Refinement(Part):
+    """Which functions stay instrumented: the filter is rebuilt from the models after each iteration."""
+
+    enabled: bool = Field(True, description="Whether filters are refined and measured again.")
+    share: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.01, description="Call paths above this share of the run time at `target` stay instrumented."
+    )
+    target: PointMapping | None = Field(
+        None,
+        description="Point the models are extrapolated to, with every parameter; by default the largest "
+        "value of each.",
+        examples=[{"p": 64, "n": 512}],
+    )
+
+
+class Resources(Part):
+    """What one run needs: numbers, or expressions over parameters."""
+
+    ranks: Formula | None = Field(
+        None,
+        description="MPI ranks; by default the parameter whose role is `ranks`.",
+        examples=["p", "px * py", 1],
+    )
+    threads: Formula | None = Field(
+        None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."
+    )
+    nodes: Formula = Field(1, description="Nodes a run occupies.", examples=["ceil(p / 48)"])
+    time_limit_s: Formula = Field(
+        600, description="Wall time after which a run is stopped and fails, in seconds."
+    )
+    expected_s: Formula | None = Field(
+        None,
+        description="Expected wall time of a run, in seconds: lets the cost be predicted before the "
+        "first measurement.",
+        examples=["1e-6 * n**3 / p"],
+    )
+
+
+class CampaignFile(Part):
+    """A measurement campaign."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = Field(
+        description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
+    )
+    results: Text = Field(
+        "results",
+        description="Folder for everything that is measured, relative to this file; the campaign's own "
+        "folder in it is "
+        "`results/NAME`.",
+    )
+    target: Target = Field(description="The program that is measured.")
+    environment: Text | None = Field(
+        None, description="Which of the `environments` is used; may be left out if there is only one."
+    )
+    environments: Annotated[dict[Text, Environment], Field(min_length=1)] = Field(
+        default_factory=lambda: {"local": Environment()},
+        description="Machines to measure on, by name.",
+    )
+    parameters: Annotated[dict[str, Parameter], Field(min_length=1)] = Field(
+        description="What is varied, by name: letters, digits and `_`."
+    )
+    constraints: tuple[Formula, ...] = Field(
+        (),
+        description="Conditions that every modelling point must fulfil.",
+        examples=[["is_cube(p)", "n % 10 == 0", "p * n <= 4096"]],
+    )
+    points: Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None = Field(
+        None,
+        description="The modelling points one by one, instead of all combinations of values.",
+        examples=[[{"p": 1, "n": 8}, {"p": 8, "n": 16}]],
+    )
+    points_file: Text | None = Field(
+        None,
+        description="CSV file with the modelling points, relative to this file; its first row names the "
+        "parameters.",
+    )
+    evaluation_points: tuple[PointMapping, ...] = Field(
+        (),
+        description="Points that are measured but never used for modelling, to see how well models "
+        "predict them. They are "
+        "taken out of the combinations of values; constraints do not apply to them.",
+        examples=[[{"p": 16, "n": 128}]],
+    )
+    repetitions: Annotated[int, Field(ge=1, le=1000)] = Field(3, description="Timed runs of each point.")
+    effort_repetitions: Annotated[int, Field(ge=1, le=1000)] = Field(
+        2,
+        description="Runs of each point that count basic blocks and bytes. These do not depend on the "
+        "run; the second "
+        "one checks that.",
+    )
+    warmup: bool = Field(True, description="Whether a first run of each point is kept apart as a warm-up.")
+    budget: Budget = Field(default_factory=Budget, description="What the campaign may cost.")
+    metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = Field(
+        ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"),
+        description="What is measured and modelled.",
+    )
+    aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
+        "mean", description="How the values of the ranks become one value for modelling."
+    )
+    backend: Literal["embedded"] = Field("embedded", description="Measurement system.")
+    compiler: Literal["auto", "clang", "gcc"] = Field(
+        "auto",
+        description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
+    )
+    strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
+    refinement: Refinement = Field(
+        default_factory=Refinement, description="How the instrumentation filter is refined."
+    )
+    resources: Resources = Field(default_factory=Resources, description="What one run needs.")
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
+        1, description="Makes every random choice, such as the order of runs, repeatable."
+    )

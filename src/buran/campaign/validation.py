@@ -1,0 +1,185 @@
+"""From YAML to the campaign file's shape, with every mismatch as a mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from buran.campaign.mistakes import KeyPath, Mistake, listed, nearest, spelled
+from buran.campaign.shape import CampaignFile
+from buran.campaign.source_location import Document
+
+Schema = Mapping[str, Any]
+
+_KINDS = {
+    "string_type": "must be text; put it in quotes if it is meant as such",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be finite",
+    "tuple_type": "must be a list, as in [1, 2, 4]",
+    "dict_type": "must hold keys of its own, as in `key: value`",
+    "model_type": "must hold keys of its own, as in `key: value`",
+    "model_attributes_type": "must hold keys of its own, as in `key: value`",
+    "too_short": "must not be empty",
+    "string_too_short": "must not be empty",
+}
+
+
+def validate(document: Document) -> tuple[CampaignFile | None, list[Mistake]]:
+    """Check types, limits and names of keys.
+
+    Returns
+    -------
+    tuple
+        The file's content, without its unknown keys, if nothing else is wrong with it, and the mistakes.
+    """
+    try:
+        return CampaignFile.model_validate(document.data), []
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+    # A list whose items are all wrong counts as empty too; the items say it better.
+    paths = [_key_path(detail) for detail in details]
+    mistakes = [
+        _mistake(detail)
+        for detail, path in zip(details, paths, strict=True)
+        if detail["type"] != "too_short" or not any(path == other[: len(path)] != other for other in paths)
+    ]
+    if any(detail["type"] != "extra_forbidden" for detail in details):
+        return None, mistakes
+    cleaned = _without(document.data, {_key_path(detail) for detail in details})
+    return CampaignFile.model_validate(cleaned), mistakes
+
+
+def _key_path(detail: ErrorDetails) -> KeyPath:
+    """Return where an error stands in the file; the tags of unions are no keys."""
+    tags = ("<folder>", "<git>")
+    return tuple(part for part in detail["loc"] if part not in tags and part != "[key]")
+
+
+def _without(data: Any, paths: set[KeyPath], here: KeyPath = ()) -> Any:
+    if isinstance(data, Mapping):
+        kept = {key: value for key, value in data.items() if (*here, key) not in paths}
+        return {key: _without(value, paths, (*here, key)) for key, value in kept.items()}
+    if isinstance(data, tuple):
+        return tuple(_without(item, paths, (*here, i)) for i, item in enumerate(data))
+    return data
+
+
+def _mistake(detail: ErrorDetails) -> Mistake:
+    path, kind = _key_path(detail), detail["type"]
+    if kind == "extra_forbidden":
+        return _unknown_key(path)
+    if kind == "missing":
+        return Mistake(path, f"the key {spelled(path)} is missing", _meaning(path))
+    shown = _shown(detail["input"])
+    if kind == "literal_error":
+        allowed = list(_schema_at(path, "enum") or [_schema_at(path, "const")])
+        close = nearest(str(detail["input"]), allowed)
+        hint = None if close is None else f"did you mean {close!r}?"
+        return Mistake(path, f"{shown} is not allowed", f"allowed are: {listed(allowed)}", hint)
+    if kind == "string_pattern_mismatch":
+        return Mistake(path, f"{shown} is not allowed", _meaning(path))
+    why = _KINDS.get(kind) or detail["msg"].replace("Input should be", "must be")
+    return Mistake(path, f"{shown} is not allowed", why, _number_hint(kind, detail["input"]))
+
+
+def _number_hint(kind: str, value: object) -> str | None:
+    if kind in ("number", "int_type", "float_type") and isinstance(value, str):
+        plain = value.strip().replace("_", "").replace(",", "").lstrip("0")
+        if plain and plain.replace(".", "", 1).isdigit():
+            return f"write {plain}, without quotes, separators or leading zeros"
+    if kind == "bool_type" and isinstance(value, str) and value.lower() in ("on", "yes", "off", "no"):
+        return f"write {'true' if value.lower() in ('on', 'yes') else 'false'}"
+    if kind == "tuple_type" and isinstance(value, int | float | str):
+        return f"write [{value}]"
+    return None
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{listed(value, 4)}]" if value else "the empty list"
+    if isinstance(value, Mapping):
+        return f"{{{listed(value, 4)}}}" if value else "the empty mapping"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _unknown_key(path: KeyPath) -> Mistake:
+    word, parent = str(path[-1]), path[:-1]
+    known = list(_keys_at(parent))
+    elsewhere = [other for other in _all_keys() if other.endswith(f".{word}") or other == word]
+    close = nearest(word, known)
+    hint = None
+    if close is not None:
+        hint = f"did you mean {close!r}?"
+    elif elsewhere:
+        hint = f"it belongs elsewhere: {' or '.join(elsewhere)}"
+    place = f"under {spelled(parent)}" if parent else "at the top"
+    return Mistake(path, f"unknown key {word!r}", f"allowed {place} are: {', '.join(known)}", hint)
+
+
+@cache
+def file_schema() -> Schema:
+    """Return the JSON schema of campaign files."""
+    schema: Schema = CampaignFile.model_json_schema()
+    return schema
+
+
+def _variants(schema: Schema) -> Iterator[Schema]:
+    """Yield a schema, or what it refers to and offers as alternatives."""
+    if "$ref" in schema:
+        yield from _variants(file_schema()["$defs"][schema["$ref"].rpartition("/")[2]])
+    elif "anyOf" in schema or "oneOf" in schema:
+        for variant in schema.get("anyOf", schema.get("oneOf", ())):
+            yield from _variants(variant)
+    else:
+        yield schema
+
+
+def _below(schema: Schema, key: str | int) -> Schema | None:
+    for variant in _variants(schema):
+        if isinstance(key, int) and "items" in variant:
+            return variant["items"]  # type: ignore[no-any-return]
+        if key in variant.get("properties", {}):
+            return variant["properties"][key]  # type: ignore[no-any-return]
+        if isinstance(variant.get("additionalProperties"), Mapping):
+            return variant["additionalProperties"]  # type: ignore[no-any-return]
+    return None
+
+
+def _at(path: KeyPath) -> Schema:
+    schema: Schema = file_schema()
+    for key in path:
+        schema = _below(schema, key) or {}
+    return schema
+
+
+def _schema_at(path: KeyPath, word: str) -> Any:
+    return next((variant[word] for variant in _variants(_at(path)) if word in variant), None)
+
+
+def _keys_at(path: KeyPath) -> Iterator[str]:
+    for variant in _variants(_at(path)):
+        yield from variant.get("properties", {})
+
+
+def _meaning(path: KeyPath) -> str | None:
+    text = _at(path).get("description")
+    return None if text is None else str(text)
+
+
+def _all_keys(path: KeyPath = ()) -> Iterator[str]:
+    """Yield all keys that have a fixed place."""
+    for key in _keys_at(path):
+        yield spelled((*path, key))
+        yield from _all_keys((*path, key))
