@@ -1,0 +1,439 @@
+"""Finding a compiler and an MPI, and building the measurement runtime for them, once per machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from buran.errors import FormatError, ToolError
+
+NATIVE = Path(__file__).parent / "native"
+MODES = ("time", "effort")
+NEWEST_CLANG, OLDEST_CLANG = 25, 14
+
+CLANG_PLUGIN = "clang-plugin"
+GCC_FALLBACK = "gcc-fallback"
+
+FALLBACK_NOTES = (
+    "No compiler plugin: every function calls its hooks and the filter is applied while the program runs. "
+    "Expect run times of 2 to 30 times the original in C++ programs with many small functions.",
+    "Basic blocks are counted by a call in every block: expect 1.5 to 4 times the original run time in effort builds.",
+    "Regions have no file and line; a function's first block is counted for its caller.",
+    "Install clang and its LLVM headers for measurements with a few per cent of overhead: "
+    "apt install clang-16 llvm-16-dev",
+)
+NO_MPI_HINT = "install an MPI: apt install libopenmpi-dev openmpi-bin, or: pip install mpich"
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """Compiler, MPI and the measurement runtime that was built for both.
+
+    Attributes
+    ----------
+    kind
+        ``clang-plugin``, or ``gcc-fallback`` where no clang with headers is found.
+    cc, cxx
+        Paths of the compilers.
+    compiler_version
+        First line of what the compiler says of itself.
+    plugin
+        Path of the compiler plugin; None for the fallback.
+    objects
+        By mode (``time``, ``effort``): object files that go on the link line of a program.
+    mpicc, mpicxx, mpiexec
+        Paths of the MPI's compiler wrappers and launcher.
+    mpi
+        ``openmpi`` or ``mpich`` (and what derives from it).
+    mpi_version
+        As in its header, ``4.1.4``.
+    notes
+        What is missing on this machine, and what that costs.
+    fingerprint
+        Hash of compiler version, MPI version and runtime sources; a part of every build's identity. The same on
+        every machine that has the same.
+    """
+
+    kind: str
+    cc: str
+    cxx: str
+    compiler_version: str
+    plugin: str | None
+    objects: Mapping[str, tuple[str, ...]]
+    mpicc: str
+    mpicxx: str
+    mpiexec: str
+    mpi: str
+    mpi_version: str
+    notes: tuple[str, ...]
+    fingerprint: str
+
+    def to_json(self) -> str:
+        """Return the JSON text that `from_json` reads."""
+        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, where: str | Path = "toolchain") -> Toolchain:
+        """Read what `to_json` wrote; raise `FormatError` for anything else."""
+        try:
+            data = json.loads(text)
+            data["objects"] = {mode: tuple(paths) for mode, paths in data["objects"].items()}
+            data["notes"] = tuple(data["notes"])
+            return cls(**data)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise FormatError(
+                "this is not a toolchain description",
+                where=where,
+                why=str(error),
+                hint="run: buran toolchain",
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Toolchain:
+        """Read a toolchain file."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except OSError as error:
+            raise ToolError(
+                "the toolchain description cannot be read", where=path, why=error.strerror
+            ) from None
+        return cls.from_json(text, path)
+
+    def save(self, path: str | Path) -> None:
+        """Write the toolchain to a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler pair, and the LLVM headers for its plugin if it is a clang."""
+
+    cc: str
+    cxx: str
+    version: str
+    llvm_include: str | None
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI installation."""
+
+    mpicc: str
+    mpicxx: str
+    mpiexec: str
+    flavour: str
+    version: str
+
+
+def find_toolchain(*, compiler: str = "auto") -> Toolchain:
+    """Find compiler and MPI of this machine and build the runtime for them, unless that is done already.
+
+    Parameters
+    ----------
+    compiler
+        ``auto`` (clang with its headers if there is one, else gcc), ``clang``, ``gcc``, or the name or path of a clang.
+
+    Raises
+    ------
+    ToolError
+        If there is no MPI, no compiler, or the runtime does not build. Says what to install.
+    """
+    mpi = _find_mpi()
+    if compiler == "gcc":
+        return _prepare(_find_gcc(), mpi, ())
+    reasons: list[str] = []
+    for name in _clang_names(compiler):
+        try:
+            return _prepare(_inspect_clang(name), mpi, ())
+        except ToolError as error:
+            reasons.append(f"{name}: {error.what}" + (f" ({error.why})" if error.why else ""))
+    if compiler != "auto":
+        raise ToolError(
+            "no usable clang with LLVM headers",
+            why="\n".join(reasons) or "no clang in PATH",
+            hint="apt install clang-16 llvm-16-dev, or set BURAN_CLANG to a clang, or use the compiler `gcc`",
+        )
+    return _prepare(_find_gcc(), mpi, tuple(reasons))
+
+
+def flags_for_compiling(toolchain: Toolchain, mode: str) -> tuple[str, ...]:
+    """Return the compiler flags of a build mode; they stand before the user's, which so win."""
+    if mode not in MODES:
+        return ()
+    if toolchain.kind == CLANG_PLUGIN:
+        return ("-gline-tables-only", f"-fpass-plugin={toolchain.plugin}")
+    hooks = (
+        "-finstrument-functions",
+        "-finstrument-functions-exclude-file-list=/usr/include/,/usr/lib/,/c++/,/include/openmpi/",
+        "-fno-omit-frame-pointer",
+    )
+    return (*hooks, "-fsanitize-coverage=trace-pc") if mode == "effort" else hooks
+
+
+def flags_for_linking(toolchain: Toolchain, mode: str) -> tuple[str, ...]:
+    """Return what goes on the link line of a program."""
+    if mode not in MODES:
+        return ()
+    exported = () if toolchain.kind == CLANG_PLUGIN else ("-rdynamic",)
+    return (*toolchain.objects[mode], "-Wl,--build-id=sha1", *exported, "-pthread", "-ldl")
+
+
+def environment_for(toolchain: Toolchain, mode: str) -> dict[str, str]:
+    """Return the variables that make the MPI wrappers use the toolchain's compiler in a mode."""
+    variables = {
+        "OMPI_CC": toolchain.cc,
+        "OMPI_CXX": toolchain.cxx,
+        "MPICH_CC": toolchain.cc,
+        "MPICH_CXX": toolchain.cxx,
+    }
+    if mode in MODES:
+        variables["BURAN_PLUGIN_MODE"] = mode
+    return variables
+
+
+def cache_folder() -> Path:
+    """Return where built runtimes are kept: BURAN_CACHE, XDG_CACHE_HOME/buran or ~/.cache/buran."""
+    if own := os.environ.get("BURAN_CACHE"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "buran"
+
+
+def _run(
+    command: Sequence[str | Path], *, what: str, stdin: str = "", env: Mapping[str, str] | None = None
+) -> str:
+    """Run a tool and return its output; raise `ToolError` with the end of its messages if it fails."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "LC_ALL": "C", **(env or {})},
+        )
+    except OSError as error:
+        raise ToolError(what, where=words[0], why=error.strerror) from None
+    if done.returncode:
+        messages = "\n".join((done.stderr or done.stdout).strip().splitlines()[-12:])
+        raise ToolError(what, where=" ".join(words), why=messages or f"exit code {done.returncode}")
+    return done.stdout
+
+
+def _which(name: str) -> str | None:
+    """Find a program in PATH, or beside the Python that runs (where pip puts an MPI)."""
+    beside = Path(sys.executable).parent / name
+    return shutil.which(name) or (str(beside) if os.access(beside, os.X_OK) else None)
+
+
+def _find_mpi() -> Mpi:
+    mpicc = os.environ.get("BURAN_MPICC") or _which("mpicc")
+    if not mpicc:
+        raise ToolError("no MPI found", why="there is no mpicc in PATH or beside Python", hint=NO_MPI_HINT)
+    folder = Path(mpicc).parent
+
+    def beside(*names: str) -> str:
+        for name in names:
+            if os.access(folder / name, os.X_OK):
+                return str(folder / name)
+            if found := _which(name):
+                return found
+        raise ToolError("this MPI is not complete", where=mpicc, why=f"no {names[0]}", hint=NO_MPI_HINT)
+
+    macros = _run(
+        [mpicc, "-E", "-dM", "-x", "c", "-"],
+        what="the MPI compiler wrapper does not work",
+        stdin="#include <mpi.h>\n",
+    )
+    flavour, version = _mpi_from_macros(macros, mpicc)
+    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), flavour, version)
+
+
+def _mpi_from_macros(macros: str, where: str) -> tuple[str, str]:
+    """Tell the MPI's flavour and version from the macros its header defines."""
+    values = dict(re.findall(r"^#define (\w+) (.*)$", macros, flags=re.MULTILINE))
+    if "OMPI_MAJOR_VERSION" in values:
+        parts = (values[f"OMPI_{part}_VERSION"] for part in ("MAJOR", "MINOR", "RELEASE"))
+        return "openmpi", ".".join(parts)
+    for macro in ("MPICH_VERSION", "MVAPICH2_VERSION", "I_MPI_VERSION"):
+        if macro in values:
+            return "mpich", values[macro].strip('"')
+    raise ToolError(
+        "unknown kind of MPI", where=where, why="neither Open MPI nor derived from MPICH", hint=NO_MPI_HINT
+    )
+
+
+def _clang_names(compiler: str) -> Iterator[str]:
+    if compiler not in ("auto", "clang"):
+        yield compiler
+        return
+    if own := os.environ.get("BURAN_CLANG"):
+        yield own
+        return
+    for version in range(NEWEST_CLANG, OLDEST_CLANG - 1, -1):
+        if shutil.which(f"clang-{version}"):
+            yield f"clang-{version}"
+    if shutil.which("clang"):
+        yield "clang"
+
+
+def _inspect_clang(name: str) -> Compiler:
+    """Return the compiler pair with its LLVM headers; raise `ToolError` if something is missing."""
+    path = shutil.which(name)
+    if not path:
+        raise ToolError("not found in PATH")
+    macros = _run([path, "-E", "-dM", "-x", "c", "-"], what="does not work")
+    found = re.search(r"#define __clang_major__ (\d+)", macros)
+    if not found:
+        raise ToolError("is not a clang")
+    major = int(found[1])
+    version = _run([path, "--version"], what="does not work").splitlines()[0].strip()
+    binaries = Path(path).resolve().parent
+    cxx = next(
+        (p for p in (binaries / "clang++", Path(path).with_name(f"clang++-{major}")) if p.exists()), None
+    )
+    if cxx is None:
+        raise ToolError("has no clang++ beside it")
+    configs = (
+        str(binaries / "llvm-config"),
+        f"llvm-config-{major}",
+        f"/usr/lib/llvm-{major}/bin/llvm-config",
+    )
+    for config in configs:
+        if not shutil.which(config):
+            continue
+        out = _run([config, "--version", "--includedir"], what="llvm-config does not work").split()
+        headers = Path(out[1]) / "llvm"
+        if out[0].split(".")[0] == str(major) and (headers / "Passes").is_dir():
+            return Compiler(path, str(cxx), version, out[1])
+    raise ToolError("has no LLVM headers of its version", why=f"apt install llvm-{major}-dev")
+
+
+def _find_gcc() -> Compiler:
+    cc, cxx = shutil.which("gcc"), shutil.which("g++")
+    if not cc or not cxx:
+        raise ToolError(
+            "no C and C++ compiler found", hint="apt install build-essential, or clang-16 llvm-16-dev"
+        )
+    return Compiler(cc, cxx, _run([cc, "--version"], what="gcc does not work").splitlines()[0].strip(), None)
+
+
+def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
+    """Return the toolchain from the cache, building it first if it is not there."""
+    kind = CLANG_PLUGIN if compiler.llvm_include else GCC_FALLBACK
+    sources = hashlib.sha256()
+    for path in sorted(NATIVE.iterdir()):
+        if path.is_file():
+            sources.update(path.name.encode() + b"\0" + path.read_bytes())
+    identity = (kind, compiler.version, mpi.flavour, mpi.version, sources.hexdigest())
+    fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+    # Two installations of the same version differ in their paths, which the built files and their description contain.
+    places = (compiler.cc, compiler.cxx, compiler.llvm_include, mpi.mpicc, mpi.mpicxx, mpi.mpiexec)
+    folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
+
+    described = Toolchain(
+        kind=kind,
+        cc=compiler.cc,
+        cxx=compiler.cxx,
+        compiler_version=compiler.version,
+        plugin=str(folder / "plugin.so") if compiler.llvm_include else None,
+        objects={mode: tuple(str(folder / name) for name in _object_names(kind, mode)) for mode in MODES},
+        mpicc=mpi.mpicc,
+        mpicxx=mpi.mpicxx,
+        mpiexec=mpi.mpiexec,
+        mpi=mpi.flavour,
+        mpi_version=mpi.version,
+        notes=() if kind == CLANG_PLUGIN else (*FALLBACK_NOTES, *reasons),
+        fingerprint=fingerprint,
+    )
+    if not (folder / "toolchain.json").exists():
+        _build_into(folder, described, compiler)
+    return described
+
+
+def _object_names(kind: str, mode: str) -> tuple[str, ...]:
+    common = ("runtime.o", "dump.o", "mpi.o")
+    hooks = () if kind == CLANG_PLUGIN else ("fallback.o",)
+    return (*common, *hooks, f"build_info-{mode}.o")
+
+
+def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler) -> None:
+    """Build beside the final place and rename: another process may do the same at the same time."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
+    except OSError as error:
+        raise ToolError(
+            "the cache folder cannot be written",
+            where=folder.parent,
+            why=error.strerror,
+            hint="set BURAN_CACHE",
+        ) from None
+    try:
+        _compile_all(scratch, toolchain, compiler)
+        (scratch / "toolchain.json").write_text(toolchain.to_json(), encoding="utf-8")
+        scratch.chmod(0o755)
+        try:
+            scratch.rename(folder)
+        except OSError:
+            if not (folder / "toolchain.json").exists():  # else another process was first
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> None:
+    what = "the measurement runtime does not compile"
+    env = environment_for(toolchain, "vanilla")
+    flags = ["-std=gnu11", "-O2", "-fPIC", "-fno-omit-frame-pointer", f"-I{NATIVE}"]
+    for mode in MODES:
+        for name in _object_names(toolchain.kind, mode):
+            source = NATIVE / f"{name.removesuffix('.o').split('-')[0]}.c"
+            macros = _info_macros(toolchain, mode) if name.startswith("build_info") else []
+            if not (scratch / name).exists():
+                _run(
+                    [toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env
+                )
+    if compiler.llvm_include:
+        flags = [
+            "-std=c++17",
+            "-O1",
+            "-fPIC",
+            "-shared",
+            "-fno-rtti",
+            f"-I{NATIVE}",
+            "-isystem",
+            compiler.llvm_include,
+        ]
+        plugin = scratch / "plugin.so"
+        what = "the compiler plugin does not compile"
+        _run([compiler.cxx, *flags, NATIVE / "llvm_plugin.cpp", "-o", plugin], what=what)
+        # A plugin that does not load (headers of another build) must show here, not in the middle of a campaign.
+        trial = ["-O2", f"-fpass-plugin={plugin}", "-x", "c", "-S", "-o", "-", "-"]
+        code = _run(
+            [compiler.cc, *trial],
+            what="the compiler plugin does not load",
+            stdin="int main(void){return 0;}\n",
+        )
+        if "buran_objects_are_for_time" not in code:
+            raise ToolError("the compiler plugin has no effect", where=compiler.cc)
+
+
+def _info_macros(toolchain: Toolchain, mode: str) -> list[str]:
+    texts = {
+        "COMPILER": toolchain.compiler_version,
+        "MPI": f"{toolchain.mpi} {toolchain.mpi_version}",
+        "KIND": toolchain.kind,
+        "FINGERPRINT": toolchain.fingerprint,
+    }
+    macros = [f"-DBURAN_INFO_{key}={json.dumps(text)}" for key, text in texts.items()]
+    return [*macros, f"-DBURAN_INFO_MODE={mode}", f"-DBURAN_INFO_COUNTS_BLOCKS={int(mode == 'effort')}"]
