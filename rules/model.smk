@@ -3,8 +3,9 @@ rule model:
     input:
         bundles=bundles_so_far,
     output:
-        models=PATHS.iteration("{campaign}", "{iteration}") / "models.json",
-        experiment=PATHS.iteration("{campaign}", "{iteration}") / "experiment.jsonl",
+        models=PATHS.models("{campaign}", "{iteration}"),
+        findings=PATHS.findings("{campaign}", "{iteration}"),
+        table=PATHS.table("{campaign}", "{iteration}"),
     log:
         "logs/model/{campaign}-{iteration}.log",
     message:

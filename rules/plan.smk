@@ -4,7 +4,7 @@ checkpoint plan:
         models=previous_models,
         filter=refined_filter,
     output:
-        PATHS.iteration("{campaign}", "{iteration}") / "plan.json",
+        PATHS.plan("{campaign}", "{iteration}"),
     log:
         "logs/plan/{campaign}-{iteration}.log",
     message:

@@ -3,7 +3,7 @@ rule refine:
     input:
         models=previous_models,
     output:
-        PATHS.iteration("{campaign}", "{iteration}") / "scorep.filter",
+        PATHS.filter("{campaign}", "{iteration}"),
     log:
         "logs/refine/{campaign}-{iteration}.log",
     message:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from buran.steps.model import make_models
+
 from buran.steps.session import step
 
 with step(snakemake) as session:  # noqa: F821
@@ -10,5 +11,6 @@ with step(snakemake) as session:  # noqa: F821
         session,
         int(snakemake.wildcards.iteration),  # noqa: F821
         Path(snakemake.output.models),  # noqa: F821
-        Path(snakemake.output.experiment),  # noqa: F821
+        Path(snakemake.output.findings),  # noqa: F821
+        Path(snakemake.output.table),  # noqa: F821
     )

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from buran.files import write_text
 from buran.steps.refine import refined_filter
+
+from buran.files import write_text
 from buran.steps.session import step
 
 with step(snakemake) as session:  # noqa: F821

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from buran.steps.report import write_results
+
 from buran.steps.session import step
 
 with step(snakemake) as session:  # noqa: F821

@@ -57,15 +57,15 @@ class Layout:
         return self.root / "pointers" / "builds" / f"{build}.spec.json"
 
     def build_pointer(self, build: str) -> Path:
-        """What became of a build."""
+        """Path of what became of a build."""
         return self.root / "pointers" / "builds" / f"{build}.json"
 
     def bundle_spec(self, bundle: str) -> Path:
-        """What a bundle consists of."""
+        """Path of what a bundle consists of."""
         return self.root / "pointers" / "bundles" / f"{bundle}.spec.json"
 
     def bundle_pointer(self, bundle: str) -> Path:
-        """What became of a bundle's runs."""
+        """Path of what became of a bundle's runs."""
         return self.root / "pointers" / "bundles" / f"{bundle}.json"
 
     def iteration(self, campaign: str, iteration: int) -> Path:
@@ -79,6 +79,14 @@ class Layout:
     def models(self, campaign: str, iteration: int) -> Path:
         """Models after an iteration."""
         return self.iteration(campaign, iteration) / "models.json"
+
+    def findings(self, campaign: str, iteration: int) -> Path:
+        """Facts that an iteration found out beside its models."""
+        return self.iteration(campaign, iteration) / "findings.json"
+
+    def table(self, campaign: str, iteration: int) -> Path:
+        """Everything measured up to an iteration, as JSON Lines."""
+        return self.iteration(campaign, iteration) / "experiment.jsonl"
 
     def filter(self, campaign: str, iteration: int) -> Path:
         """Filter that an iteration is built with."""

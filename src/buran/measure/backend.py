@@ -62,7 +62,7 @@ class EmbeddedBackend:
 
     @property
     def mpi_flavour(self) -> str:
-        return self.toolchain.mpi_flavour
+        return self.toolchain.mpi
 
     @property
     def mpiexec(self) -> str:

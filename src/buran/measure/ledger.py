@@ -66,7 +66,11 @@ def entry_of(store: Path, folder: Path) -> Entry | None:
     if "cost_core_hours" not in record:
         return None
     return Entry(
-        str(folder.relative_to(store)), record["target"], record["mode"], record["status"], record["cost_core_hours"]
+        str(folder.relative_to(store)),
+        record["target"],
+        record["mode"],
+        record["status"],
+        record["cost_core_hours"],
     )
 
 

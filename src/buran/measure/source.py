@@ -44,7 +44,9 @@ def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
     for name, folders, files in os.walk(folder):
         parent = Path(name)
         folders[:] = sorted(
-            each for each in folders if each not in SKIPPED_FOLDERS and (parent / each).resolve() not in skipped
+            each
+            for each in folders
+            if each not in SKIPPED_FOLDERS and (parent / each).resolve() not in skipped
         )
         found.extend(
             (parent / each).relative_to(folder)
@@ -111,7 +113,9 @@ def _clone(url: str, repository: Path) -> None:
         ["git", "clone", "--quiet", "--bare", "--", url, str(repository)], capture_output=True, text=True
     )
     if done.returncode:
-        raise ConfigError("cannot clone the target's repository", where="target.source.git", why=done.stderr.strip())
+        raise ConfigError(
+            "cannot clone the target's repository", where="target.source.git", why=done.stderr.strip()
+        )
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -53,7 +53,8 @@ class Lines(Full):
             for point in points:
                 lines.setdefault(Point.of({k: v for k, v in point.items() if k != name}), []).append(point)
             best = max(
-                lines.values(), key=lambda line: (min(len(line), LINE_LENGTH), -sum(map(cost, line[:LINE_LENGTH])))
+                lines.values(),
+                key=lambda line: (min(len(line), LINE_LENGTH), -sum(map(cost, line[:LINE_LENGTH]))),
             )
             line = sorted(best, key=cost)[:LINE_LENGTH]
             chosen.update(dict.fromkeys(line))

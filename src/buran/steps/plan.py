@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from buran.campaign.plan import Plan
 from buran.campaign.point import Point
 from buran.errors import ConfigError
 from buran.files import read_json
 from buran.select.planner import Knowledge, Question, next_plan
-from buran.steps.results import CampaignModels
+from buran.steps.collect import as_array
+from buran.steps.findings import Findings
 from buran.steps.session import Session
 
 
 def question_of(session: Session) -> Question:
     """Return the part of the campaign that plans depend on."""
-    campaign = session.campaign
+    campaign, config = session.campaign, session.campaign.config
     return Question(
         points=campaign.points,
         evaluation_points=campaign.evaluation_points,
-        metrics=frozenset(campaign.metrics),
+        metrics=frozenset(config.metrics),
         repetitions=campaign.repetitions,
-        effort_repetitions=campaign.effort_repetitions,
-        warmup=campaign.warmup,
-        strategy=campaign.strategy.name,
-        max_iterations=campaign.strategy.max_iterations,
-        refine=campaign.refinement.enabled,
-        seed=campaign.seed,
+        effort_repetitions=config.effort_repetitions,
+        warmup=config.warmup,
+        strategy=config.strategy.name,
+        max_iterations=config.strategy.max_iterations,
+        refine=config.refinement.enabled,
+        seed=config.seed,
         build=session.target.build_spec,
         cores=campaign.cores,
         expected_s=campaign.expected_s,
@@ -45,9 +45,10 @@ def first_plan(session: Session) -> Plan:
     ConfigError
         The budget does not reach for the first plan.
     """
-    plan = next_plan(question_of(session), Knowledge())
+    question = question_of(session)
+    plan = next_plan(question, Knowledge())
     if plan.budget_reached:
-        whole = next_plan(_without_budget(question_of(session)), Knowledge())
+        whole = next_plan(replace(question, budget=lambda full: None), Knowledge())
         raise ConfigError(
             "the budget is below the cost of the first plan",
             where=f"{session.campaign.path}, key budget",
@@ -58,23 +59,17 @@ def first_plan(session: Session) -> Plan:
     return plan
 
 
-def _without_budget(question: Question) -> Question:
-    from dataclasses import replace
-
-    return replace(question, budget=lambda full: None)
-
-
 def make_plan(session: Session, iteration: int) -> Plan:
     """Plan an iteration; earlier plans, bundles, models and the refined filter must exist."""
     if iteration == 0:
         return first_plan(session)
     layout, campaign = session.layout, session.id
     plans = tuple(layout.read_plan(campaign, each) for each in range(iteration))
-    models = CampaignModels.read(layout.models(campaign, iteration - 1))
+    findings = Findings.read(layout.findings(campaign, iteration - 1))
     known = Knowledge(
         plans=plans,
         outcomes=tuple(outcomes(session, plans)),
-        runtime=runtime_model(session, models),
+        runtime=runtime_model(session, findings),
         filter_text=layout.filter(campaign, iteration).read_text(),
     )
     return next_plan(question_of(session), known)
@@ -85,15 +80,14 @@ def outcomes(session: Session, plans: tuple[Plan, ...]) -> list[dict[str, Any]]:
     return [read_json(session.layout.bundle_pointer(bundle.id)) for plan in plans for bundle in plan.bundles]
 
 
-def runtime_model(session: Session, models: CampaignModels) -> Callable[[Point], float | None]:
+def runtime_model(session: Session, findings: Findings) -> Callable[[Point], float | None]:
     """Return the prediction of a run's wall time; never below the shortest run that was seen."""
-    if models.runtime is None:
+    if findings.runtime is None:
         return lambda point: None
-    function = models.runtime.models[0].function
-    names = session.campaign.parameters
+    model, names = findings.runtime, session.campaign.parameters
 
     def predict(point: Point) -> float:
-        value = function.evaluate(np.array([[point[name] for name in names]], dtype=float))[0]
-        return float(max(value, models.shortest_run_s))
+        value = model.predict(as_array([point], names))[0, 0]
+        return float(max(value, findings.shortest_run_s))
 
     return predict

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.config import Campaign, load_campaign
+from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
+from buran.campaign.load import load_campaign
 from buran.errors import BuranError, Exit
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target

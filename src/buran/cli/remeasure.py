@@ -1,0 +1,37 @@
+"""``buran remeasure``: measure points again, beside what was measured before."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+HELP = "measure a point again, as a new generation beside the old one"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", type=Path, help="campaign file")
+    parser.add_argument(
+        "--point", action="append", required=True, metavar="NAME=VALUE,...", help="may be repeated"
+    )
+    parser.add_argument(
+        "--profile", default="default", help="where to measure: name of a profile, or its folder"
+    )
+    parser.add_argument(
+        "--mark-only", action="store_true", help="leave the measuring to the next `buran run`"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Open a new generation of the points and run the campaign."""
+    from buran.cli.run import drive
+    from buran.steps.remeasure import open_generation, parse_point
+    from buran.steps.session import open_session
+
+    session = open_session(arguments.file)
+    points = [parse_point(session.campaign, text) for text in arguments.point]
+    for point in points:
+        print(f"{point.key}: {open_generation(session, point)} configurations will be measured again")
+    if arguments.mark_only:
+        return 0
+    return drive(session, profile=arguments.profile, extra=[])

@@ -1,0 +1,186 @@
+"""``buran run``: start or resume a campaign."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from buran.steps.session import Session
+
+HELP = "start or resume a campaign; what is measured stays measured"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.usage = "buran run FILE [--profile P] [--dry-run] [--retry-failed] [-- SNAKEMAKE ARGUMENTS]"
+    parser.add_argument("file", type=Path, help="campaign file")
+    parser.add_argument(
+        "--profile", default="default", help="where to measure: name of a profile, or its folder"
+    )
+    parser.add_argument("--dry-run", "-n", action="store_true", help="show the command and what it would do")
+    parser.add_argument("--retry-failed", action="store_true", help="give failed builds and runs another try")
+    parser.add_argument(
+        "snakemake", nargs="*", metavar="SNAKEMAKE ARGUMENT", help="after --: passed on as they are"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Drive the campaign; return the exit code."""
+    from buran.steps.session import open_session
+
+    session = open_session(arguments.file)
+    return drive(
+        session,
+        profile=arguments.profile,
+        dry_run=arguments.dry_run,
+        retry_failed=arguments.retry_failed,
+        extra=arguments.snakemake,
+    )
+
+
+def drive(
+    session: Session,
+    *,
+    profile: str = "default",
+    dry_run: bool = False,
+    retry_failed: bool = False,
+    extra: list[str],
+) -> int:
+    """Run the workflow for a campaign, show progress, say how it ended."""
+    from buran.cli.terminal import style
+    from buran.errors import Exit
+    from buran.steps import controller
+    from buran.steps.plan import first_plan
+
+    command = controller.engine_command(
+        session.campaign.path, profile, [*(["--dry-run"] if dry_run else []), *extra]
+    )
+    for note in session.target.backend.notes:
+        print(f"{style('note:', 'yellow')} {note}")
+    first_plan(session)
+    layout = session.layout
+    print(f"{style('campaign', 'bold')} {session.campaign.name}: results in {_shown(layout.root)}")
+    print(style(f"$ {shlex.join(command)}", "dim"), flush=True)
+    if dry_run:
+        import subprocess
+
+        return subprocess.run(command, check=False).returncode
+    log = layout.root / "logs" / "snakemake.log"
+
+    def waiting() -> None:
+        print("another controller drives this campaign; waiting for it to end", flush=True)
+
+    with controller.sole_controller(layout, waiting) as lock:
+        controller.forget_dead_engine(layout)
+        controller.make_eligible(layout, retry_failed=retry_failed)
+        watcher = _Watcher(session)
+        code = controller.run_engine(command, log, lock, watcher.look)
+        watcher.close()
+    if code == Exit.INTERRUPTED:
+        print("interrupted; finished runs are kept, `buran run` resumes")
+        return Exit.INTERRUPTED
+    return _finish(session, code, log)
+
+
+def _finish(session: Session, code: int, log: Path) -> int:
+    from buran.cli.status import print_failures
+    from buran.cli.terminal import style
+    from buran.errors import Exit
+    from buran.steps.progress import progress_of
+    from buran.steps.report import link_latest
+
+    state = progress_of(session)
+    if code != 0 or not state.done:
+        print(f"{style('error:', 'red')} the workflow stopped before the campaign was done", file=sys.stderr)
+        for line in _errors_in(session.layout.root / "logs", log):
+            print(f"  {line}", file=sys.stderr)
+        print(f"  where: {_shown(log)}", file=sys.stderr)
+        return Exit.ENVIRONMENT
+    link_latest(session)
+    print_failures(state)
+    print(
+        f"{style('done', 'green')}: {state.measured} runs measured, {state.failed} failed, "
+        f"{state.spent_core_hours:.4g} core hours; {state.reason}"
+    )
+    print(
+        f"report: {_shown(session.layout.latest / 'report.txt')}  (or: buran report {_shown(session.campaign.path)})"
+    )
+    if state.failures:
+        return Exit.SOME_RUNS_FAILED
+    return Exit.BUDGET_REACHED if state.budget_reached else Exit.DONE
+
+
+def _errors_in(logs: Path, log: Path) -> list[str]:
+    """Return what the scripts of this run logged, else the end of the engine's own log."""
+    started = log.stat().st_ctime - 1
+    found = []
+    for path in sorted(logs.glob("*/*.log")):
+        if path.stat().st_size and path.stat().st_mtime >= started - 3600:
+            found += path.read_text(errors="replace").splitlines()[-12:]
+    return found or log.read_text(errors="replace").splitlines()[-15:]
+
+
+def _shown(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+class _Watcher:
+    """Shows progress a few times a second, from the ledger alone."""
+
+    def __init__(self, session: Session) -> None:
+        from buran.cli.terminal import ProgressLine
+
+        self.session = session
+        self.line = ProgressLine(sys.stdout)
+        self.iterations = 0
+        self.state: tuple[float, int] | None = None
+        self.start_s = time.monotonic()
+        self.settled_at_start: int | None = None
+
+    def look(self) -> None:
+        from buran.cli.terminal import duration
+        from buran.measure.ledger import ledger_path
+        from buran.steps.progress import quick_count
+
+        layout = self.session.layout
+        plan = layout.plan(self.session.id, self.iterations)
+        ledger = ledger_path(layout.store)
+        state = (ledger.stat().st_mtime if ledger.is_file() else 0.0, plan.is_file())
+        if state == self.state:
+            return
+        self.state = state
+        plans, settled, spent = quick_count(layout, self.session.id)
+        if not plans:
+            return
+        runs = len(
+            {
+                (run.build, bundle.point, run.repetition)
+                for p in plans
+                for bundle in p.bundles
+                for run in bundle.runs
+            }
+        )
+        if self.settled_at_start is None:
+            self.settled_at_start = settled
+        new = settled - self.settled_at_start
+        text = (
+            f"iteration {plans[-1].iteration}: {min(settled, runs)}/{runs} runs, {spent:.4g} core hours spent"
+        )
+        if new > 0 and runs > settled:
+            eta_s = (time.monotonic() - self.start_s) / new * (runs - settled)
+            per_run = spent / max(settled, 1)
+            text += f", about {per_run * (runs - settled):.2g} and {duration(eta_s)} left in this iteration"
+        fresh = len(plans) > self.iterations
+        if fresh:
+            self.iterations = len(plans)
+        self.line.show(text, always=fresh)
+
+    def close(self) -> None:
+        self.look()
+        self.line.close()

@@ -1,0 +1,39 @@
+"""``buran verify``: compare everything that was measured with its checksums."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+HELP = "check every pointer and checksum of a campaign's results"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", type=Path, help="campaign file")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Verify pointers and store; exit code 1 if anything is damaged."""
+    from buran.errors import Exit
+    from buran.measure import ledger, store
+    from buran.steps.progress import pointer_problems
+    from buran.steps.session import open_session
+
+    layout = open_session(arguments.file).layout
+    folders = [
+        *ledger.run_folders(layout.store),
+        *(path.parent for path in layout.store.glob("*/build/run.json")),
+    ]
+    problems = pointer_problems(layout)
+    for folder in folders:
+        problems += [str(Path(each)) for each in store.damage(folder)]
+    if arguments.json:
+        print(json.dumps({"folders": len(folders), "problems": problems}, indent=2))
+    else:
+        for problem in problems:
+            print(problem)
+        print(f"{len(folders)} builds and runs checked, {len(problems)} problems")
+    return Exit.SOME_RUNS_FAILED if problems else Exit.DONE

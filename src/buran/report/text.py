@@ -1,0 +1,197 @@
+"""The report as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.model.model_set import ModelSet
+from buran.model.text import format_function, growth_class
+
+_ROWS = 12
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report says, as values.
+
+    Attributes
+    ----------
+    target
+        Point that run time is extrapolated to.
+    models
+        By metric.
+    runtime
+        Model of the whole program's wall time, not instrumented.
+    overhead
+        For each filter: number, functions named by it (None: default selection), ratios of CPU time.
+    unsteady
+        Call paths whose counts differ between repetitions, by metric.
+    points
+        Modelling points measured, and of how many.
+    results
+        Where what lies, in words and relative paths.
+    """
+
+    campaign: str
+    reason: str
+    notes: Sequence[str]
+    parameters: tuple[str, ...]
+    target: Mapping[str, float]
+    points: tuple[int, int]
+    models: Mapping[str, ModelSet]
+    runtime: ModelSet | None
+    overhead: Sequence[Mapping[str, Any]]
+    unsteady: Mapping[str, Sequence[str]]
+    evaluation: Sequence[Mapping[str, Any]]
+    failures: Sequence[Mapping[str, str]]
+    spent_core_hours: float
+    budget_core_hours: float | None
+    next_steps: Sequence[str]
+    results: Mapping[str, str]
+
+
+def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
+    """Return shape (call path,): predictions at the target; missing and negative ones are 0."""
+    point = np.array([[target[name] for name in models.parameters]], dtype=np.float64)
+    values = models.predict(point)[:, 0]
+    return np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
+
+
+def render(report: Report) -> str:
+    """Write the report."""
+    target = ", ".join(f"{name}={value:g}" for name, value in report.target.items())
+    parts = [
+        f"Buran report: {report.campaign}\n{'=' * (14 + len(report.campaign))}",
+        _summary(report, target),
+    ]
+    if "time" in report.models:
+        parts.append(_time_table(report, target))
+    for metric in ("basic_blocks", "bytes_sent", "bytes_received", "visits"):
+        if metric in report.models:
+            parts.append(_metric_table(report, metric))
+    parts += [_instrumentation(report), _evaluation(report), _failures(report)]
+    parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
+    width = max(map(len, report.results))
+    lies = "\n".join(f"{name:<{width}}  {place}" for name, place in report.results.items())
+    parts.append(f"Where the results lie\n---------------------\n{lies}")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _summary(report: Report, target: str) -> str:
+    budget = "" if report.budget_core_hours is None else f" of {report.budget_core_hours:.4g}"
+    lines = [
+        f"{report.points[0]} of {report.points[1]} points measured, "
+        f"{report.spent_core_hours:.4g}{budget} core hours spent. Ended because {report.reason}."
+    ]
+    model = report.runtime.models[0] if report.runtime else None
+    if report.runtime and model:
+        at = target_values(report.runtime, report.target)[0]
+        lines.append(
+            f"Run time (whole program, s): {format_function(model.function, report.parameters)}\n"
+            f"  at {target}: {at:.4g} s; fits the measurements with SMAPE {model.quality.smape:.2g} %"
+        )
+    lines += [f"Note: {note}" for note in report.notes]
+    return "\n".join(lines)
+
+
+def _time_table(report: Report, target: str) -> str:
+    models = report.models["time"]
+    seconds = target_values(models, report.target)
+    total = seconds.sum()
+    order = np.argsort(-seconds, kind="stable")[:_ROWS]
+    rows = []
+    for i in order:
+        model = models.models[i]
+        if model is None or seconds[i] <= 0:
+            continue
+        share = seconds[i] / total if total else 0.0
+        grows = growth_class(model.function, report.parameters)
+        text = format_function(model.function, report.parameters)
+        rows.append((f"{100 * share:5.1f} %", _short(models.call_paths[i]), grows, text, f"{model.quality.smape:.1f} %"))
+    title = f"Where the time goes at {target} (exclusive, seconds per rank)"
+    return _section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
+
+
+def _metric_table(report: Report, metric: str) -> str:
+    models = report.models[metric]
+    values = target_values(models, report.target)
+    order = np.argsort(-values, kind="stable")[:_ROWS]
+    rows = []
+    for i in order:
+        model = models.models[i]
+        if model is None or values[i] <= 0:
+            continue
+        text = format_function(model.function, report.parameters)
+        rows.append((_short(models.call_paths[i]), growth_class(model.function, report.parameters), text))
+    title = f"{metric.replace('_', ' ').capitalize()} ({models.unit}, exclusive, {models.aggregate} over ranks)"
+    return _section(title, ("call path", "grows like", "model"), rows)
+
+
+def _instrumentation(report: Report) -> str:
+    by_filter: dict[int, list[Mapping[str, Any]]] = {}
+    for each in report.overhead:
+        by_filter.setdefault(each["filter_number"], []).append(each)
+    rows = []
+    for number, members in sorted(by_filter.items()):
+        named = members[0]["functions"]
+        rows.append(
+            (
+                str(number),
+                "default selection" if named is None else f"{named} functions",
+                _ratio([each["time_ratio"] for each in members]),
+                _ratio([each["effort_ratio"] for each in members]),
+            )
+        )
+    text = _section(
+        "Instrumentation (CPU time against the baseline, median over points)",
+        ("filter", "instruments", "for time", "for counts"),
+        rows,
+    )
+    counts = [metric for metric in report.models if metric not in ("time", "visits")]
+    if counts and not report.unsteady:
+        text += "\n\nCounts were identical in all repetitions of every point."
+    for metric, paths in report.unsteady.items():
+        text += f"\n\n{metric} differs between repetitions in: {', '.join(map(_short, paths))}"
+    return text
+
+
+def _ratio(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{100 * (median(known) - 1):+.1f} %" if known else "-"
+
+
+def _evaluation(report: Report) -> str:
+    rows = [
+        (
+            ", ".join(f"{name}={value:g}" for name, value in each["point"].items()),
+            f"{each['predicted_s']:.4g}",
+            f"{each['measured_s']:.4g}",
+            f"{100 * (each['predicted_s'] / each['measured_s'] - 1):+.1f} %",
+        )
+        for each in report.evaluation
+    ]
+    return _section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
+
+
+def _failures(report: Report) -> str:
+    rows = [(each["what"], each["reason"].splitlines()[0], each["log"]) for each in report.failures]
+    return _section("Failures", ("what", "reason", "log"), rows)
+
+
+def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
+    return "\n".join([title, "-" * len(title), *(line.rstrip() for line in lines)])
+
+
+def _short(path: str, limit: int = 60) -> str:
+    """Show the end of a long call path: that is what its numbers belong to."""
+    return path if len(path) <= limit else "..." + path[-(limit - 3) :]

@@ -1,0 +1,132 @@
+"""From the pointers of finished bundles to the measurement tables that models are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.point import Point
+from buran.experiment.build import experiment_from_profiles
+from buran.experiment.table import Experiment
+from buran.files import read_json
+from buran.measure.bundle import PROFILE
+from buran.measure.store import Status
+from buran.profile.cubex_read import read_cubex
+from buran.steps.findings import Overhead
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A finished run."""
+
+    iteration: int
+    point: Point
+    purpose: Purpose
+    mode: Mode
+    filter_text: str
+    repetition: int
+    folder: Path
+    wall_s: float
+    cpu_s: float
+
+
+def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
+    """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once."""
+    filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
+    found: dict[Path, Measured] = {}
+    for plan in plans:
+        for bundle in plan.bundles:
+            pointer = read_json(layout.bundle_pointer(bundle.id))
+            for run in pointer["runs"]:
+                if run["status"] != Status.MEASURED or run["repetition"] < 0:
+                    continue
+                folder = layout.root / run["folder"]
+                found[folder] = Measured(
+                    plan.iteration,
+                    bundle.point,
+                    bundle.purpose,
+                    Mode(run["mode"]),
+                    filters[run["build"]],
+                    run["repetition"],
+                    folder,
+                    run["wall_s"],
+                    run["cpu_s"],
+                )
+    return list(found.values())
+
+
+def experiment_of(runs: Iterable[Measured], parameters: Sequence[str]) -> Experiment | None:
+    """Read the profiles of some runs into one table; None without runs."""
+    profiles = [
+        ({name: run.point[name] for name in parameters}, run.repetition, read_cubex(run.folder / PROFILE))
+        for run in runs
+    ]
+    return experiment_from_profiles(profiles) if profiles else None
+
+
+def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:
+    """Return the table with some of its metrics."""
+    kept = [name for name in metrics if name in experiment.values]
+    return replace(
+        experiment,
+        values={name: experiment.values[name] for name in kept},
+        units={name: experiment.units[name] for name in kept},
+    )
+
+
+def overhead(runs: Sequence[Measured]) -> tuple[Overhead, ...]:
+    """Compare instrumented runs with the baseline runs of the same iteration and point."""
+    numbers: dict[str, int] = {}
+    for run in runs:
+        if run.mode is Mode.TIME:
+            numbers.setdefault(run.filter_text, len(numbers))
+    groups: dict[tuple[int, Point], list[Measured]] = {}
+    for run in runs:
+        groups.setdefault((run.iteration, run.point), []).append(run)
+    found = []
+    for (_, point), members in sorted(groups.items(), key=lambda item: item[0]):
+        cpu_s = {mode: [run.cpu_s for run in members if run.mode is mode] for mode in Mode}
+        timed = [run for run in members if run.mode is Mode.TIME]
+        if not cpu_s[Mode.VANILLA] or not timed:
+            continue
+        base = median(cpu_s[Mode.VANILLA])
+        ratios = {mode: median(values) / base if values and base > 0 else None for mode, values in cpu_s.items()}
+        number = numbers[timed[0].filter_text]
+        found.append(Overhead(dict(point), number, base, ratios[Mode.TIME], ratios[Mode.EFFORT]))
+    return tuple(found)
+
+
+def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return, by metric, the call paths whose counts are not the same in all repetitions of a point."""
+    found: dict[str, tuple[str, ...]] = {}
+    for metric in metrics:
+        values = experiment.values[metric]
+        # A call path that no repetition of a point has is NaN throughout, which is no difference.
+        lowest = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=2)
+        highest = np.nanmax(np.where(np.isnan(values), -np.inf, values), axis=2)
+        differs = ((highest > lowest) & np.isfinite(lowest)).any(axis=(1, 2))
+        paths = tuple(name for name, different in zip(experiment.tree.names, differs, strict=True) if different)
+        if paths:
+            found[metric] = paths
+    return found
+
+
+def baseline(runs: Iterable[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+    """Return the baseline's wall times in seconds by point."""
+    times: dict[Point, list[float]] = {}
+    for run in runs:
+        if run.mode is Mode.VANILLA and run.purpose is purpose:
+            times.setdefault(run.point, []).append(run.wall_s)
+    return times
+
+
+def as_array(points: Iterable[Point], parameters: Sequence[str]) -> Any:
+    """Return shape (point, parameter)."""
+    return np.array([[point[name] for name in parameters] for point in points], dtype=np.float64)

@@ -1,0 +1,162 @@
+"""Driving a campaign: one controller at a time, the workflow engine as a child, its end in words."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from buran import assets
+from buran.campaign.layout import Layout
+from buran.errors import UsageError
+from buran.files import read_json
+from buran.measure import ledger, store
+
+_POLL_S = 0.3
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def sole_controller(layout: Layout, waiting: Callable[[], None]) -> Iterator[int]:
+    """Wait until no other controller drives the campaign, then hold that right; yields the lock's handle.
+
+    The handle is passed on to the workflow engine, so that the right lasts as long as either lives.
+
+    Parameters
+    ----------
+    waiting
+        Called once if there is somebody to wait for.
+    """
+    layout.root.mkdir(parents=True, exist_ok=True)
+    handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if engines(layout.root):
+            waiting()
+            while engines(layout.root):
+                time.sleep(_POLL_S)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def engines(folder: Path) -> list[int]:
+    """Return the workflow engines that run in a folder, started by whomever."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")[:4]
+            is_engine = any(Path(os.fsdecode(word)).name == "snakemake" for word in words)
+            if is_engine and (process / "cwd").readlink() == folder.resolve():
+                found.append(int(process.name))
+    return found
+
+
+def forget_dead_engine(layout: Layout) -> None:
+    """Remove the locks of an engine that was killed; only a sole controller may."""
+    for lock in (layout.root / ".snakemake" / "locks").glob("*"):
+        lock.unlink(missing_ok=True)
+
+
+def make_eligible(layout: Layout, *, retry_failed: bool) -> None:
+    """Drop the pointers of bundles with something left to measure: eligible means incomplete."""
+    ledger.rebuild(layout.store)
+    pointers = layout.root / "pointers"
+    for pointer in sorted((pointers / "bundles").glob("*.json")):
+        if pointer.name.endswith(".spec.json"):
+            continue
+        outcome = read_json(pointer)
+        failed = [run for run in outcome["runs"] if run["status"] == store.Status.FAILED]
+        if retry_failed:
+            for run in failed:
+                folder = layout.root / run["folder"]
+                store.allow_retry(store.Slot(folder.parents[1], folder.name.rpartition(".a")[0]))
+        if not outcome["complete"] or (retry_failed and failed):
+            pointer.unlink()
+    if retry_failed:
+        for pointer in sorted((pointers / "builds").glob("*.json")):
+            if (
+                not pointer.name.endswith(".spec.json")
+                and read_json(pointer)["status"] == store.Status.FAILED
+            ):
+                store.allow_retry(store.Slot(layout.store / pointer.stem, "build"))
+                pointer.unlink()
+
+
+def engine_command(campaign_file: Path, profile: str, extra: Sequence[str]) -> list[str]:
+    """Return the exact command line of the workflow engine.
+
+    Raises
+    ------
+    UsageError
+        There is no such profile.
+    """
+    folder = Path(profile) if "/" in profile else assets.folder("profiles") / profile
+    if not folder.is_dir():
+        known = sorted(path.name for path in assets.folder("profiles").iterdir() if path.is_dir())
+        raise UsageError(
+            f"there is no profile {profile!r}",
+            why=f"known: {', '.join(known)}",
+            hint="or give a path to a folder",
+        )
+    return [
+        *(sys.executable, "-m", "snakemake"),
+        *("--snakefile", str(assets.root() / "Snakefile")),
+        *("--configfile", str(campaign_file)),
+        *("--workflow-profile", str(folder.resolve())),
+        *extra,
+    ]
+
+
+def run_engine(command: Sequence[str], log: Path, lock: int, watch: Callable[[], None]) -> int:
+    """Run the workflow engine to its end; return its exit code, 130 after an interrupt.
+
+    Parameters
+    ----------
+    watch
+        Called a few times a second meanwhile.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    interrupted = False
+
+    def forward(number: int, frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(engine.pid, signal.SIGINT)
+
+    with log.open("w") as output:
+        engine = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock,),
+            start_new_session=True,
+            preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
+        )
+        before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while engine.poll() is None:
+                watch()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    engine.wait(_POLL_S)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    return 130 if interrupted else engine.returncode

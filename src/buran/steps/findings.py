@@ -1,0 +1,115 @@
+"""What an iteration found out beside the models: the file between modelling and everything after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buran.errors import FormatError
+from buran.files import read_json, write_json
+from buran.model.model_set import ModelSet
+from buran.profile.profile import CallTree, Region
+
+SCHEMA = "buran-findings/1"
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What instrumentation costs at a point: medians over pairs of runs made side by side.
+
+    Attributes
+    ----------
+    time_ratio, effort_ratio
+        CPU time of the instrumented runs over that of the baseline; None where either is missing.
+    """
+
+    point: Mapping[str, float]
+    filter_number: int
+    vanilla_cpu_s: float
+    time_ratio: float | None
+    effort_ratio: float | None
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Facts about the campaign after an iteration.
+
+    Attributes
+    ----------
+    filter_text
+        Filter of the builds whose times were modelled.
+    tree
+        Call paths of the time models.
+    runtime
+        Model of the baseline's wall time, one row; None without a baseline.
+    shortest_run_s
+        Shortest baseline run.
+    overhead
+        One entry for each point and filter.
+    unsteady
+        Call paths whose counts differ between repetitions, by metric.
+    evaluation
+        Predicted and measured baseline wall times at evaluation points.
+    """
+
+    iteration: int
+    filter_text: str
+    tree: CallTree
+    runtime: ModelSet | None
+    shortest_run_s: float
+    overhead: tuple[Overhead, ...]
+    unsteady: Mapping[str, tuple[str, ...]]
+    evaluation: tuple[Mapping[str, Any], ...]
+
+    def write(self, path: Path) -> None:
+        """Write the file."""
+        write_json(
+            path,
+            {
+                "schema": SCHEMA,
+                "iteration": self.iteration,
+                "filter_text": self.filter_text,
+                "tree": {
+                    "regions": [asdict(region) for region in self.tree.regions],
+                    "region": self.tree.region.tolist(),
+                    "parent": self.tree.parent.tolist(),
+                },
+                "runtime": self.runtime.to_json() if self.runtime else None,
+                "shortest_run_s": self.shortest_run_s,
+                "overhead": [asdict(each) for each in self.overhead],
+                "unsteady": {metric: list(paths) for metric, paths in self.unsteady.items()},
+                "evaluation": [dict(each) for each in self.evaluation],
+            },
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Findings:
+        """Read what `write` wrote.
+
+        Raises
+        ------
+        FormatError
+            The file is of another kind or version.
+        """
+        data = read_json(path)
+        if data.get("schema") != SCHEMA:
+            raise FormatError("this is no findings file of this version", where=path, hint="delete it and run again")
+        tree = data["tree"]
+        return cls(
+            iteration=data["iteration"],
+            filter_text=data["filter_text"],
+            tree=CallTree(
+                tuple(Region(**region) for region in tree["regions"]),
+                np.array(tree["region"], dtype=np.int64),
+                np.array(tree["parent"], dtype=np.int64),
+            ),
+            runtime=ModelSet.from_json(data["runtime"]) if data["runtime"] else None,
+            shortest_run_s=data["shortest_run_s"],
+            overhead=tuple(Overhead(**each) for each in data["overhead"]),
+            unsteady={metric: tuple(paths) for metric, paths in data["unsteady"].items()},
+            evaluation=tuple(data["evaluation"]),
+        )

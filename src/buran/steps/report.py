@@ -1,0 +1,116 @@
+"""Writing what the user takes home: the report and, beside it, models, measurements and the filter list."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.plan import Purpose
+from buran.files import write_json, write_text
+from buran.instrument.filter_file import parse_filter
+from buran.model.model_set import read_models
+from buran.report.text import Report, render
+from buran.steps.findings import Findings
+from buran.steps.progress import progress_of
+from buran.steps.session import Session
+
+
+def write_results(session: Session, folder: Path) -> None:
+    """Write report, models, table and filter of a finished campaign into a folder."""
+    layout = session.layout
+    plans = layout.read_plans(session.id)
+    last = plans[-1].iteration - 1
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
+        shutil.copy(source, folder / source.name)
+    write_text(folder / "scorep.filter", plans[-1].filter_text)
+    report = gather(session)
+    write_text(folder / "report.txt", render(report))
+    write_json(folder / "report.json", _plain(report))
+
+
+def gather(session: Session) -> Report:
+    """Collect the values of the report from plans, models and store."""
+    layout, campaign = session.layout, session.campaign
+    plans = layout.read_plans(session.id)
+    last = plans[-1].iteration - 1
+    findings = Findings.read(layout.findings(session.id, last))
+    state = progress_of(session)
+    measured = {bundle.point for plan in plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL}
+    filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles))
+    models = {each.metric: each for each in read_models(layout.models(session.id, last))}
+    return Report(
+        campaign=campaign.name,
+        reason=plans[-1].reason,
+        notes=[*session.target.backend.notes, *campaign.notes],
+        parameters=campaign.parameters,
+        target=campaign.refinement_target,
+        points=(len(measured), len(campaign.points)),
+        models=models,
+        runtime=findings.runtime,
+        overhead=[
+            {**asdict(each), "functions": _functions(filters[each.filter_number])} for each in findings.overhead
+        ],
+        unsteady=findings.unsteady,
+        evaluation=findings.evaluation,
+        failures=[asdict(failure) for failure in state.failures],
+        spent_core_hours=state.spent_core_hours,
+        budget_core_hours=state.budget_core_hours,
+        next_steps=_next_steps(session, findings),
+        results={
+            "report": "latest/report.txt, latest/report.json",
+            "models": "latest/models.json",
+            "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
+            "filter list": "latest/scorep.filter (Score-P's format)",
+            "folder": str(layout.root),
+        },
+    )
+
+
+def _functions(filter_text: str) -> int | None:
+    """Count the functions that a filter names; None for the default selection."""
+    if not filter_text:
+        return None
+    return sum(rule.include for rule in parse_filter(filter_text).names)
+
+
+def _next_steps(session: Session, findings: Findings) -> list[str]:
+    campaign = session.campaign
+    file = os.path.relpath(campaign.path)
+    steps = []
+    for name in campaign.parameters:
+        values = sorted({point[name] for point in campaign.points})
+        if len(values) < 5:
+            steps.append(
+                f"{name} has {len(values)} values; five tell growth classes apart: add one, and "
+                f"`buran run {file}` measures only what is new"
+            )
+    if findings.unsteady:
+        steps.append("some counts differ between repetitions: look for polling or data-dependent work there")
+    if not campaign.evaluation_points:
+        steps.append("name evaluation_points to see how well the models predict what they were not fitted to")
+    steps.append(f"look at the filter list with `buran filter {file}`; Score-P takes it as it is")
+    steps.append("open the measurements in Extra-P: `buran convert latest/experiment.jsonl experiment.txt`")
+    return steps
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    plain = {name: getattr(report, name) for name in report.__dataclass_fields__}
+    plain["target"] = dict(report.target)
+    plain["models"] = {metric: models.to_json() for metric, models in report.models.items()}
+    plain["runtime"] = report.runtime.to_json() if report.runtime else None
+    return plain
+
+
+def link_latest(session: Session) -> None:
+    """Let ``latest`` name the results of this version of the campaign."""
+    layout = session.layout
+    temporary = layout.root / f".latest.{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        temporary.unlink()
+    temporary.symlink_to(layout.results(session.id).relative_to(layout.root), target_is_directory=True)
+    temporary.replace(layout.latest)
