@@ -101,13 +101,15 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
     Returns
     -------
     Profile
-        One location per thread of each rank. The call paths of all threads are merged below one root, which stands
-        for the executable. ``communicator_size_min`` and ``_max`` are 0 where no operation named a communicator.
+        One location per thread of each rank. The call paths of all threads are merged below one root, which
+        stands for the executable. ``communicator_size_min`` and ``_max`` are 0 where no operation named a
+        communicator.
 
     Raises
     ------
     RunError
-        If a rank is missing or there twice, or a file is truncated, foreign, not completed, or of another binary.
+        If a rank is missing or there twice, or a file is truncated, foreign, not completed, or of another
+        binary.
     """
     dumps = sorted(
         (read_dump(path) for path in sorted(Path(folder).glob("*.buran"))), key=lambda dump: dump.rank
@@ -363,7 +365,7 @@ def _unite(
     Returns
     -------
     path, tree
-        Shape (node,): index into the tree's call paths. Siblings stand in the order in which they first appear.
+        Shape (node,): index into the tree's call paths. Siblings stand in the order of first appearance.
     """
     path = np.zeros(len(parent), dtype=np.int64)
     levels = _levels(parent)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from buran.errors import FormatError, ToolError
+from buran.errors import FormatError, ToolError, UsageError
 
 NATIVE = Path(__file__).parent / "native"
 MODES = ("time", "effort")
@@ -26,7 +26,7 @@ GCC_FALLBACK = "gcc-fallback"
 FALLBACK_NOTES = (
     "No compiler plugin: every function calls its hooks and the filter is applied while the program runs. "
     "Expect run times of 2 to 30 times the original in C++ programs with many small functions.",
-    "Basic blocks are counted by a call in every block: expect 1.5 to 4 times the original run time in effort builds.",
+    "Basic blocks are counted by a call in every block: effort builds run 1.5 to 4 times as long as the original.",
     "Regions have no file and line; a function's first block is counted for its caller.",
     "Install clang and its LLVM headers for measurements with a few per cent of overhead: "
     "apt install clang-16 llvm-16-dev",
@@ -59,8 +59,8 @@ class Toolchain:
     notes
         What is missing on this machine, and what that costs.
     fingerprint
-        Hash of compiler version, MPI version and runtime sources; a part of every build's identity. The same on
-        every machine that has the same.
+        Hash of compiler version, MPI version and runtime sources; a part of every build's identity. The same
+        on every machine that has the same.
     """
 
     kind: str
@@ -94,7 +94,6 @@ class Toolchain:
                 "this is not a toolchain description",
                 where=where,
                 why=str(error),
-                hint="run: buran toolchain",
             ) from None
 
     @classmethod
@@ -140,7 +139,8 @@ def find_toolchain(*, compiler: str = "auto") -> Toolchain:
     Parameters
     ----------
     compiler
-        ``auto`` (clang with its headers if there is one, else gcc), ``clang``, ``gcc``, or the name or path of a clang.
+        ``auto`` (clang with its headers if there is one, else gcc), ``clang``, ``gcc``, or the name or path
+        of a clang.
 
     Raises
     ------
@@ -179,12 +179,32 @@ def flags_for_compiling(toolchain: Toolchain, mode: str) -> tuple[str, ...]:
     return (*hooks, "-fsanitize-coverage=trace-pc") if mode == "effort" else hooks
 
 
-def flags_for_linking(toolchain: Toolchain, mode: str) -> tuple[str, ...]:
-    """Return what goes on the link line of a program."""
+def flags_for_linking(toolchain: Toolchain, mode: str, filter_file: str | None = None) -> tuple[str, ...]:
+    """Return what goes on the link line of a program.
+
+    The fallback applies the filter while the program runs: there the file becomes a part of the program.
+    """
     if mode not in MODES:
         return ()
-    exported = () if toolchain.kind == CLANG_PLUGIN else ("-rdynamic",)
-    return (*toolchain.objects[mode], "-Wl,--build-id=sha1", *exported, "-pthread", "-ldl")
+    flags = (*toolchain.objects[mode], "-Wl,--build-id=sha1", "-pthread", "-ldl")
+    if toolchain.kind == CLANG_PLUGIN:
+        return flags
+    return (*flags, "-rdynamic", *(_embedded(filter_file) if filter_file else ()))
+
+
+def _embedded(filter_file: str) -> tuple[str, ...]:
+    """Return linker options that put a file into the program, between two symbols that the runtime knows."""
+    path = os.path.abspath(filter_file)
+    if "," in path:
+        raise UsageError("the path of a filter file must not contain a comma", where=path)
+    if not os.access(path, os.R_OK):
+        raise UsageError("the filter file cannot be read", where=path)
+    symbol = "_binary_" + re.sub(r"[^0-9A-Za-z]", "_", path)
+    return (
+        f"-Wl,--format=binary,{path},--format=default",
+        f"-Wl,--defsym=buran_embedded_filter={symbol}_start,--defsym=buran_embedded_filter_end={symbol}_end",
+        "-Wl,-z,noexecstack",
+    )
 
 
 def environment_for(toolchain: Toolchain, mode: str) -> dict[str, str]:
@@ -336,7 +356,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
             sources.update(path.name.encode() + b"\0" + path.read_bytes())
     identity = (kind, compiler.version, mpi.flavour, mpi.version, sources.hexdigest())
     fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    # Two installations of the same version differ in their paths, which the built files and their description contain.
+    # Two installations of one version differ in their paths, which the built files and their description contain.
     places = (compiler.cc, compiler.cxx, compiler.llvm_include, mpi.mpicc, mpi.mpicxx, mpi.mpiexec)
     folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
 
@@ -417,7 +437,7 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
         plugin = scratch / "plugin.so"
         what = "the compiler plugin does not compile"
         _run([compiler.cxx, *flags, NATIVE / "llvm_plugin.cpp", "-o", plugin], what=what)
-        # A plugin that does not load (headers of another build) must show here, not in the middle of a campaign.
+        # A plugin that does not load (headers of another build) must show here, not in the midst of a campaign.
         trial = ["-O2", f"-fpass-plugin={plugin}", "-x", "c", "-S", "-o", "-", "-"]
         code = _run(
             [compiler.cc, *trial],

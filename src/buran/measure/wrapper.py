@@ -1,12 +1,12 @@
 """The compiler wrappers ``buran-mpicc`` and ``buran-mpicxx``.
 
-They call the real MPI wrapper with the toolchain's compiler, and add what the build mode needs. A target's build
-system only has to be told another compiler name; everything else comes from the environment:
+They call the real MPI wrapper with the toolchain's compiler, and add what the build mode needs. A target's
+build system only has to be told another compiler name; everything else comes from the environment:
 
 BURAN_MODE
     ``vanilla`` (default; the same compiler, nothing added), ``time`` or ``effort``.
 BURAN_TOOLCHAIN
-    File written by `buran.measure.toolchain.Toolchain.save`. Without it the machine is searched at every call.
+    File written by `buran.measure.toolchain.Toolchain.save`. Without it the machine is searched each time.
 BURAN_FILTER
     Score-P filter file that selects functions.
 
@@ -28,20 +28,27 @@ from buran.errors import BuranError, ToolError, UsageError
 if TYPE_CHECKING:
     from buran.measure.toolchain import Toolchain
 
-SOURCE_SUFFIXES = frozenset(
-    ".c .i .s .S .sx .cc .cp .cxx .cpp .CPP .c++ .C .ii .ixx .cppm .m .mm .M .mi .mii .ll .bc".split()
-)
-# Options that end before linking, or that only ask for information.
-NO_LINK = frozenset("-c -S -E -M -MM -fsyntax-only -emit-llvm -r -shared -dumpversion -dumpmachine".split())
-ASKING = frozenset(
-    "-### -v --version --help -dumpversion -dumpmachine -dumpfullversion -show -compile_info -link_info".split()
-)
+# fmt: off
+SOURCE_SUFFIXES = frozenset((
+    ".c", ".i", ".s", ".S", ".sx", ".cc", ".cp", ".cxx", ".cpp", ".CPP", ".c++", ".C", ".ii", ".ixx", ".cppm",
+    ".m", ".mm", ".M", ".mi", ".mii", ".ll", ".bc",
+))
+# Options with which no program is linked.
+NO_LINK = frozenset(("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only", "-emit-llvm", "-r", "-shared"))
+# Options that only ask for information, with or without inputs.
+ASKING = frozenset((
+    "-###", "--version", "--help", "-dumpversion", "-dumpmachine", "-dumpfullversion",
+    "-show", "-compile_info", "-link_info", "-compile-info", "-link-info",
+))
+ASKING_PREFIXES = ("--showme", "-showme", "-print-", "--print-")
 # Options whose value is the next word.
-WITH_VALUE = frozenset(
-    "-o -x -I -L -l -D -U -include -imacros -isystem -iquote -idirafter -iprefix -iwithprefix -isysroot -MF -MT -MQ "
-    "-Xlinker -Xclang -Xassembler -Xpreprocessor -T -u -z -e -target -arch -aux-info -A -mllvm --param -G -framework "
-    "-wrapper -specs -B -imultilib".split()
-)
+WITH_VALUE = frozenset((
+    "-o", "-x", "-I", "-L", "-l", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter",
+    "-iprefix", "-iwithprefix", "-isysroot", "-MF", "-MT", "-MQ", "-Xlinker", "-Xclang", "-Xassembler",
+    "-Xpreprocessor", "-T", "-u", "-z", "-e", "-target", "-arch", "-aux-info", "-A", "-mllvm", "--param", "-G",
+    "-framework", "-wrapper", "-specs", "-B", "-imultilib",
+))
+# fmt: on
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,7 @@ class CommandLine:
 def inspect(arguments: Sequence[str]) -> CommandLine:
     """Tell what a command line does. Response files (``@file``) are read."""
     words = _expanded(arguments)
-    language_given = lto = False
-    asks_only = stops_early = False
+    asks = language_given = language_seen = lto = stops_early = False
     inputs: list[str] = []
     at = 0
     while at < len(words):
@@ -77,13 +83,10 @@ def inspect(arguments: Sequence[str]) -> CommandLine:
             if word == "-x":
                 language_given = at < len(words) and words[at] != "none"
             at += 1
-        elif word in ASKING or word.startswith(
-            ("--showme", "-showme", "-print-", "--print-", "-compile-info")
-        ):
-            asks_only = True
-            stops_early |= word != "-v"
-        elif word.startswith("-x") and word != "-xnone":
-            language_given = True
+        elif word in ASKING or word.startswith(ASKING_PREFIXES):
+            asks = True
+        elif word.startswith("-x"):
+            language_given = word != "-xnone"
         elif word.startswith("-flto"):
             lto = True
         elif word == "-fno-lto":
@@ -92,15 +95,19 @@ def inspect(arguments: Sequence[str]) -> CommandLine:
             stops_early = True
         elif word == "-" or not word.startswith("-"):
             inputs.append(word)
-    compiles = bool(inputs) and (
-        language_given or any(Path(name).suffix in SOURCE_SUFFIXES for name in inputs)
-    )
-    if not inputs or (asks_only and stops_early):
+            language_seen |= language_given
+    if asks or not inputs:
         return CommandLine(compiles=False, links=False, lto=lto)
-    return CommandLine(compiles=compiles, links=not stops_early, lto=lto)
+    return CommandLine(
+        compiles=language_seen or any(Path(name).suffix in SOURCE_SUFFIXES for name in inputs),
+        links=not stops_early,
+        lto=lto,
+    )
 
 
-def translate(arguments: Sequence[str], *, cxx: bool, mode: str, toolchain: Toolchain) -> list[str]:
+def translate(
+    arguments: Sequence[str], *, cxx: bool, mode: str, toolchain: Toolchain, filter_file: str | None = None
+) -> list[str]:
     """Return the command of the MPI's wrapper for a command line of ours.
 
     Parameters
@@ -111,6 +118,8 @@ def translate(arguments: Sequence[str], *, cxx: bool, mode: str, toolchain: Tool
         Whether it is the C++ wrapper.
     mode
         ``vanilla``, ``time`` or ``effort``.
+    filter_file
+        Score-P filter file.
 
     Raises
     ------
@@ -135,7 +144,7 @@ def translate(arguments: Sequence[str], *, cxx: bool, mode: str, toolchain: Tool
             hint="build the target without -flto, or with -fno-lto as the last option",
         )
     before = flags_for_compiling(toolchain, mode) if does.compiles else ()
-    after = flags_for_linking(toolchain, mode) if does.links else ()
+    after = flags_for_linking(toolchain, mode, filter_file) if does.links else ()
     if after and does.compiles:
         after = ("-x", "none", *after)  # a -x of the user's would make sources of our objects
     return [program, *before, *arguments, *after]
@@ -149,7 +158,8 @@ def main(arguments: Sequence[str], *, cxx: bool, environment: Mapping[str, str])
         path = environment.get("BURAN_TOOLCHAIN")
         toolchain = Toolchain.load(path) if path else find_toolchain()
         mode = environment.get("BURAN_MODE") or "vanilla"
-        command = translate(arguments, cxx=cxx, mode=mode, toolchain=toolchain)
+        filter_file = environment.get("BURAN_FILTER") or None
+        command = translate(arguments, cxx=cxx, mode=mode, toolchain=toolchain, filter_file=filter_file)
         new_environment = {**environment, **environment_for(toolchain, mode)}
         try:
             os.execve(command[0], command, new_environment)
@@ -173,7 +183,7 @@ def mpicxx() -> NoReturn:
 
 
 def _expanded(arguments: Sequence[str]) -> list[str]:
-    """Replace response files by their words; one that cannot be read is left to the compiler to complain about."""
+    """Replace response files by their words; one that cannot be read is left for the compiler to complain."""
     words: list[str] = []
     for word in arguments:
         if word.startswith("@") and len(word) > 1:

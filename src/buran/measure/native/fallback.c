@@ -95,18 +95,30 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint32_t slot_of(const void *address) { return (uint32_t)(((uintptr_t)address >> 4) * 2654435761u) >> 16; }
 
-static buran_region *make_region(const void *address) {
-    static buran_filter filter;
+/* The filter file, as the linker has put it into the program; without one the symbols are not there. */
+extern const char buran_embedded_filter[] __attribute__((weak));
+extern const char buran_embedded_filter_end[] __attribute__((weak));
+
+static const buran_filter *filter(void) {
+    static buran_filter rules;
     static int have_read;
-    const char *path = getenv("BURAN_FILTER");
-    if (!have_read) {
-        const char *problem = buran_filter_read(&filter, path);
-        if (problem) {
-            fprintf(stderr, "buran: the filter file %s %s\n", path, problem);
-            _exit(2);
-        }
-        have_read = 1;
+    if (have_read)
+        return &rules;
+    have_read = 1;
+    size_t size = buran_embedded_filter ? (size_t)(buran_embedded_filter_end - buran_embedded_filter) : 0;
+    if (!size)
+        return &rules;
+    FILE *file = fmemopen((void *)buran_embedded_filter, size, "r");
+    const char *problem = file ? buran_filter_read(&rules, file) : "cannot be read";
+    if (problem) {
+        fprintf(stderr, "buran: the filter file this program was linked with %s\n", problem);
+        _exit(2);
     }
+    fclose(file);
+    return &rules;
+}
+
+static buran_region *make_region(const void *address) {
     char buffer[32];
     const char *mangled = name_of(address, buffer, sizeof buffer);
     char *demangled = NULL;
@@ -119,7 +131,7 @@ static buran_region *make_region(const void *address) {
     region->name = demangled ? demangled : region->mangled;
     region->file = "";
     region->kind = BURAN_KIND_FUNCTION;
-    if (buran_filter_decide(&filter, region->mangled, region->name, "") == BURAN_EXCLUDE)
+    if (buran_filter_decide(filter(), region->mangled, region->name, "") == BURAN_EXCLUDE)
         region->state = BURAN_STATE_SKIPPED;
     return region;
 }

@@ -66,22 +66,16 @@ static inline int buran_filter_word(FILE *file, char *word, size_t capacity) {
     return length > 0;
 }
 
-/* Returns NULL, or what is wrong with the file. An empty path is an empty filter. */
-static inline const char *buran_filter_read(buran_filter *filter, const char *path) {
+/* Returns NULL, or what is wrong with the file. */
+static inline const char *buran_filter_read(buran_filter *filter, FILE *file) {
     enum { NOWHERE, NAMES, FILES } section = NOWHERE;
     buran_verdict verdict = BURAN_NO_RULE;
     int mangled = 0, status;
     char word[8192];
-    FILE *file;
     const char *problem = NULL;
 
     filter->rules = NULL;
     filter->count = 0;
-    if (!path || !*path)
-        return NULL;
-    file = fopen(path, "r");
-    if (!file)
-        return "cannot be read";
     while (!problem && (status = buran_filter_word(file, word, sizeof word)) != 0) {
         if (status < 0) {
             problem = "has a word of more than 8000 characters";
@@ -119,7 +113,6 @@ static inline const char *buran_filter_read(buran_filter *filter, const char *pa
             filter->count++;
         }
     }
-    fclose(file);
     if (!problem && section != NOWHERE)
         problem = "ends inside a block";
     return problem;

@@ -38,6 +38,7 @@
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -75,7 +76,13 @@ private:
     Effort = environment("BURAN_PLUGIN_MODE") == "effort";
     InMemory = environment("BURAN_PLUGIN_COUNTER") == "memory";
     std::string Path = environment("BURAN_FILTER");
-    if (const char *Problem = buran_filter_read(&Filter, Path.c_str())) {
+    if (Path.empty())
+      return;
+    std::FILE *File = std::fopen(Path.c_str(), "r");
+    const char *Problem = File ? buran_filter_read(&Filter, File) : "cannot be read";
+    if (File)
+      std::fclose(File);
+    if (Problem) {
       errs() << "buran: the filter file " << Path << " " << Problem << "\n";
       std::exit(2);
     }
