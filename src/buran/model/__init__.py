@@ -1,1 +1,34 @@
 """Performance model normal form: terms, hypothesis spaces, batched regression."""
+
+from buran.model.fit import Fit, Model, Quality, fit_models, predict, relative_weights
+from buran.model.model_set import ModelSet, models_from_json, models_to_json
+from buran.model.search import Costs, SearchOptions
+from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space
+from buran.model.terms import Factor, ModelFunction, Term
+from buran.model.text import STYLES, format_function, growth_class, python_names
+
+__all__ = [
+    "SPACES",
+    "STYLES",
+    "Costs",
+    "Factor",
+    "Fit",
+    "HypothesisSpace",
+    "Model",
+    "ModelFunction",
+    "ModelSet",
+    "Quality",
+    "SearchOptions",
+    "Term",
+    "extrap_space",
+    "fit_models",
+    "format_function",
+    "full_space",
+    "growth_class",
+    "models_from_json",
+    "models_to_json",
+    "named_space",
+    "predict",
+    "python_names",
+    "relative_weights",
+]

@@ -90,9 +90,8 @@ def lines(points: Array, parameter: int) -> list[Ids]:
 def line_misfit(table: TermTable, on_lines: list[Ids], values: Array, weights: Array) -> Array:
     """Weighted residual sum of squares of each term along all lines of its parameter.
 
-    On each line the model is ``a + b * term`` with free a and b, so that the misfit is zero for every function
-    in which the parameter occurs in this one term, whatever the other parameters do. Without a line long enough
-    all terms are level.
+    On each line the model is ``a + b * term`` with free a and b, so that the misfit is zero for every
+    function in which the parameter occurs in this one term, whatever the other parameters do.
 
     Returns
     -------
@@ -127,7 +126,9 @@ def log_misfit(table: TermTable, points: Array, parameter: int, values: Array, w
     others = np.log(np.maximum(np.delete(points, parameter, axis=1), tiny))
     design = np.column_stack([np.ones(len(points)), others - others.mean(axis=0)])
     q, _ = np.linalg.qr(design)
-    target = np.log(np.maximum(np.abs(values), 1 / weights))  # 1/weight is never below the floor of the values
+    target = np.log(
+        np.maximum(np.abs(values), 1 / weights)
+    )  # 1/weight is never below the floor of the values
     logs = np.log(np.maximum(np.abs(table.values), tiny))
     y = target - (target @ q) @ q.T
     t = logs - (logs @ q) @ q.T
@@ -137,8 +138,8 @@ def log_misfit(table: TermTable, points: Array, parameter: int, values: Array, w
 def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
     """Choose rows of the table for each call path: the best by misfit, then the plain ones.
 
-    Terms against the direction of the values (negative powers where values rise) have to be three times better
-    in rank.
+    Terms against the direction of the values (negative powers where values rise) have to be three times
+    better in rank.
 
     Returns
     -------
@@ -172,8 +173,8 @@ def _ranks(values: Array) -> Array:
 def patterns(lengths: tuple[int, ...]) -> Ids:
     """List the products to form from short lists of these lengths.
 
-    Every single factor is there; of the products of s parameters, those of the best few of each, so that there
-    are about 200 for each s.
+    Every single factor is there; of the products of s parameters, those of the best few of each, so that
+    there are about 200 for each s.
 
     Returns
     -------
@@ -183,7 +184,9 @@ def patterns(lengths: tuple[int, ...]) -> Ids:
     parameters = len(lengths)
     out: list[tuple[int, ...]] = []
     for size in range(1, parameters + 1):
-        best = max(lengths, default=0) if size == 1 else int((_PRODUCTS / comb(parameters, size)) ** (1 / size))
+        best = (
+            max(lengths, default=0) if size == 1 else int((_PRODUCTS / comb(parameters, size)) ** (1 / size))
+        )
         if size == parameters:
             best = max(best, 1)
         for chosen in combinations(range(parameters), size):

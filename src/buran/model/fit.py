@@ -68,12 +68,15 @@ class Model:
     def standard_error(self, points: Array) -> Array:
         """Return the standard error of the predicted mean at `points` (..., parameter).
 
-        Holds for the chosen hypothesis; that another may be the right one is not in it. NaN without covariance.
+        Holds for the chosen hypothesis; that another may be the right one is not in it. NaN without a
+        covariance.
         """
         at = np.asarray(points, dtype=np.float64)
         if not self.covariance:
             return np.full(at.shape[:-1], np.nan)
-        row = np.stack([np.ones(at.shape[:-1]), *(term.evaluate(at) for term in self.function.terms)], axis=-1)
+        row = np.stack(
+            [np.ones(at.shape[:-1]), *(term.evaluate(at) for term in self.function.terms)], axis=-1
+        )
         variance = np.einsum("...i,ij,...j->...", row, np.array(self.covariance), row)
         return np.asarray(np.sqrt(np.maximum(variance, 0)))
 
@@ -91,7 +94,7 @@ class Fit:
     models: tuple[Model | None, ...]
 
     def predict(self, points: Array) -> Array:
-        """Return shape (call path, point); NaN for call paths without a model. `points`: (point, parameter)."""
+        """Return shape (call path, point) at `points` (point, parameter); NaN where there is no model."""
         return predict([None if model is None else model.function for model in self.models], points)
 
 
@@ -119,8 +122,8 @@ def predict(functions: list[ModelFunction | None], points: Array) -> Array:
 def relative_weights(values: Array) -> Array:
     """Weights for noise that is a share of the value.
 
-    ``1 / max(|value|, 0.001 of the call path's largest)``: a value of 0 among larger ones counts like one of a
-    thousandth of the largest, instead of infinitely. 1 for call paths of zeros.
+    ``1 / max(|value|, 0.001 of the call path's largest)``: a value of 0 among larger ones counts like one of
+    a thousandth of the largest, instead of infinitely. 1 for call paths of zeros.
 
     Returns
     -------
@@ -173,7 +176,9 @@ def fit_models(
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
     points, values = points[order], values[:, order]
-    weights = relative_weights(values) if weights is None else np.asarray(weights)[:, order]
+    weights = (
+        relative_weights(values) if weights is None else _normalised(np.asarray(weights)[:, order], values)
+    )
     for calls, present in _patterns_of_absence(values):
         if not present.any():
             continue
@@ -202,6 +207,13 @@ def _check(points: Array, values: Array, weights: Array | None) -> None:
         np.shape(weights) != values.shape or not (np.asarray(weights)[np.isfinite(values)] > 0).all()
     ):
         raise UsageError("weights must be positive, one for each value")
+
+
+def _normalised(weights: Array, values: Array) -> Array:
+    """Scale weights so that weighted values have a root mean square of 1, and errors are relative ones."""
+    square = np.where(np.isfinite(values), (weights * values) ** 2, 0.0)
+    mean = square.sum(axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1)
+    return np.asarray(weights / np.sqrt(np.where(mean > 0, mean, 1.0))[:, None])
 
 
 def _patterns_of_absence(values: Array) -> Iterator[tuple[Ids, Mask]]:
@@ -277,7 +289,9 @@ def _solve(design: Array, values: Array, weights: Array, free: Mask) -> tuple[Ar
     return np.where(free, coefficients, 0.0), hat, np.where(keep, back @ back.transpose(0, 2, 1), 0.0)
 
 
-def _final_fit(points: Array, values: Array, weights: Array, tables: list[TermTable], chosen: Ids) -> list[Model]:
+def _final_fit(
+    points: Array, values: Array, weights: Array, tables: list[TermTable], chosen: Ids
+) -> list[Model]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
     design = _design(points, tables, chosen)
     calls, count, columns = design.shape
@@ -329,7 +343,9 @@ def _loo_error(design: Array, coefficients: Array, hat: Array, values: Array, we
     return np.asarray(np.where(bound.any(axis=1), np.nan, out))
 
 
-def _function(tables: list[TermTable], chosen: Ids, coefficients: Array, free: Mask) -> tuple[ModelFunction, Ids]:
+def _function(
+    tables: list[TermTable], chosen: Ids, coefficients: Array, free: Mask
+) -> tuple[ModelFunction, Ids]:
     """Make the model function; also return the columns of the design in its order, the constant first."""
     terms = [
         Term(tuple(Factor(p, *table.pairs[row - 1]) for p, table in enumerate(tables) if (row := rows[p])))
@@ -338,7 +354,7 @@ def _function(tables: list[TermTable], chosen: Ids, coefficients: Array, free: M
     kept = [number for number in range(len(terms)) if free[1 + number]]
     kept.sort(key=lambda number: growth_order(terms[number]), reverse=True)
     function = ModelFunction(
-        float(coefficients[0]),
+        float(coefficients[0]) + 0.0,  # no negative zero
         tuple(float(coefficients[1 + number]) for number in kept),
         tuple(terms[number] for number in kept),
     )

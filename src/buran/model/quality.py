@@ -12,8 +12,8 @@ _SAME = 1e-12  # of the largest value: differences below are rounding
 def smape(predicted: Array, actual: Array) -> Array:
     """Symmetric mean absolute percentage error over the last axis, in percent (0 to 200).
 
-    ``mean(2 |p - a| / (|a| + |p|)) * 100``; a pair that is equal but for rounding at the scale of the row, such
-    as two zeros, counts 0. NaN where `actual` is NaN at every point; other NaN points are left out.
+    ``mean(2 |p - a| / (|a| + |p|)) * 100``; a pair that is equal but for rounding at the scale of the row,
+    such as two zeros, counts 0. NaN where `actual` is NaN at every point; other NaN points are left out.
     """
     gap = np.abs(predicted - actual)
     size = np.abs(actual) + np.abs(predicted)
@@ -22,7 +22,8 @@ def smape(predicted: Array, actual: Array) -> Array:
     same = gap <= _SAME * scale
     parts = np.divide(2 * gap, size, out=np.zeros_like(gap), where=here & ~same & (size > 0))
     number = here.sum(axis=-1)
-    return np.divide(100 * parts.sum(axis=-1), number, out=np.full(number.shape, np.nan), where=number > 0)
+    out = np.full(number.shape, np.nan)
+    return np.asarray(np.divide(100 * parts.sum(axis=-1), number, out=out, where=number > 0))
 
 
 def rss(predicted: Array, actual: Array) -> Array:

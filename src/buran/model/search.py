@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from buran.model.beam import Beam, Dictionary, extend, leave_one_out, parents
 from buran.model.candidates import (
     DEPENDENT,
     Ids,
@@ -22,7 +23,7 @@ from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
 
 _EXACT = 1e-11  # relative error below which two fits differ by rounding alone
-_CHUNK_BYTES = 16_000_000
+_CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
 
 
 @dataclass(frozen=True)
@@ -68,72 +69,6 @@ class SearchOptions:
     costs: Costs = Costs()
 
 
-@dataclass(frozen=True, eq=False)
-class Dictionary:
-    """Products of factors to choose terms from, for each call path of a chunk.
-
-    Attributes
-    ----------
-    rows
-        Shape (call path, product, parameter): rows of the term tables, 0 for absent factors.
-    columns
-        Shape (call path, product, point): weighted, made orthogonal to the constant, of length 1.
-    usable
-        Shape (call path, product): False where the product is constant over the points.
-    """
-
-    rows: Ids
-    columns: Array
-    usable: Mask
-
-
-@dataclass(frozen=True, eq=False)
-class Beam:
-    """Hypotheses with the same number of terms, for each call path of a chunk.
-
-    Attributes
-    ----------
-    members
-        Shape (call path, hypothesis, term): places in the dictionary, ascending.
-    basis
-        Shape (call path, hypothesis, 1 + term, point): orthonormal, the constant first.
-    residual
-        Shape (call path, hypothesis, point), weighted.
-    usable
-        Shape (call path, hypothesis).
-    """
-
-    members: Ids
-    basis: Array
-    residual: Array
-    usable: Mask
-
-    def take(self, chosen: Ids) -> Beam:
-        """Return the hypotheses `chosen` (call path, choice)."""
-        at = np.arange(len(chosen))[:, None]
-        return Beam(
-            self.members[at, chosen], self.basis[at, chosen], self.residual[at, chosen], self.usable[at, chosen]
-        )
-
-
-def leave_one_out(beam: Beam) -> Array:
-    """Root mean square of the weighted errors at each point when it is left out, in closed form.
-
-    With h the diagonal of the hat matrix, the error at a left-out point is ``residual / (1 - h)`` (Allen's
-    PRESS). Infinite where a point alone determines a coefficient.
-
-    Returns
-    -------
-    array
-        Shape (call path, hypothesis).
-    """
-    free = 1 - np.einsum("chkp,chkp->chp", beam.basis, beam.basis)
-    bound = free < 1e-9
-    errors = beam.residual / np.where(bound, 1.0, free)
-    out = np.sqrt(np.mean(errors**2, axis=2))
-    return np.where(bound.any(axis=2) | ~beam.usable, np.inf, out)
-
-
 def score(error: Array, cost: Array, points: int, coefficients: int) -> Array:
     """Compare hypotheses of different size: smaller is better.
 
@@ -176,7 +111,7 @@ def search(
         return tables, chosen
     on_lines = [lines(points, p) for p in range(parameters)]
     products = patterns(tuple(_listed(table, parameters) for table in tables))
-    chunk = max(1, _CHUNK_BYTES // (8 * len(products) * count))
+    chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * options.beam)))
     for start in range(0, len(values), chunk):
         part = slice(start, start + chunk)
         y, w = values[part], weights[part]
@@ -191,7 +126,42 @@ def _listed(table: TermTable, parameters: int) -> int:
     if parameters == 1:
         return len(table.pairs)
     probe = np.zeros((1, len(table.values)))
-    return short_list(table, probe, np.zeros(1, dtype=bool)).shape[1]
+    return int(short_list(table, probe, np.zeros(1, dtype=bool)).shape[1])
+
+
+def _beam_search(
+    tables: list[TermTable], dictionary: Dictionary, constant: Beam, options: SearchOptions, largest: int
+) -> Ids:
+    """Extend the constant term by term; return the best hypothesis found (call path, term, parameter)."""
+    calls, _, count = constant.residual.shape
+    best = score(leave_one_out(constant)[:, 0], np.zeros(calls), count, 1)
+    chosen = np.zeros((calls, largest, len(tables)), dtype=np.int64)
+    beam, centred = constant, constant.residual[:, 0]
+    active = np.arange(calls)
+    for terms in range(1, largest + 1):
+        beam = extend(dictionary, beam, options.beam)
+        errors = leave_one_out(beam)
+        cost = _cost(tables, dictionary, beam, centred, options.costs)
+        scores = score(errors, cost, count, terms + 1)
+        winner = np.argmin(scores, axis=1)
+        at = np.arange(len(active))
+        better = scores[at, winner] < best[active]
+        members = beam.members[at, winner]
+        rows = dictionary.rows[at[:, None], members]
+        best[active[better]] = scores[at, winner][better]
+        chosen[active[better]] = 0
+        chosen[np.ix_(active[better], np.arange(terms))] = rows[better]
+        keep = errors.min(axis=1) > _EXACT
+        if terms >= max(2, len(tables)):  # below, a sum may not have all its parts yet
+            keep &= better
+        if terms == largest or not keep.any():
+            break
+        if not keep.all():
+            active, centred = active[keep], centred[keep]
+            dictionary, beam = dictionary.take(keep), beam.of(keep)
+        if terms == 1:
+            beam = parents(beam, dictionary.always, options.beam)
+    return chosen
 
 
 def _dictionary(
@@ -204,8 +174,7 @@ def _dictionary(
     falls: Mask,
 ) -> tuple[Dictionary, Beam]:
     """Form the products of the short lists, and the hypothesis that is constant."""
-    calls, count = values.shape
-    parameters = len(tables)
+    calls, parameters = len(values), len(tables)
     columns = np.repeat(weights[:, None], len(products), axis=1)
     rows = np.zeros((calls, len(products), parameters), dtype=np.int64)
     for p, table in enumerate(tables):
@@ -234,39 +203,10 @@ def _dictionary(
         residual[:, None],
         np.ones((calls, 1), dtype=bool),
     )
-    return Dictionary(rows, columns, usable), start
-
-
-def _beam_search(
-    tables: list[TermTable], dictionary: Dictionary, constant: Beam, options: SearchOptions, largest: int
-) -> Ids:
-    """Extend the constant term by term; return the best hypothesis found (call path, term, parameter)."""
-    calls, _, count = constant.residual.shape
-    best = score(leave_one_out(constant)[:, 0], np.zeros(calls), count, 1)
-    chosen = np.zeros((calls, largest, len(tables)), dtype=np.int64)
-    simple = _plain_products(tables, dictionary.rows)
-    beam, centred = constant, constant.residual[:, 0]
-    active = np.arange(calls)
-    for terms in range(1, largest + 1):
-        beam = _extend(dictionary, beam, simple, options.beam, first=terms == 1)
-        errors = leave_one_out(beam)
-        cost = _cost(tables, dictionary, beam, centred, options.costs)
-        scores = score(errors, cost, count, terms + 1)
-        winner = np.argmin(scores, axis=1)
-        at = np.arange(len(active))
-        better = scores[at, winner] < best[active]
-        members = beam.members[at, winner]
-        rows = dictionary.rows[at[:, None], members]
-        best[active[better]] = scores[at, winner][better]
-        chosen[active[better]] = 0
-        chosen[np.ix_(active[better], np.arange(terms))] = rows[better]
-        keep = errors.min(axis=1) > _EXACT
-        if terms == largest or not keep.any():
-            break
-        active, centred, simple = active[keep], centred[keep], simple[keep]
-        dictionary = Dictionary(dictionary.rows[keep], dictionary.columns[keep], dictionary.usable[keep])
-        beam = Beam(beam.members[keep], beam.basis[keep], beam.residual[keep], beam.usable[keep])
-    return chosen
+    single = (products > 0).sum(axis=1) == 1
+    simple = _plain_products(tables, rows)
+    always = simple[0] if parameters == 1 else single
+    return Dictionary(rows, columns, usable, simple, always), start
 
 
 def _plain_products(tables: list[TermTable], rows: Ids) -> Mask:
@@ -277,80 +217,7 @@ def _plain_products(tables: list[TermTable], rows: Ids) -> Mask:
     return out
 
 
-def _extend(dictionary: Dictionary, beam: Beam, simple: Mask, width: int, *, first: bool) -> Beam:
-    """Add one term of the dictionary to each hypothesis of the beam and keep the best.
-
-    All one-term hypotheses are kept; of the larger ones `width` by residual, and half as many again
-    of those made of plain terms only.
-    """
-    calls, hypotheses, size, count = beam.basis.shape
-    products = dictionary.columns.shape[1]
-    turned = dictionary.columns.transpose(0, 2, 1)
-    left = beam.basis[:, :, 1:].reshape(calls, -1, count)  # columns are orthogonal to the constant already
-    along = np.matmul(beam.residual, turned)
-    rest = np.matmul(left, turned) ** 2
-    rest = 1 - rest.reshape(calls, hypotheses, size - 1, products).sum(axis=2)
-    usable = dictionary.usable[:, None] & beam.usable[:, :, None] & (rest > DEPENDENT)
-    gain = along**2 / np.where(usable, rest, 1.0)
-    left_over = (beam.residual**2).sum(axis=2)[:, :, None] - gain
-    left_over[~usable] = np.inf
-    left_over = left_over.reshape(calls, -1)
-    if first:
-        kept = np.tile(np.arange(products), (calls, 1))
-    else:
-        kept = _best(left_over, 2 * width)
-        plain = beam_is_plain(beam, simple)[:, :, None] & simple[:, None]
-        others = _best(np.where(plain.reshape(calls, -1), left_over, np.inf), width)
-        kept = np.concatenate([kept, others], axis=1)
-    at = np.arange(calls)[:, None]
-    parent, added = np.divmod(kept, products)
-    members = np.sort(np.concatenate([beam.members[at, parent], added[..., None]], axis=2), axis=2)
-    fine = np.isfinite(left_over[at, kept])
-    if not first:
-        fine &= ~_repeated(members, products)
-    column = dictionary.columns[at, added]
-    basis = beam.basis[at, parent]
-    for _ in range(2):  # the second pass removes what rounding left of the first
-        column = column - np.einsum("chk,chkp->chp", np.einsum("chkp,chp->chk", basis, column), basis)
-    length = np.linalg.norm(column, axis=2, keepdims=True)
-    fine &= length[..., 0] ** 2 > DEPENDENT
-    column = column / np.where(fine[..., None], length, 1.0)
-    residual = beam.residual[at, parent]
-    residual = residual - (residual * column).sum(axis=2, keepdims=True) * column
-    return Beam(members, np.concatenate([basis, column[:, :, None]], axis=2), residual, fine)
-
-
-def beam_is_plain(beam: Beam, simple: Mask) -> Mask:
-    """Return shape (call path, hypothesis): all terms plain."""
-    at = np.arange(len(beam.members))[:, None, None]
-    return np.asarray(simple[at, beam.members].all(axis=2))
-
-
-def _best(values: Array, count: int) -> Ids:
-    """Places of the `count` smallest values of each row, in ascending order of the values."""
-    count = min(count, values.shape[1])
-    found = np.argpartition(values, count - 1, axis=1)[:, :count]
-    order = np.argsort(np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(found, order, axis=1)
-
-
-def _repeated(members: Ids, products: int) -> Mask:
-    """Mark hypotheses (call path, hypothesis, term) that stand earlier in their row, in another order."""
-    key = np.zeros(members.shape[:2], dtype=np.int64)
-    for term in range(members.shape[2]):
-        key = key * products + members[:, :, term]
-    order = np.argsort(key, axis=1, kind="stable")
-    ordered = np.take_along_axis(key, order, axis=1)
-    again = np.zeros_like(ordered, dtype=bool)
-    again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-    out = np.empty_like(again)
-    np.put_along_axis(out, order, again, axis=1)
-    return out
-
-
-def _cost(
-    tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: Array, costs: Costs
-) -> Array:
+def _cost(tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: Array, costs: Costs) -> Array:
     """Return shape (call path, hypothesis): what the hypotheses pay for their freedom."""
     at = np.arange(len(beam.members))[:, None, None]
     rows = dictionary.rows[at, beam.members]  # call path, hypothesis, term, parameter
@@ -365,7 +232,11 @@ def _cost(
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
         dear = np.minimum(fancy, extra)
-        out += costs.parameter * (distinct > 0) + costs.extra_term * dear + costs.extra_plain_term * (extra - dear)
+        out += (
+            costs.parameter * (distinct > 0)
+            + costs.extra_term * dear
+            + costs.extra_plain_term * (extra - dear)
+        )
     falling = np.zeros(rows.shape[:3], dtype=bool)
     for p, table in enumerate(tables):
         falling |= table.falling[rows[..., p]]
@@ -375,4 +246,5 @@ def _cost(
     target = np.einsum("chkp,cp->chk", beam.basis[:, :, 1:], centred)
     coefficients = np.linalg.solve(triangle, target[..., None])[..., 0]
     out += costs.saturating * ((coefficients < 0) & falling).sum(axis=2)
-    return out + costs.negative * ((coefficients < 0) & ~falling).sum(axis=2)
+    out += costs.negative * ((coefficients < 0) & ~falling).sum(axis=2)
+    return out

@@ -14,7 +14,7 @@ from buran.errors import UsageError
 from buran.model.terms import Array
 
 Exponents = tuple[Fraction, int]
-Negative = Literal["never", "falling", "always"]
+Negative = Literal["never", "always"]
 
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
@@ -37,12 +37,12 @@ class HypothesisSpace:
     pairs
         Without (0, 0), which is the absence of the factor.
     negative
-        Whether negated powers compete as well: for no call path, for those whose values fall with the
-        parameter (strong scaling), or for all.
+        Whether negated powers compete as well, for values that fall with a parameter (strong scaling) or
+        level off.
     """
 
     pairs: tuple[Exponents, ...]
-    negative: Negative = "falling"
+    negative: Negative = "always"
 
     def __post_init__(self) -> None:
         if not self.pairs:
@@ -86,13 +86,13 @@ def is_plain(pair: Exponents) -> bool:
     return pair in _PLAIN
 
 
-def full_space(negative: Negative = "falling") -> HypothesisSpace:
+def full_space(negative: Negative = "always") -> HypothesisSpace:
     """Return the product of both sets of the noise-resilient priors paper (Eq. 1): 59 pairs."""
     pairs = product((Fraction(text) for text in _POWERS.split()), _LOGS)
     return HypothesisSpace(tuple(pair for pair in pairs if pair != (Fraction(0), 0)), negative)
 
 
-def extrap_space(negative: Negative = "falling") -> HypothesisSpace:
+def extrap_space(negative: Negative = "always") -> HypothesisSpace:
     """Return the 42 pairs that Extra-P 4 offers by default."""
     groups = (group.split(":") for group in _EXTRAP.split())
     return HypothesisSpace(
@@ -103,7 +103,7 @@ def extrap_space(negative: Negative = "falling") -> HypothesisSpace:
 SPACES = {"full": full_space, "extrap": extrap_space}
 
 
-def named_space(name: str, negative: Negative = "falling") -> HypothesisSpace:
+def named_space(name: str, negative: Negative = "always") -> HypothesisSpace:
     """Return the preset of that name.
 
     Raises

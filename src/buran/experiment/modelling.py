@@ -1,0 +1,109 @@
+"""From the measurement table to models, and the file that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.errors import FormatError, UsageError
+from buran.experiment.table import Aggregate, Experiment
+from buran.files import read_json, write_json
+from buran.model import HypothesisSpace, ModelSet, fit_models, models_from_json, models_to_json
+
+Repetition = Literal["mean", "median", "min", "max"]
+REPETITIONS: tuple[Repetition, ...] = ("mean", "median", "min", "max")
+
+
+def over_repetitions(values: NDArray[np.float64], repetition: Repetition) -> NDArray[np.float64]:
+    """Reduce the last axis, without NaN; NaN where nothing was measured."""
+    reduce = {"mean": np.nanmean, "median": np.nanmedian, "min": np.nanmin, "max": np.nanmax}[repetition]
+    missing = np.isnan(values).all(axis=-1)
+    # a value in place of the missing keeps numpy from warning about empty slices
+    out = reduce(np.where(missing[..., None], 0.0, values), axis=-1)
+    return np.where(missing, np.nan, out)
+
+
+def model_experiment(
+    experiment: Experiment,
+    metrics: Iterable[str] | None = None,
+    aggregate: Aggregate = "mean",
+    repetition: Repetition = "median",
+    space: HypothesisSpace | None = None,
+) -> dict[str, ModelSet]:
+    """Fit a model for each call path and metric.
+
+    Parameters
+    ----------
+    experiment
+        The measurement table; its values are exclusive, and so are the models.
+    metrics
+        Names; all of the table by default.
+    aggregate
+        Over locations.
+    repetition
+        Over repetitions.
+    space
+        Exponents to try; the full space by default.
+
+    Returns
+    -------
+    dict
+        By metric name. Call paths without any value have None for a model.
+
+    Raises
+    ------
+    UsageError
+        If the table has no such metric, or values cannot be modelled.
+    """
+    wanted = experiment.metrics if metrics is None else tuple(dict.fromkeys(metrics))
+    for name in wanted:
+        if name not in experiment.values:
+            raise UsageError(
+                f"the measurements have no metric {name!r}",
+                hint=f"choose from {', '.join(experiment.metrics) or 'none: there are no metrics'}",
+            )
+    points = tuple(tuple(map(float, row)) for row in experiment.points)
+    out = {}
+    for name in wanted:
+        values = over_repetitions(experiment.over_locations(name, aggregate), repetition)
+        try:
+            fit = fit_models(experiment.points, values, space=space)
+        except UsageError as error:
+            raise UsageError(
+                error.what, where=error.where or f"metric {name}", why=error.why, hint=error.hint
+            ) from error
+        out[name] = ModelSet(
+            experiment.parameters,
+            name,
+            experiment.units.get(name, ""),
+            experiment.tree.names,
+            fit.models,
+            aggregate,
+            repetition,
+            points,
+        )
+    return out
+
+
+def write_models(path: Path, sets: Mapping[str, ModelSet] | Sequence[ModelSet]) -> None:
+    """Write a models file; it appears at once and whole, or not at all."""
+    write_json(path, models_to_json(tuple(sets.values()) if isinstance(sets, Mapping) else sets))
+
+
+def read_models(path: Path) -> dict[str, ModelSet]:
+    """Read a models file, by metric name.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be read, is no models file, of another schema or damaged.
+    """
+    data = read_json(path)
+    try:
+        return {own.metric: own for own in models_from_json(data)}
+    except FormatError as error:
+        raise FormatError(error.what, where=path, why=error.why, hint=error.hint) from error

@@ -1,0 +1,286 @@
+r"""Score-P filter files: reading, writing, and what they let through.
+
+The syntax is Score-P's own (SCOREP_FILE_NAMES and SCOREP_REGION_NAMES blocks of EXCLUDE and INCLUDE rules):
+tokens separated by blanks and line ends; a comment from ``#`` to the end of the line; a backslash takes the next
+character literally, so that ``\ `` is a blank inside a pattern. EXCLUDE and INCLUDE hold for all patterns up to
+the next one; MANGLED and DEMANGLED likewise, and each rule begins demangled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from buran.errors import FormatError
+from buran.profile.profile import Region
+
+Block = Literal["file", "region"]
+_BEGIN: dict[str, Block] = {"SCOREP_FILE_NAMES_BEGIN": "file", "SCOREP_REGION_NAMES_BEGIN": "region"}
+_END: dict[Block, str] = {"file": "SCOREP_FILE_NAMES_END", "region": "SCOREP_REGION_NAMES_END"}
+_SPECIAL = "*?[]\\"
+
+
+@dataclass(frozen=True)
+class Rule:
+    r"""One pattern.
+
+    Attributes
+    ----------
+    include
+        Whether a match includes or excludes.
+    pattern
+        As ``fnmatch`` takes it: ``*``, ``?``, ``[...]``, a backslash before a literal character.
+    mangled
+        Whether linker symbols are matched rather than names as shown; never for file names.
+    line
+        Where it stands, 0 for a rule that was never in a file.
+    """
+
+    include: bool
+    pattern: str
+    mangled: bool = False
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Rules in order; everything is included until a rule says otherwise, and the last match decides.
+
+    Attributes
+    ----------
+    files, regions
+        Rules of both kinds of blocks.
+    """
+
+    files: tuple[Rule, ...] = ()
+    regions: tuple[Rule, ...] = ()
+
+    def matches(self, name: str, mangled: str = "", file: str = "") -> bool:
+        """Whether a region is measured.
+
+        A region in an excluded file stays out whatever its name. Without a linker symbol, rules for symbols look
+        at the name.
+        """
+        if file and not _decide(self.files, file, file):
+            return False
+        return _decide(self.regions, name, mangled or name)
+
+    def unmatched(self, regions: Iterable[Region]) -> tuple[Rule, ...]:
+        """Rules that match none of `regions`: mostly misspelt names. Catch-all patterns are not reported."""
+        known = list(regions)
+        symbols = {region.mangled or region.name for region in known}
+        names = {region.name for region in known}
+        files = {region.file for region in known if region.file}
+        out = [
+            r for r in self.files if r.pattern != "*" and not any(_glob(r.pattern).match(f) for f in files)
+        ]
+        for rule in self.regions:
+            pattern = _glob(rule.pattern)
+            if rule.pattern != "*" and not any(
+                pattern.match(n) for n in (symbols if rule.mangled else names)
+            ):
+                out.append(rule)
+        return tuple(out)
+
+
+def _decide(rules: Sequence[Rule], name: str, mangled: str) -> bool:
+    for rule in reversed(rules):
+        if _glob(rule.pattern).match(mangled if rule.mangled else name):
+            return rule.include
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _glob(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern as POSIX fnmatch without flags reads it: ``*`` matches slashes and leading dots too."""
+    out = []
+    i = 0
+    while i < len(pattern):
+        char = pattern[i]
+        i += 1
+        if char == "*":
+            out.append(".*")
+        elif char == "?":
+            out.append(".")
+        elif char == "\\" and i < len(pattern):
+            out.append(re.escape(pattern[i]))
+            i += 1
+        elif char == "[" and (end := _bracket_end(pattern, i)):
+            out.append(_bracket(pattern[i:end]))
+            i = end + 1
+        else:
+            out.append(re.escape(char))
+    return re.compile("".join(out) + r"\Z", re.DOTALL)
+
+
+def _bracket_end(pattern: str, start: int) -> int:
+    """Place of the closing bracket, 0 if there is none; a bracket right at the start is a member."""
+    i = start + (pattern[start : start + 1] in ("!", "^"))
+    i += pattern[i : i + 1] == "]"
+    while i < len(pattern) and pattern[i] != "]":
+        i += 2 if pattern[i] == "\\" else 1
+    return i if i < len(pattern) else 0
+
+
+def _bracket(inner: str) -> str:
+    negated = inner[0] in "!^"
+    members: list[tuple[str, bool]] = []  # character, whether it was escaped
+    i = int(negated)
+    while i < len(inner):
+        escaped = inner[i] == "\\" and i + 1 < len(inner)
+        i += escaped
+        members.append((inner[i], escaped))
+        i += 1
+    parts = []
+    i = 0
+    while i < len(members):
+        low = members[i][0]
+        if i + 2 < len(members) and members[i + 1] == ("-", False):
+            high = members[i + 2][0]
+            if low <= high:  # POSIX: an empty range matches nothing
+                parts.append(f"{re.escape(low)}-{re.escape(high)}")
+            i += 3
+        else:
+            parts.append(re.escape(low))
+            i += 1
+    if not parts:
+        return "." if negated else "(?!)"
+    return f"[{'^' if negated else ''}{''.join(parts)}]"
+
+
+def parse(text: str, where: str | Path = "filter") -> Filter:
+    """Read filter rules.
+
+    Raises
+    ------
+    FormatError
+        On a syntax error, naming file and line.
+    """
+    rules: dict[Block, list[Rule]] = {"file": [], "region": []}
+    block: Block | None = None
+    opened = 0
+    include: bool | None = None
+    mangled = False
+    line = 0
+    for line, token in _tokens(text, where):
+        if block is None:
+            if token not in _BEGIN:
+                raise _mistake(
+                    where, line, f"{token!r} stands outside of a block", f"begin with {' or '.join(_BEGIN)}"
+                )
+            block, opened, include, mangled = _BEGIN[token], line, None, False
+        elif token == _END[block]:
+            block = None
+        elif token in _BEGIN or token in _END.values():
+            raise _mistake(
+                where,
+                line,
+                f"{token!r} inside of the block begun in line {opened}",
+                f"end it with {_END[block]}",
+            )
+        elif token in ("EXCLUDE", "INCLUDE"):
+            include, mangled = token == "INCLUDE", False
+        elif include is None:
+            raise _mistake(
+                where, line, f"{token!r} without EXCLUDE or INCLUDE", "write EXCLUDE or INCLUDE before it"
+            )
+        elif token in ("MANGLED", "DEMANGLED") and block == "region":
+            mangled = token == "MANGLED"
+        else:
+            rules[block].append(Rule(include, token, mangled, line))
+    if block is not None:
+        raise _mistake(where, opened, "the block is never ended", f"end it with {_END[block]}")
+    return Filter(tuple(rules["file"]), tuple(rules["region"]))
+
+
+def read_filter(path: Path) -> Filter:
+    """Read a filter file.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be read or has a syntax error.
+    """
+    try:
+        return parse(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError("the filter file cannot be read", where=path, why=str(error)) from error
+
+
+def _mistake(where: str | Path, line: int, why: str, hint: str) -> FormatError:
+    return FormatError("syntax error in a Score-P filter", where=f"{where}:{line}", why=why, hint=hint)
+
+
+def _tokens(text: str, where: str | Path) -> Iterator[tuple[int, str]]:
+    """Split into words with their line numbers; escapes of pattern characters stay, others are resolved."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        token = ""
+        i = 0
+        while i < len(line):
+            char = line[i]
+            i += 1
+            if char == "\\":
+                if i == len(line):
+                    raise _mistake(where, number, "a backslash ends the line", "write one rule a line")
+                following = line[i]
+                i += 1
+                token += f"\\{following}" if following in _SPECIAL else following
+            elif char == "#":
+                break
+            elif char in " \t\r":
+                if token:
+                    yield number, token
+                token = ""
+            else:
+                token += char
+        if token:
+            yield number, token
+
+
+def literal(name: str) -> str:
+    """Return the pattern that matches exactly this name."""
+    return "".join(f"\\{char}" if char in _SPECIAL else char for char in name)
+
+
+def format_filter(rules: Filter, comments: Sequence[str] = ()) -> str:
+    """Write filter rules, one a line, in their order; `comments` come first.
+
+    Raises
+    ------
+    ValueError
+        For patterns that the format cannot hold: empty ones, line ends, and the keywords.
+    """
+    lines = [f"# {line}".rstrip() for comment in comments for line in comment.splitlines() or [""]]
+    for block, own in (("file", rules.files), ("region", rules.regions)):
+        if not own:
+            continue
+        begin = next(word for word, kind in _BEGIN.items() if kind == block)
+        lines.append(begin)
+        lines.extend(
+            f"{'INCLUDE' if rule.include else 'EXCLUDE'} {'MANGLED ' if rule.mangled else ''}{_escaped(rule.pattern)}"
+            for rule in own
+        )
+        lines.append(begin.replace("BEGIN", "END"))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(pattern: str) -> str:
+    keywords = {"EXCLUDE", "INCLUDE", "MANGLED", "DEMANGLED", *_BEGIN, *_END.values()}
+    if not pattern or "\n" in pattern or "\r" in pattern or pattern in keywords:
+        raise ValueError(f"a filter file cannot hold the pattern {pattern!r}")
+    return re.sub(r"([ \t#])", r"\\\1", pattern)
+
+
+def initial_filter() -> Filter:
+    """Return the filter of the first iteration: no rules, the backend's own choice is the widest sensible."""
+    return Filter()
+
+
+def only(names: Iterable[str]) -> Filter:
+    """Return the filter that measures exactly the functions with these linker symbols, sorted."""
+    included = (Rule(True, literal(name), mangled=True) for name in sorted(set(names)))
+    return Filter(regions=(Rule(False, "*"), *included))

@@ -1,0 +1,205 @@
+"""Hypotheses of many call paths at once: what to add to them, and how good they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.model.candidates import DEPENDENT, Ids, Mask
+from buran.model.terms import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """Products of factors to choose terms from, for each call path of a chunk.
+
+    Attributes
+    ----------
+    rows
+        Shape (call path, product, parameter): rows of the term tables, 0 for absent factors.
+    columns
+        Shape (call path, product, point): weighted, made orthogonal to the constant, of length 1.
+    usable
+        Shape (call path, product): False where the product is constant over the points.
+    simple
+        Shape (call path, product): all factors plain or absent.
+    always
+        Shape (product,): extended by a second term however bad alone. A sum needs both its parts, so these
+        are the single factors; of a single parameter, the plain ones.
+    """
+
+    rows: Ids
+    columns: Array
+    usable: Mask
+    simple: Mask
+    always: Mask
+
+    def take(self, calls: Mask) -> Dictionary:
+        """Return the part for some of the call paths."""
+        return Dictionary(
+            self.rows[calls], self.columns[calls], self.usable[calls], self.simple[calls], self.always
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Beam:
+    """Hypotheses with the same number of terms, for each call path of a chunk.
+
+    Attributes
+    ----------
+    members
+        Shape (call path, hypothesis, term): places in the dictionary, ascending.
+    basis
+        Shape (call path, hypothesis, 1 + term, point): orthonormal, the constant first.
+    residual
+        Shape (call path, hypothesis, point), weighted.
+    usable
+        Shape (call path, hypothesis).
+    """
+
+    members: Ids
+    basis: Array
+    residual: Array
+    usable: Mask
+
+    def of(self, calls: Mask) -> Beam:
+        """Return the part for some of the call paths."""
+        return Beam(self.members[calls], self.basis[calls], self.residual[calls], self.usable[calls])
+
+    def take(self, chosen: Ids) -> Beam:
+        """Return the hypotheses `chosen` (call path, choice)."""
+        at = np.arange(len(chosen))[:, None]
+        return Beam(
+            self.members[at, chosen],
+            self.basis[at, chosen],
+            self.residual[at, chosen],
+            self.usable[at, chosen],
+        )
+
+
+def leave_one_out(beam: Beam) -> Array:
+    """Root mean square of the weighted errors at each point when it is left out, in closed form.
+
+    With h the diagonal of the hat matrix, the error at a left-out point is ``residual / (1 - h)`` (Allen's
+    PRESS). Infinite where a point alone determines a coefficient.
+
+    Returns
+    -------
+    array
+        Shape (call path, hypothesis).
+    """
+    free = 1 - (beam.basis**2).sum(axis=2)
+    bound = free < 1e-9
+    errors = beam.residual / np.where(bound, 1.0, free)
+    out = np.sqrt(np.mean(errors**2, axis=2))
+    return np.where(bound.any(axis=2) | ~beam.usable, np.inf, out)
+
+
+def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
+    """Add one term of the dictionary to each hypothesis of the beam and keep the best.
+
+    All one-term hypotheses are kept; of the larger ones `width` by residual, and half as many again
+    of those made of plain terms only.
+    """
+    calls, _, size, _ = beam.basis.shape
+    products = dictionary.columns.shape[1]
+    at = np.arange(calls)[:, None]
+    if size == 1:
+        return _one_term(dictionary, beam)
+    left_over = _left_over(dictionary, beam)
+    kept = _best(left_over.reshape(calls, -1), 2 * width)  # most hypotheses turn up twice
+    left_over[~(_all_plain(beam, dictionary.simple)[:, :, None] & dictionary.simple[:, None])] = np.inf
+    kept = np.concatenate([kept, _best(left_over.reshape(calls, -1), width)], axis=1)
+    parent, added = np.divmod(kept, products)
+    members = np.sort(np.concatenate([beam.members[at, parent], added[..., None]], axis=2), axis=2)
+    fine = beam.usable[at, parent] & dictionary.usable[at, added] & ~_repeated(members, products)
+    survivors = _best((~fine).astype(np.float64), width + width // 2)  # ties keep their order
+    members, fine = members[at, survivors], fine[at, survivors]
+    parent, added = parent[at, survivors], added[at, survivors]
+    column = dictionary.columns[at, added]
+    basis = beam.basis[at, parent]
+    for _ in range(2):  # the second pass removes what rounding left of the first
+        column = column - np.matmul(np.matmul(basis, column[..., None])[..., 0][:, :, None], basis)[:, :, 0]
+    length = np.sqrt((column * column).sum(axis=2, keepdims=True))
+    fine = fine & (length[..., 0] ** 2 > DEPENDENT)
+    column = column / np.where(fine[..., None], length, 1.0)
+    residual = beam.residual[at, parent]
+    residual = residual - (residual * column).sum(axis=2, keepdims=True) * column
+    return Beam(members, np.concatenate([basis, column[:, :, None]], axis=2), residual, fine)
+
+
+def _one_term(dictionary: Dictionary, constant: Beam) -> Beam:
+    """Return all hypotheses of one term: the columns are orthogonal to the constant already."""
+    calls, products, _ = dictionary.columns.shape
+    along = np.matmul(dictionary.columns, constant.residual[:, 0, :, None])
+    first = np.broadcast_to(constant.basis[:, :, 0], dictionary.columns.shape)
+    return Beam(
+        np.tile(np.arange(products)[:, None], (calls, 1, 1)),
+        np.stack([first, dictionary.columns], axis=2),
+        constant.residual - along * dictionary.columns,
+        dictionary.usable,
+    )
+
+
+def _left_over(dictionary: Dictionary, beam: Beam) -> Array:
+    """Residual sum of squares of each hypothesis with each product added: (call path, hypothesis, product).
+
+    Infinite where the product depends linearly on the hypothesis, or the hypothesis is not usable.
+    """
+    size = beam.basis.shape[2]
+    turned = dictionary.columns.transpose(0, 2, 1)
+    out = np.asarray(np.matmul(beam.residual, turned))
+    out *= out
+    rest = np.ones_like(out)
+    for number in range(1, size):  # columns are orthogonal to the constant already
+        along = np.matmul(beam.basis[:, :, number], turned)
+        along *= along
+        rest -= along
+    dependent = rest < DEPENDENT
+    np.maximum(rest, DEPENDENT, out=rest)
+    out /= rest
+    np.subtract((beam.residual**2).sum(axis=2)[:, :, None], out, out=out)
+    np.putmask(out, dependent, np.inf)
+    out[~beam.usable] = np.inf
+    return out
+
+
+def parents(beam: Beam, always: Mask, width: int) -> Beam:
+    """Choose the one-term hypotheses to be extended: those marked `always` and the best others."""
+    sums = (beam.residual**2).sum(axis=2)
+    sums[~beam.usable] = np.inf
+    sums[:, always] = np.inf
+    forced = np.tile(np.flatnonzero(always), (len(sums), 1))
+    return beam.take(np.concatenate([forced, _best(sums, min(width, int((~always).sum())))], axis=1))
+
+
+def _all_plain(beam: Beam, simple: Mask) -> Mask:
+    """Return shape (call path, hypothesis): all terms plain."""
+    at = np.arange(len(beam.members))[:, None, None]
+    return np.asarray(simple[at, beam.members].all(axis=2))
+
+
+def _best(values: Array, count: int) -> Ids:
+    """Places of the `count` smallest values of each row, in ascending order of the values."""
+    count = min(count, values.shape[1])
+    if count == 0:
+        return np.zeros((len(values), 0), dtype=np.int64)
+    found = np.argpartition(values, count - 1, axis=1)[:, :count]
+    found.sort(axis=1)  # ties keep their order
+    order = np.argsort(np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(found, order, axis=1)
+
+
+def _repeated(members: Ids, products: int) -> Mask:
+    """Mark hypotheses (call path, hypothesis, term) that stand earlier in their row, in another order."""
+    key = np.zeros(members.shape[:2], dtype=np.int64)
+    for term in range(members.shape[2]):
+        key = key * products + members[:, :, term]
+    order = np.argsort(key, axis=1, kind="stable")
+    ordered = np.take_along_axis(key, order, axis=1)
+    again = np.zeros_like(ordered, dtype=bool)
+    again[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    out = np.empty_like(again)
+    np.put_along_axis(out, order, again, axis=1)
+    return out

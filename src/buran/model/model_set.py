@@ -1,0 +1,143 @@
+"""The models of one metric, and their JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from buran.errors import FormatError
+from buran.model.fit import Model, Quality, predict
+from buran.model.terms import Array, ModelFunction
+
+SCHEMA = "buran-models/1"
+_FIGURES = ("smape", "loo_smape", "error", "adjusted_r2", "rss")
+
+
+@dataclass(frozen=True)
+class ModelSet:
+    """Models of one metric for the call paths of an experiment.
+
+    Attributes
+    ----------
+    parameters
+        Names, in the order of the points' columns.
+    metric, unit
+        What is modelled.
+    call_paths
+        Full names, as in ``main->solve``.
+    models
+        One for each call path; None where nothing was measured.
+    aggregate, repetition
+        How the values were reduced over locations and over repetitions.
+    points
+        The points the models were made from, one tuple of values each.
+    """
+
+    parameters: tuple[str, ...]
+    metric: str
+    unit: str
+    call_paths: tuple[str, ...]
+    models: tuple[Model | None, ...]
+    aggregate: str
+    repetition: str
+    points: tuple[tuple[float, ...], ...]
+
+    def __post_init__(self) -> None:
+        if len(self.models) != len(self.call_paths):
+            raise ValueError(f"{len(self.models)} models for {len(self.call_paths)} call paths")
+
+    def predict(self, points: Array) -> Array:
+        """Return shape (call path, point) at `points` (point, parameter); NaN where there is no model."""
+        return predict([None if model is None else model.function for model in self.models], points)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dictionaries, lists, texts and numbers; NaN as None."""
+        return {
+            "parameters": list(self.parameters),
+            "metric": self.metric,
+            "unit": self.unit,
+            "aggregate": self.aggregate,
+            "repetition": self.repetition,
+            "points": [list(point) for point in self.points],
+            "call_paths": [
+                {"call_path": path, "model": None if model is None else _model_to_json(model)}
+                for path, model in zip(self.call_paths, self.models, strict=True)
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ModelSet:
+        """Read what `to_json` gives.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            Where a key is missing or a value is not what it should be.
+        """
+        entries = data["call_paths"]
+        parameters = tuple(map(str, data["parameters"]))
+        models = tuple(None if e["model"] is None else _model_from_json(e["model"]) for e in entries)
+        for model in models:
+            for term in () if model is None else model.function.terms:
+                if not all(0 <= factor.parameter < len(parameters) for factor in term.factors):
+                    raise ValueError("a factor of a parameter that does not exist")
+        return cls(
+            parameters,
+            str(data["metric"]),
+            str(data["unit"]),
+            tuple(str(e["call_path"]) for e in entries),
+            models,
+            str(data["aggregate"]),
+            str(data["repetition"]),
+            tuple(tuple(map(float, point)) for point in data["points"]),
+        )
+
+
+def models_to_json(sets: Sequence[ModelSet]) -> dict[str, Any]:
+    """Return what a models file holds: its schema and the models of each metric."""
+    return {"schema": SCHEMA, "metrics": [own.to_json() for own in sets]}
+
+
+def models_from_json(data: Any) -> tuple[ModelSet, ...]:
+    """Read what `models_to_json` gives.
+
+    Raises
+    ------
+    FormatError
+        If it is no such thing, of another schema, or damaged.
+    """
+    hint = "write one with: buran model INPUT --format json -o FILE"
+    found = data.get("schema") if isinstance(data, dict) else None
+    if found != SCHEMA:
+        raise FormatError(
+            "these are no models of this version", why=f"schema is {found!r}, wanted is {SCHEMA!r}", hint=hint
+        )
+    try:
+        return tuple(ModelSet.from_json(own) for own in data["metrics"])
+    except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
+        raise FormatError("the models are damaged", why=why, hint=hint) from error
+
+
+def _model_to_json(model: Model) -> dict[str, Any]:
+    quality: dict[str, Any] = {"points": model.quality.points}
+    for name in _FIGURES:
+        value = getattr(model.quality, name)
+        quality[name] = value if math.isfinite(value) else None
+    return {
+        "function": model.function.to_json(),
+        "quality": quality,
+        "covariance": [list(row) for row in model.covariance],
+    }
+
+
+def _model_from_json(data: Mapping[str, Any]) -> Model:
+    quality = data["quality"]
+    figures = [math.nan if quality[name] is None else float(quality[name]) for name in _FIGURES]
+    return Model(
+        ModelFunction.from_json(data["function"]),
+        Quality(int(quality["points"]), *figures),
+        tuple(tuple(map(float, row)) for row in data["covariance"]),
+    )

@@ -1,0 +1,123 @@
+"""Model functions as text, LaTeX and Python."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Literal
+
+from buran.errors import UsageError
+from buran.model.terms import Factor, ModelFunction, Term
+
+Style = Literal["text", "latex", "python"]
+STYLES: tuple[Style, ...] = ("text", "latex", "python")
+
+
+def format_function(function: ModelFunction, parameters: Sequence[str], style: Style = "text") -> str:
+    """Write a model function.
+
+    Parameters
+    ----------
+    function
+        The model function.
+    parameters
+        Names, by column of the points.
+    style
+        ``text`` with 4 significant digits, ``latex`` for math mode, or ``python`` with all digits: an
+        expression of `python_names` and ``log2``.
+
+    Returns
+    -------
+    str
+        As in ``2.5 + 0.1 n^3 * log2(p)``.
+    """
+    names = _names(parameters, style)
+    parts: list[tuple[bool, str]] = []
+    for coefficient, term in zip(function.coefficients, function.terms, strict=True):
+        number = _number(abs(coefficient), style)
+        body = _term(term, names, style)
+        joint = " " if style == "text" else r" \cdot " if style == "latex" else " * "
+        parts.append((coefficient < 0, body if number == "1" else number + joint + body))
+    if function.constant or not parts:
+        parts.insert(0, (function.constant < 0, _number(abs(function.constant), style)))
+    minus, first = parts[0]
+    return ("-" if minus else "") + first + "".join(f" {'-' if m else '+'} {part}" for m, part in parts[1:])
+
+
+def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:
+    """Return how the function grows, as in ``n^3 * log2(p)`` or ``n^2 + p``; ``1`` for a constant.
+
+    Terms that another one outgrows in every parameter are left out, and so are falling terms beside a
+    constant.
+    """
+    leading = [term for term in function.dominating_terms() if _grows(term) or not function.constant]
+    return " + ".join(_term(term, list(parameters), "text") for term in leading) or "1"
+
+
+def python_names(parameters: Sequence[str]) -> list[str]:
+    """Return Python identifiers for parameter names.
+
+    Raises
+    ------
+    UsageError
+        If two become the same.
+    """
+    out = []
+    for name in parameters:
+        safe = re.sub(r"\W", "_", name)
+        if not safe or safe[0].isdigit() or keyword.iskeyword(safe) or safe == "log2":
+            safe = f"p_{safe}"
+        out.append(safe)
+    if len(set(out)) < len(out):
+        raise UsageError("two parameters have the same name in Python", why=", ".join(parameters))
+    return out
+
+
+def _grows(term: Term) -> bool:
+    return any((factor.exponent, factor.log_exponent) > (Fraction(0), 0) for factor in term.factors)
+
+
+def _names(parameters: Sequence[str], style: Style) -> list[str]:
+    if style == "text":
+        return list(parameters)
+    return _latex_names(parameters) if style == "latex" else python_names(parameters)
+
+
+def _latex_names(parameters: Sequence[str]) -> list[str]:
+    escape = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}"}
+    return [
+        name if len(name) == 1 else rf"\mathit{{{''.join(escape.get(c, c) for c in name)}}}"
+        for name in parameters
+    ]
+
+
+def _number(value: float, style: Style) -> str:
+    if style == "python":
+        return repr(float(value))
+    text = f"{value:.4g}"
+    if style == "latex" and "e" in text:
+        digits, power = text.split("e")
+        return rf"{digits} \cdot 10^{{{int(power)}}}"
+    return text
+
+
+def _term(term: Term, names: Sequence[str], style: Style) -> str:
+    joint = r" \cdot " if style == "latex" else " * "
+    return joint.join(_factor(factor, names[factor.parameter], style) for factor in term.factors)
+
+
+def _factor(factor: Factor, name: str, style: Style) -> str:
+    power, log = factor.exponent, factor.log_exponent
+    if style == "text":
+        whole = power > 0 and power.denominator == 1
+        powered, logged = f"{name}^{power}" if whole else f"{name}^({power})", f"log2({name})^{log}"
+    elif style == "latex":
+        powered, logged = f"{name}^{{{power}}}", rf"\log_2^{{{log}}}({name})"
+    else:
+        powered, logged = f"{name}**({power})", f"log2({name})**{log}"
+    if log == 1:
+        logged = rf"\log_2({name})" if style == "latex" else f"log2({name})"
+    parts = ([name if power == 1 else powered] if power else []) + ([logged] if log else [])
+    return (r" \cdot " if style == "latex" else " * ").join(parts)
