@@ -249,7 +249,7 @@ def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
         raise RunError(
             f"{len(missing)} of {ranks} ranks have left no profile: {shown}",
             where=folder,
-            why="they crashed, were killed, could not write, or the program was not built by Buran's wrappers",
+            why="they crashed, were killed, could not write, or were not built by Buran's wrappers",
             hint="look at the run's output",
         )
     first = dumps[0]

@@ -26,7 +26,7 @@ GCC_FALLBACK = "gcc-fallback"
 FALLBACK_NOTES = (
     "No compiler plugin: every function calls its hooks and the filter is applied while the program runs. "
     "Expect run times of 2 to 30 times the original in C++ programs with many small functions.",
-    "Basic blocks are counted by a call in every block: effort builds run 1.5 to 4 times as long as the original.",
+    "Basic blocks are counted by a call in every block: effort builds take 1.5 to 4 times as long.",
     "Regions have no file and line; a function's first block is counted for its caller.",
     "Install clang and its LLVM headers for measurements with a few per cent of overhead: "
     "apt install clang-16 llvm-16-dev",
@@ -194,7 +194,7 @@ def flags_for_linking(toolchain: Toolchain, mode: str, filter_file: str | None =
 
 def _embedded(filter_file: str) -> tuple[str, ...]:
     """Return linker options that put a file into the program, between two symbols that the runtime knows."""
-    path = os.path.abspath(filter_file)
+    path = str(Path(filter_file).resolve())
     if "," in path:
         raise UsageError("the path of a filter file must not contain a comma", where=path)
     if not os.access(path, os.R_OK):
@@ -356,7 +356,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
             sources.update(path.name.encode() + b"\0" + path.read_bytes())
     identity = (kind, compiler.version, mpi.flavour, mpi.version, sources.hexdigest())
     fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
-    # Two installations of one version differ in their paths, which the built files and their description contain.
+    # Two installations of one version differ in their paths, which the description contains.
     places = (compiler.cc, compiler.cxx, compiler.llvm_include, mpi.mpicc, mpi.mpicxx, mpi.mpiexec)
     folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
 
@@ -437,7 +437,7 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
         plugin = scratch / "plugin.so"
         what = "the compiler plugin does not compile"
         _run([compiler.cxx, *flags, NATIVE / "llvm_plugin.cpp", "-o", plugin], what=what)
-        # A plugin that does not load (headers of another build) must show here, not in the midst of a campaign.
+        # A plugin that does not load (headers of another build) must show here, not during a campaign.
         trial = ["-O2", f"-fpass-plugin={plugin}", "-x", "c", "-S", "-o", "-", "-"]
         code = _run(
             [compiler.cc, *trial],

@@ -45,8 +45,8 @@ ASKING_PREFIXES = ("--showme", "-showme", "-print-", "--print-")
 WITH_VALUE = frozenset((
     "-o", "-x", "-I", "-L", "-l", "-D", "-U", "-include", "-imacros", "-isystem", "-iquote", "-idirafter",
     "-iprefix", "-iwithprefix", "-isysroot", "-MF", "-MT", "-MQ", "-Xlinker", "-Xclang", "-Xassembler",
-    "-Xpreprocessor", "-T", "-u", "-z", "-e", "-target", "-arch", "-aux-info", "-A", "-mllvm", "--param", "-G",
-    "-framework", "-wrapper", "-specs", "-B", "-imultilib",
+    "-Xpreprocessor", "-T", "-u", "-z", "-e", "-target", "-arch", "-aux-info", "-A", "-mllvm", "--param",
+    "-G", "-framework", "-wrapper", "-specs", "-B", "-imultilib",
 ))
 # fmt: on
 
