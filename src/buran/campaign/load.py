@@ -19,6 +19,7 @@ from buran.campaign.space import (
     Constraint,
     Listed,
     along_axes,
+    holds,
     parameter_values,
     point_mistakes,
     product,
@@ -327,17 +328,10 @@ class _Loading:
                 notes.append(f"{name} has {count} values; models are trustworthy from {FEW_VALUES} on")
         broken: Counter[str] = Counter()
         for values in evaluation:
-            broken.update(c.expression.text for c in constraints if not _holds(c.expression, values))
+            broken.update(c.expression.text for c in constraints if not holds(c.expression, values))
         for text, count in broken.items():
             notes.append(f"evaluation points that do not fulfil `{text}` are measured all the same: {count}")
         return notes
-
-
-def _holds(expression: Expression, values: Mapping[str, Value]) -> bool:
-    try:
-        return bool(expression(values))
-    except ExpressionError:
-        return False
 
 
 def _resource_problem(

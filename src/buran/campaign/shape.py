@@ -110,10 +110,8 @@ class Target(Part):
     )
     build: Text = Field(
         description="Shell command that builds the program, run in a copy of the sources. Placeholders: "
-        "`{cc}`, `{cxx}`, "
-        "`{mpicc}`, `{mpicxx}` (compiler wrappers; at least one must appear), `{flags}`, and parameters, "
-        "for sizes "
-        "that are fixed at compile time. `{{` and `}}` stand for braces.",
+        "`{cc}`, `{cxx}`, `{mpicc}`, `{mpicxx}` (one of the last two must appear), `{flags}`, and "
+        "parameters, for sizes that are fixed at compile time. `{{` and `}}` stand for braces.",
         examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
     )
     flags: str = Field("-O2", description="Compiler flags, put in at `{flags}`.")
@@ -189,7 +187,7 @@ class Budget(Part):
 
 
 class Strategy(Part):
-    """How points are chosen."""
+    """The choice of points, iteration by iteration."""
 
     name: Literal["full", "lines"] = Field(
         "full",
@@ -257,12 +255,12 @@ class CampaignFile(Part):
     )
     environments: Annotated[dict[Text, Environment], Field(min_length=1)] = Field(
         default_factory=lambda: {"local": Environment()},
-        description="Machines to measure on, by name.",
+        description="Machines to measure on, by name; by default one, called `local`.",
     )
     parameters: Annotated[dict[str, Parameter], Field(min_length=1)] = Field(
         description="What is varied, by name: letters, digits and `_`."
     )
-    constraints: tuple[Formula, ...] = Field(
+    constraints: tuple[Text, ...] = Field(
         (),
         description="Conditions that every modelling point must fulfil.",
         examples=[["is_cube(p)", "n % 10 == 0", "p * n <= 4096"]],

@@ -164,7 +164,7 @@ class Constraint:
 def satisfying(
     points: Iterable[Mapping[str, Value]], constraints: Sequence[Constraint]
 ) -> tuple[list[Mapping[str, Value]], int, list[Mistake]]:
-    """Keep the points that fulfil all constraints.
+    """Keep the points that fulfil all constraints; earlier constraints guard later ones.
 
     Returns
     -------
@@ -172,32 +172,31 @@ def satisfying(
         The points, how many were dropped, and the mistakes: a constraint that cannot be computed, or
         nothing left.
     """
-    kept: list[Mapping[str, Value]] = []
-    alone = [0] * len(constraints)
-    dropped = 0
-    for values in points:
-        fulfilled = True
-        for i, constraint in enumerate(constraints):
-            try:
-                holds = constraint.expression(values)
-            except ExpressionError as error:
-                return [], 0, [Mistake(constraint.path, error.what, hint=error.hint)]
-            alone[i] += bool(holds)
-            fulfilled = fulfilled and bool(holds)
-        if fulfilled:
-            kept.append(values)
-        else:
-            dropped += 1
-    if kept or not dropped:
-        return kept, dropped, []
+    everything = list(points)
+    kept = everything
+    for constraint in constraints:
+        try:
+            kept = [values for values in kept if constraint.expression(values)]
+        except ExpressionError as error:
+            return [], 0, [Mistake(constraint.path, error.what, hint=error.hint)]
+    if kept or not everything:
+        return kept, len(everything) - len(kept), []
+    alone = [sum(holds(constraint.expression, values) for values in everything) for constraint in constraints]
     counts = [
         f"`{constraint.expression.text}` alone leaves {count}"
         for constraint, count in zip(constraints, alone, strict=True)
     ]
-    worst = min(range(len(alone)), key=alone.__getitem__)
-    path = constraints[worst].path if alone[worst] == 0 else ("constraints",)
-    what = f"none of the {dropped} points fulfils all constraints"
-    return [], dropped, [Mistake(path, what, listed(counts), "relax a constraint, or add values")]
+    path: KeyPath = constraints[alone.index(0)].path if 0 in alone else ("constraints",)
+    what = f"none of the {len(everything)} points fulfils all constraints"
+    return [], len(everything), [Mistake(path, what, listed(counts), "relax a constraint, or add values")]
+
+
+def holds(expression: Expression, values: Mapping[str, Value]) -> bool:
+    """Return whether a condition can be computed and is true."""
+    try:
+        return bool(expression(values))
+    except ExpressionError:
+        return False
 
 
 def along_axes(points: Sequence[Point], parameters: Sequence[str], most: int) -> tuple[Point, ...]:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails
 
 from buran.campaign.mistakes import KeyPath, Mistake, listed, nearest, spelled
@@ -128,26 +129,33 @@ def _unknown_key(path: KeyPath) -> Mistake:
     return Mistake(path, f"unknown key {word!r}", f"allowed {place} are: {', '.join(known)}", hint)
 
 
+class _InOrder(GenerateJsonSchema):
+    """Keeps the order of writing, which examples in the reference need."""
+
+    def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
+        return value
+
+
 @cache
 def file_schema() -> Schema:
     """Return the JSON schema of campaign files."""
-    schema: Schema = CampaignFile.model_json_schema()
+    schema: Schema = CampaignFile.model_json_schema(schema_generator=_InOrder)
     return schema
 
 
-def _variants(schema: Schema) -> Iterator[Schema]:
+def variants(schema: Schema) -> Iterator[Schema]:
     """Yield a schema, or what it refers to and offers as alternatives."""
     if "$ref" in schema:
-        yield from _variants(file_schema()["$defs"][schema["$ref"].rpartition("/")[2]])
+        yield from variants(file_schema()["$defs"][schema["$ref"].rpartition("/")[2]])
     elif "anyOf" in schema or "oneOf" in schema:
         for variant in schema.get("anyOf", schema.get("oneOf", ())):
-            yield from _variants(variant)
+            yield from variants(variant)
     else:
         yield schema
 
 
 def _below(schema: Schema, key: str | int) -> Schema | None:
-    for variant in _variants(schema):
+    for variant in variants(schema):
         if isinstance(key, int) and "items" in variant:
             return variant["items"]  # type: ignore[no-any-return]
         if key in variant.get("properties", {}):
@@ -165,11 +173,11 @@ def _at(path: KeyPath) -> Schema:
 
 
 def _schema_at(path: KeyPath, word: str) -> Any:
-    return next((variant[word] for variant in _variants(_at(path)) if word in variant), None)
+    return next((variant[word] for variant in variants(_at(path)) if word in variant), None)
 
 
 def _keys_at(path: KeyPath) -> Iterator[str]:
-    for variant in _variants(_at(path)):
+    for variant in variants(_at(path)):
         yield from variant.get("properties", {})
 
 

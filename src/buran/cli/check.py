@@ -1,0 +1,128 @@
+"""``buran check``: whether a campaign file is right, and what it asks for."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from buran.errors import Exit
+
+if TYPE_CHECKING:
+    from buran.campaign.config import Campaign
+
+HELP = "check a campaign file and show what it asks for; nothing is built or run"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", type=Path, help="campaign file")
+    parser.add_argument("--environment", metavar="NAME", help="check for this one of the file's environments")
+    parser.add_argument("--json", action="store_true", help="for programs to read")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print a summary, or all mistakes.
+
+    Raises
+    ------
+    CampaignError
+        With the mistakes, unless they are printed as JSON.
+    """
+    from buran.campaign.load import load_campaign
+    from buran.campaign.mistakes import CampaignError
+
+    try:
+        campaign = load_campaign(arguments.file, environment=arguments.environment)
+    except CampaignError as error:
+        if not arguments.json:
+            raise
+        mistakes = [mistake.as_json() for mistake in error.mistakes]
+        print(json.dumps({"file": str(arguments.file), "valid": False, "mistakes": mistakes}, indent=2))
+        return int(Exit.USAGE)
+    summary = summarise(campaign)
+    if arguments.json:
+        print(json.dumps({"file": str(arguments.file), "valid": True, **summary}, indent=2))
+    else:
+        print(_as_text(campaign, summary))
+    return int(Exit.DONE)
+
+
+def summarise(campaign: Campaign) -> dict[str, Any]:
+    """Return what a campaign asks for, as plain data."""
+    points = (*campaign.points, *campaign.evaluation_points)
+    ranks = [campaign.ranks(point) for point in points]
+    cores = [campaign.cores(point) for point in points]
+    return {
+        "name": campaign.name,
+        "digest": campaign.digest(),
+        "results": str(campaign.results_root),
+        "environment": campaign.environment,
+        "parameters": {
+            name: sorted({point[name] for point in campaign.points}) for name in campaign.parameters
+        },
+        "points": len(campaign.points),
+        "evaluation_points": len(campaign.evaluation_points),
+        "points_dropped_by_constraints": campaign.points_dropped,
+        "points_held_out_for_evaluation": campaign.points_held_out,
+        "timed_runs_per_variant": len(points) * campaign.repetitions,
+        "ranks": [min(ranks), max(ranks)],
+        "cores": [min(cores), max(cores)],
+        "expected_core_hours_per_variant": campaign.minimum_core_hours(points, campaign.repetitions),
+        "budget_core_hours": campaign.config.budget.core_hours,
+        "budget_percent_of_full_matrix": campaign.config.budget.percent_of_full_matrix,
+        "strategy": campaign.config.strategy.name,
+        "notes": list(campaign.notes),
+    }
+
+
+def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
+    dropped, held_out = campaign.points_dropped, campaign.points_held_out
+    points = f"{summary['points']} for modelling, {summary['evaluation_points']} for evaluation"
+    if dropped:
+        points += f"; constraints removed {dropped}"
+    if held_out:
+        points += f"; {held_out} held out for evaluation"
+    rows = [
+        ("campaign", f"{campaign.name} ({summary['digest']})"),
+        ("results", summary["results"]),
+        ("machine", f"{campaign.environment}, launcher {campaign.active_environment.launcher}"),
+        *((name, _values(values)) for name, values in summary["parameters"].items()),
+        ("points", points),
+        (
+            "runs",
+            f"{summary['timed_runs_per_variant']} timed runs of each build variant, all points measured",
+        ),
+        ("ranks", _span(summary["ranks"])),
+        ("cores", _span(summary["cores"])),
+        ("expected", _core_hours(summary["expected_core_hours_per_variant"], "resources.expected_s")),
+        ("budget", _budget(campaign)),
+        *(("note", note) for note in summary["notes"]),
+    ]
+    width = max(len(label) for label, _ in rows) + 2
+    return "\n".join(f"{label + ':':<{width}}{text}" for label, text in rows)
+
+
+def _values(values: list[int | float]) -> str:
+    if len(values) <= 10:
+        return ", ".join(map(str, values))
+    return f"{values[0]}, {values[1]}, ..., {values[-1]} ({len(values)} values)"
+
+
+def _span(ends: list[int]) -> str:
+    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _core_hours(value: float | None, key: str) -> str:
+    return f"unknown before the first measurement (see {key})" if value is None else f"{value:.4g} core hours"
+
+
+def _budget(campaign: Campaign) -> str:
+    budget = campaign.config.budget
+    parts = []
+    if budget.core_hours is not None:
+        parts.append(f"{budget.core_hours:g} core hours")
+    if budget.percent_of_full_matrix is not None:
+        parts.append(f"{budget.percent_of_full_matrix:g} % of the full matrix")
+    return ", ".join(parts) + ("; the smaller one counts" if len(parts) == 2 else "") or "none"
