@@ -110,7 +110,7 @@ def render_text(sets: Mapping[str, ModelSet]) -> str:
         rows = []
         for i in order:
             model = own.models[i]
-            share = "" if shares[i] is None else f"{100 * shares[i]:.1f} %"
+            share = f"{100 * shares[i]:.1f} %"
             if model is None:
                 rows.append((own.call_paths[i], "no value", "", ""))
                 continue
@@ -128,18 +128,18 @@ def render_text(sets: Mapping[str, ModelSet]) -> str:
     return "\n\n".join(blocks)
 
 
-def _by_share(own: ModelSet) -> tuple[list[int], list[float | None]]:
-    """Order call paths by their predicted share at the largest point: the one with the largest total."""
+def _by_share(own: ModelSet) -> tuple[list[int], list[float]]:
+    """Order call paths by their predicted share at the measured point with the largest total."""
     import numpy as np
 
     if not own.points or not own.call_paths:
-        return list(range(len(own.call_paths))), [None] * len(own.call_paths)
+        return [], []
     values = np.maximum(np.nan_to_num(own.predict(np.array(own.points))), 0.0)
     totals = values.sum(axis=0)
     largest = values[:, int(np.argmax(totals))]
     total = float(totals.max())
     order = np.argsort(-largest, kind="stable").tolist()
-    return order, [float(v) / total if total > 0 else None for v in largest]
+    return order, (largest / total if total > 0 else largest).tolist()
 
 
 def render_json(sets: Mapping[str, ModelSet]) -> str:

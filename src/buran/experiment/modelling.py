@@ -20,10 +20,14 @@ REPETITIONS: tuple[Repetition, ...] = ("mean", "median", "min", "max")
 
 def over_repetitions(values: NDArray[np.float64], repetition: Repetition) -> NDArray[np.float64]:
     """Reduce the last axis, without NaN; NaN where nothing was measured."""
-    reduce = {"mean": np.nanmean, "median": np.nanmedian, "min": np.nanmin, "max": np.nanmax}[repetition]
-    missing = np.isnan(values).all(axis=-1)
-    # a value in place of the missing keeps numpy from warning about empty slices
-    out = reduce(np.where(missing[..., None], 0.0, values), axis=-1)
+    missing = np.asarray(np.isnan(values).all(axis=-1))
+    filled = np.where(missing[..., None], 0.0, values)  # keeps numpy from warning about empty slices
+    if repetition == "mean":
+        out = np.nanmean(filled, axis=-1)
+    elif repetition == "median":
+        out = np.nanmedian(filled, axis=-1)
+    else:
+        out = np.nanmin(filled, axis=-1) if repetition == "min" else np.nanmax(filled, axis=-1)
     return np.where(missing, np.nan, out)
 
 

@@ -1,9 +1,9 @@
 r"""Score-P filter files: reading, writing, and what they let through.
 
 The syntax is Score-P's own (SCOREP_FILE_NAMES and SCOREP_REGION_NAMES blocks of EXCLUDE and INCLUDE rules):
-tokens separated by blanks and line ends; a comment from ``#`` to the end of the line; a backslash takes the next
-character literally, so that ``\ `` is a blank inside a pattern. EXCLUDE and INCLUDE hold for all patterns up to
-the next one; MANGLED and DEMANGLED likewise, and each rule begins demangled.
+tokens separated by blanks and line ends; a comment from ``#`` to the end of the line; a backslash takes the
+next character literally, so that ``\ `` is a blank inside a pattern. EXCLUDE and INCLUDE hold for all patterns
+up to the next one; MANGLED and DEMANGLED likewise, and each rule begins demangled.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Filter:
     def matches(self, name: str, mangled: str = "", file: str = "") -> bool:
         """Whether a region is measured.
 
-        A region in an excluded file stays out whatever its name. Without a linker symbol, rules for symbols look
-        at the name.
+        A region in an excluded file stays out whatever its name. Without a linker symbol, rules for symbols
+        look at the name.
         """
         if file and not _decide(self.files, file, file):
             return False
@@ -75,16 +75,13 @@ class Filter:
         symbols = {region.mangled or region.name for region in known}
         names = {region.name for region in known}
         files = {region.file for region in known if region.file}
-        out = [
-            r for r in self.files if r.pattern != "*" and not any(_glob(r.pattern).match(f) for f in files)
-        ]
-        for rule in self.regions:
-            pattern = _glob(rule.pattern)
-            if rule.pattern != "*" and not any(
-                pattern.match(n) for n in (symbols if rule.mangled else names)
-            ):
-                out.append(rule)
-        return tuple(out)
+        rules = [(rule, files) for rule in self.files]
+        rules += [(rule, symbols if rule.mangled else names) for rule in self.regions]
+        return tuple(
+            rule
+            for rule, subjects in rules
+            if rule.pattern != "*" and not any(map(_glob(rule.pattern).match, subjects))
+        )
 
 
 def _decide(rules: Sequence[Rule], name: str, mangled: str) -> bool:
@@ -96,7 +93,7 @@ def _decide(rules: Sequence[Rule], name: str, mangled: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _glob(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern as POSIX fnmatch without flags reads it: ``*`` matches slashes and leading dots too."""
+    """Compile a pattern as POSIX fnmatch reads it without flags: ``*`` matches slashes, leading dots too."""
     out = []
     i = 0
     while i < len(pattern):
@@ -260,10 +257,9 @@ def format_filter(rules: Filter, comments: Sequence[str] = ()) -> str:
             continue
         begin = next(word for word, kind in _BEGIN.items() if kind == block)
         lines.append(begin)
-        lines.extend(
-            f"{'INCLUDE' if rule.include else 'EXCLUDE'} {'MANGLED ' if rule.mangled else ''}{_escaped(rule.pattern)}"
-            for rule in own
-        )
+        for rule in own:
+            words = ["INCLUDE" if rule.include else "EXCLUDE", *(["MANGLED"] if rule.mangled else [])]
+            lines.append(" ".join([*words, _escaped(rule.pattern)]))
         lines.append(begin.replace("BEGIN", "END"))
     return "".join(f"{line}\n" for line in lines)
 

@@ -42,7 +42,7 @@ class Thresholds:
         if not (0 <= self.share <= 1 and self.hook_share >= 0 and self.visit_cost_s >= 0):
             raise UsageError(
                 "thresholds of the refinement are out of range",
-                why=f"share {self.share}, hook share {self.hook_share}, cost of a visit {self.visit_cost_s} s",
+                why=f"share {self.share}, hook share {self.hook_share}, visit cost {self.visit_cost_s} s",
                 hint="share lies between 0 and 1; the others are not negative",
             )
 
@@ -56,7 +56,7 @@ class Refinement:
     regions
         Of the call tree, in its order.
     keep
-        Shape (region,): True for functions to instrument; False for MPI and other regions, which no filter reaches.
+        Shape (region,): True for functions to instrument; False for MPI and others that no filter reaches.
     reasons
         One sentence part for each region.
     time_share
