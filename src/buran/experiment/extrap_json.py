@@ -1,0 +1,176 @@
+"""Extra-P's JSON format, the present one and the older one with ids."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buran.errors import FormatError
+from buran.experiment.collect import Collector
+from buran.experiment.source import as_number, coordinates, export_names, read_text, wrong
+from buran.experiment.table import Aggregate, Experiment
+from buran.profile.atomic import atomic_file
+
+_EXPECTED = '{"parameters":["x"],"measurements":{"main":{"time":[{"point":[4],"values":[1.5]}]}}}'
+
+
+class _Reader:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def error(self, key: str, why: str) -> FormatError:
+        return wrong(self.path, why, key=key, expected=f"JSON such as {_EXPECTED}")
+
+    def get(self, holder: Any, key: str, kind: type, where: str) -> Any:
+        """Return an entry of a certain type."""
+        place = f"{where}.{key}" if where else key
+        if not isinstance(holder, dict):
+            raise self.error(where, "it is no object")
+        if key not in holder:
+            raise self.error(place, "it is missing")
+        if not isinstance(holder[key], kind) or isinstance(holder[key], bool):
+            raise self.error(place, f"{str(holder[key])[:80]!r} has the wrong type")
+        return holder[key]
+
+    def numbers(self, given: Any, where: str, missing: bool) -> list[float]:
+        numbers: list[float] = []
+        for value in given if isinstance(given, list) else [given]:
+            number = as_number(value)
+            if number is None or (math.isnan(number) and not missing):
+                raise self.error(where, f"{str(value)[:80]!r} is no finite number")
+            numbers.append(number)
+        return numbers
+
+    def point(self, collector: Collector, given: Any, where: str) -> int:
+        numbers = self.numbers(given, where, False)
+        if len(numbers) != len(collector.parameters):
+            raise self.error(
+                where, f"it has {len(numbers)} numbers for the parameters {', '.join(collector.parameters)}"
+            )
+        return collector.point(numbers)
+
+    def names(self, given: Sequence[Any], where: str) -> tuple[str, ...]:
+        if (
+            not given
+            or not all(isinstance(name, str) and name for name in given)
+            or len(set(given)) != len(given)
+        ):
+            raise self.error(where, "these are no different names")
+        return tuple(given)
+
+    def new(self, data: Any) -> Collector:
+        collector = Collector(self.names(self.get(data, "parameters", list, ""), "parameters"))
+        for path, metrics in self.get(data, "measurements", dict, "").items():
+            at = f"measurements[{path!r}]"
+            if not isinstance(metrics, dict):
+                raise self.error(at, "it is no object of metrics")
+            call_path = collector.call_path(path)
+            for metric in metrics:
+                entries = self.get(metrics, metric, list, at)
+                for number, entry in enumerate(entries):
+                    where = f"{at}[{metric!r}][{number}]"
+                    if not isinstance(entry, dict) or not {"point", "values"} <= entry.keys():
+                        raise self.error(where, "'point' or 'values' is missing")
+                    point = self.point(collector, entry["point"], f"{where}.point")
+                    for value in self.numbers(entry["values"], f"{where}.values", True):
+                        collector.add_value(call_path, metric, point, value)
+        return collector
+
+    def by_id(self, data: Any, key: str) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        for number, entry in enumerate(self.get(data, key, list, "")):
+            own = self.get(entry, "id", int, f"{key}[{number}]")
+            if own in found:
+                raise self.error(f"{key}[{number}]", f"id {own} is there twice")
+            found[own] = entry
+        return dict(sorted(found.items()))
+
+    def old(self, data: Any) -> Collector:
+        parameters = self.by_id(data, "parameters")
+        named = {
+            key: {
+                number: self.get(entry, "name", str, f"{key}, id {number}") for number, entry in found.items()
+            }
+            for key, found in ((key, self.by_id(data, key)) for key in ("callpaths", "metrics"))
+        }
+        names = [self.get(entry, "name", str, f"parameters, id {own}") for own, entry in parameters.items()]
+        collector = Collector(self.names(names, "parameters"))
+        points: dict[int, int] = {}
+        for own, entry in self.by_id(data, "coordinates").items():
+            where = f"coordinates, id {own}"
+            pairs = self.get(entry, "parameter_value_pairs", list, where)
+            given = {
+                self.get(pair, "parameter_id", int, where): pair.get("parameter_value") for pair in pairs
+            }
+            if given.keys() != parameters.keys():
+                raise self.error(where, "the parameters are not those of the file")
+            points[own] = self.point(collector, [given[number] for number in parameters], where)
+        for number, entry in enumerate(self.get(data, "measurements", list, "")):
+            where = f"measurements[{number}]"
+            ids = {
+                key: self.get(entry, f"{key}_id", int, where) for key in ("callpath", "metric", "coordinate")
+            }
+            tables = {"callpath": named["callpaths"], "metric": named["metrics"], "coordinate": points}
+            for key, own in ids.items():
+                if own not in tables[key]:
+                    raise self.error(f"{where}.{key}_id", f"there is no {key} with the id {own}")
+            call_path = collector.call_path(named["callpaths"][ids["callpath"]])
+            for value in self.numbers(entry.get("value", "nothing"), f"{where}.value", True):
+                collector.add_value(
+                    call_path, named["metrics"][ids["metric"]], points[ids["coordinate"]], value
+                )
+        return collector
+
+
+def read_extrap_json(path: Path) -> Experiment:
+    """Read Extra-P's JSON; values are taken as exclusive, ``null`` and ``NaN`` are missing values.
+
+    Raises
+    ------
+    FormatError
+        Names the line of a mistake in the syntax, or the key of one in the content.
+    """
+    text = read_text(path)
+    reader = _Reader(path)
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        expected = f"JSON such as {_EXPECTED}"
+        raise wrong(path, f"it is no JSON: {error.msg}", line=error.lineno, expected=expected) from error
+    except (ValueError, RecursionError) as error:
+        raise wrong(path, f"it is no JSON: {error}", expected=f"JSON such as {_EXPECTED}") from error
+    old = isinstance(data, dict) and "callpaths" in data
+    collector = reader.old(data) if old else reader.new(data)
+    if not len(collector):
+        raise reader.error("measurements", "there are no values")
+    return collector.finish()
+
+
+def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate = "mean") -> None:
+    """Write Extra-P's present JSON format, with one value over locations for each repetition.
+
+    Points without a value are left out of the call path's list.
+    """
+    points = [coordinates(point) for point in experiment.points]
+    measurements: dict[str, dict[str, list[dict[str, list[float]]]]] = {}
+    for call_path, name in enumerate(export_names(experiment.tree)):
+        own: dict[str, list[dict[str, list[float]]]] = {}
+        for metric in experiment.metrics:
+            values = experiment.over_locations(metric, aggregate)[call_path]
+            there = ~np.isnan(values)
+            entries = [
+                {"point": points[i], "values": values[i][there[i]].tolist()}
+                for i in np.flatnonzero(there.any(axis=1))
+            ]
+            if entries:
+                own[metric] = entries
+        if own:
+            measurements[name] = own
+    data = {"parameters": list(experiment.parameters), "measurements": measurements}
+    with atomic_file(path) as file:
+        file.write(json.dumps(data, indent=1).encode() + b"\n")

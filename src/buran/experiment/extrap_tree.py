@@ -1,0 +1,199 @@
+"""Folders of cubex files, named as Extra-P reads them: ``prefix.n1000p4.r1/profile.cubex``."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from buran.errors import BuranError, FormatError, UsageError
+from buran.experiment.build import Run
+from buran.profile.cubex_read import read_cubex
+from buran.profile.cubex_write import write_cubex
+from buran.profile.extrap_names import extrap_names, folder_name, parse_folder_name
+from buran.profile.regroup import on_one_tree
+
+_HINT = "Name the folders of runs like prefix.n1000p4.r1, with profile.cubex in each."
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A profile in a folder of runs.
+
+    Attributes
+    ----------
+    point
+        Value of each parameter, in the order of the folder's name.
+    repetition
+        From the folder's name; 1 if it says none.
+    path
+        The cubex file.
+    """
+
+    point: dict[str, float]
+    repetition: int
+    path: Path
+
+
+def _profile_in(folder: Path) -> Path | None:
+    files = sorted(file for file in folder.glob("*.cubex") if not file.name.startswith("."))
+    named = [file for file in files if file.name == "profile.cubex"]
+    if len(files) > 1 and not named:
+        raise FormatError(
+            "A folder has several profiles.",
+            where=folder,
+            why=f"it has {', '.join(file.name for file in files)}, and none is called profile.cubex",
+            hint="Keep one, or give each run a folder of its own.",
+        )
+    return next(iter(named or files), None)
+
+
+def list_runs(folder: Path) -> list[RunFile]:
+    """Return the profiles in a folder of runs, sorted by point and repetition.
+
+    Where a run has several cubex files, as Scalasca leaves them, ``profile.cubex`` counts.
+
+    Raises
+    ------
+    FormatError
+        There are none, or a name does not follow Extra-P's scheme, or two have the same point and repetition.
+    """
+    found: list[RunFile] = []
+    seen: dict[tuple[tuple[float, ...], int], Path] = {}
+    for own in sorted(folder.iterdir()) if folder.is_dir() else []:
+        path = _profile_in(own) if own.is_dir() else None
+        if path is None:
+            continue
+        try:
+            point, repetition = parse_folder_name(own.name)
+        except ValueError as error:
+            raise FormatError(
+                "The name of a run's folder cannot be read.",
+                where=own,
+                why=str(error),
+                hint=_HINT + " Move other folders away.",
+            ) from error
+        run = RunFile(point, 1 if repetition is None else repetition, path)
+        if found and list(found[0].point) != list(point):
+            raise FormatError(
+                "The folders of runs do not have the same parameters.",
+                where=own,
+                why=f"it has {', '.join(point)}, but {found[0].path.parent.name} {', '.join(found[0].point)}",
+                hint=_HINT,
+            )
+        key = (tuple(point.values()), run.repetition)
+        if key in seen:
+            raise FormatError(
+                "Two folders have the same point and repetition.",
+                where=own,
+                why=f"so has {seen[key].name}",
+                hint=_HINT,
+            )
+        seen[key] = own
+        found.append(run)
+    if not found:
+        raise FormatError(
+            "There are no profiles.", where=folder, why="no folder in it has a cubex file", hint=_HINT
+        )
+    return sorted(found, key=lambda run: (tuple(run.point.values()), run.repetition))
+
+
+def read_runs(folder: Path, problems: list[BuranError] | None = None) -> Iterator[Run]:
+    """Read the profiles in a folder of runs, one at a time.
+
+    Parameters
+    ----------
+    folder
+        See `list_runs`.
+    problems
+        Takes the errors of profiles that cannot be read, and these are passed over; without it the first one
+        is raised.
+
+    Raises
+    ------
+    FormatError
+        See above, and `list_runs`.
+    """
+    for run in list_runs(folder):
+        try:
+            profile = read_cubex(run.path)
+        except FormatError as error:
+            if problems is None:
+                raise
+            problems.append(error)
+            continue
+        yield run.point, run.repetition, profile
+
+
+def write_extrap_tree(
+    folder: Path,
+    runs: Iterable[Run],
+    *,
+    parameters: Sequence[str] | None = None,
+    prefix: str = "buran",
+    compress: bool = False,
+) -> int:
+    """Write a folder of runs that ``extrap --cube`` opens.
+
+    All profiles get the union of their call trees, with zeros where a run did not visit a call path: Extra-P
+    moves call paths that are missing at one point into their callers at all points. Regions of the same name
+    become one, since Extra-P would take the second one for more locations.
+
+    Parameters
+    ----------
+    folder
+        Must not exist, or be empty; it appears whole or not at all.
+    runs
+        Point, repetition, profile.
+    parameters
+        Order of the parameters; that of the first run by default.
+    prefix
+        First part of the names.
+    compress
+        As in `write_cubex`.
+
+    Returns
+    -------
+    int
+        The number of runs.
+
+    Raises
+    ------
+    UsageError
+        The folder has something in it, there are no runs, or names or values do not fit into folder names.
+    RunError
+        A profile cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            "The folder for Extra-P is not empty.",
+            where=folder,
+            why="Extra-P would take everything in it for runs",
+            hint="Name a new folder.",
+        )
+    given = list(runs)
+    if not given:
+        raise UsageError("There are no runs to write.", where=folder)
+    names = extrap_names(tuple(given[0][0]) if parameters is None else parameters)
+    profiles = on_one_tree((profile for _, _, profile in given), by_name=True)
+    temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
+    temporary.mkdir(parents=True)
+    try:
+        for (point, repetition, _), profile in zip(given, profiles, strict=True):
+            if point.keys() != names.keys():
+                raise UsageError(
+                    "The runs do not have the same parameters.",
+                    where=", ".join(f"{name}={value}" for name, value in point.items()),
+                    why=f"expected are {', '.join(names)}",
+                )
+            own = temporary / folder_name(prefix, point, repetition, names)
+            if own.exists():
+                raise UsageError("A repetition is there twice.", where=own.name)
+            own.mkdir()
+            write_cubex(profile, own / "profile.cubex", compress=compress)
+        temporary.replace(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return len(given)

@@ -1,0 +1,249 @@
+"""JSON Lines and TaLPas: one object a line for each value.
+
+JSON Lines are what Extra-P reads: ``params``, ``callpath``, ``metric``, ``value``. Buran writes the mean over
+locations as the value, and more keys, which Extra-P passes over, so that nothing is lost:
+
+``repetition``
+    Position in the table.
+``locations``
+    Median, minimum, maximum and sum over locations; absent where the value stands for all locations.
+``path``
+    The regions from the root, in the first line of a call path.
+``unit``
+    In the first line of a metric.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from buran.errors import FormatError
+from buran.experiment.collect import Collector
+from buran.experiment.source import as_number, coordinates, export_names, read_text, wrong
+from buran.experiment.table import AGGREGATES, Experiment
+from buran.profile.atomic import atomic_file
+from buran.profile.profile import Paradigm, Region
+
+ROOT_CALL_PATH = "<root>"
+DEFAULT_METRIC = "<default>"
+
+_LINE = '{"params":{"x":4},"callpath":"main->solve","metric":"time","value":1.5}'
+_TALPAS_LINE = '{"parameters":{"x":4};"metric":"time";"callpath":"main->solve";"value":1.5}'
+_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
+_TYPES: Mapping[str, type] = {
+    "name": str,
+    "mangled": str,
+    "file": str,
+    "line": int,
+    "paradigm": str,
+    "role": str,
+}
+_DEFAULTS = {field.name: field.default for field in fields(Region) if field.default is not MISSING}
+
+
+def talpas_to_json(line: str) -> str:
+    """Replace the semicolons between the pairs of a TaLPas line; those within strings stay."""
+    return _SEMICOLON.sub(lambda match: "," if match[0] == ";" else match[0], line)
+
+
+def _regions(given: Any) -> list[Region] | None:
+    """Return the regions of a ``path``, or None if it is malformed."""
+    if not isinstance(given, list) or not given:
+        return None
+    regions: list[Region] = []
+    for one in given:
+        record = {"name": one} if isinstance(one, str) else one
+        if not isinstance(record, dict) or "name" not in record or not record.keys() <= _TYPES.keys():
+            return None
+        if any(type(value) is not _TYPES[key] for key, value in record.items()):
+            return None
+        if record.get("paradigm", "compiler") not in get_args(Paradigm):
+            return None
+        regions.append(Region(**record))
+    return regions
+
+
+class _Lines:
+    """Checks the objects of a file and puts them into a collector."""
+
+    def __init__(self, path: Path, params: str, example: str) -> None:
+        self.path = path
+        self.params = params
+        self.example = f"lines such as {example}"
+        self.collector: Collector | None = None
+
+    def error(self, line: int, why: str) -> FormatError:
+        return wrong(self.path, why, line=line, expected=self.example)
+
+    def point(self, data: dict[str, Any], line: int) -> tuple[Collector, int]:
+        params = data.get(self.params)
+        if not isinstance(params, dict) or not params:
+            raise self.error(line, f"{self.params!r} is missing or has no parameters")
+        if self.collector is None:
+            self.collector = Collector(tuple(params))
+        names = self.collector.parameters
+        if set(params) != set(names):
+            raise self.error(
+                line, f"the parameters are {', '.join(params)}, but {', '.join(names)} in the first line"
+            )
+        values = [as_number(params[name]) for name in names]
+        if any(value is None or math.isnan(value) for value in values):
+            raise self.error(line, f"a parameter is no finite number: {params}")
+        return self.collector, self.collector.point([value for value in values if value is not None])
+
+    def name(self, data: dict[str, Any], key: str, default: str | None, line: int) -> str:
+        name = data.get(key, default)
+        if not isinstance(name, str) or not name:
+            raise self.error(line, f"{key!r} is missing or no text")
+        return name
+
+    def add(self, data: Any, line: int, default_path: str | None, default_metric: str | None) -> None:
+        if not isinstance(data, dict):
+            raise self.error(line, "the line is no JSON object")
+        collector, point = self.point(data, line)
+        metric = self.name(data, "metric", default_metric, line)
+        path = self.name(data, "callpath", default_path, line)
+        regions = _regions(data["path"]) if "path" in data else None
+        if "path" in data and regions is None:
+            raise self.error(line, "'path' is no list of regions")
+        call_path = collector.call_path(path, regions)
+        if isinstance(data.get("unit"), str):
+            collector.set_unit(metric, data["unit"])
+        if "value" not in data:
+            raise self.error(line, "'value' is missing")
+        given = data["value"] if isinstance(data["value"], list) else [data["value"]]
+        values = [as_number(value) for value in given]
+        if not values or None in values:
+            raise self.error(line, f"'value' is no finite number or list of them: {data['value']!r}")
+        numbers = [value for value in values if value is not None]
+        if "repetition" not in data and "locations" not in data:
+            for number in numbers:
+                collector.add_value(call_path, metric, point, number)
+            return
+        self.add_set(data, line, call_path, metric, point, numbers)
+
+    def add_set(
+        self, data: dict[str, Any], line: int, call_path: int, metric: str, point: int, numbers: list[float]
+    ) -> None:
+        repetition = data.get("repetition")
+        if len(numbers) != 1 or not (
+            repetition is None or (type(repetition) is int and 0 <= repetition < 1_000_000)
+        ):
+            raise self.error(line, "'repetition' is no small number, or there are several values with it")
+        locations = data.get("locations")
+        if locations is None:
+            own = numbers * 4 + [math.nan]
+        else:
+            if not isinstance(locations, dict) or not locations.keys() <= set(AGGREGATES[1:]):
+                raise self.error(line, f"'locations' is no object with some of {', '.join(AGGREGATES[1:])}")
+            rest = [as_number(locations.get(name)) for name in AGGREGATES[1:]]
+            if None in rest:
+                raise self.error(line, f"'locations' has a value that is no finite number: {locations}")
+            own = numbers + [value for value in rest if value is not None]
+        assert self.collector is not None
+        if not self.collector.add(call_path, metric, point, own, repetition):
+            raise self.error(
+                line, f"repetition {repetition} of this call path, metric and point is there twice"
+            )
+
+    def finish(self) -> Experiment:
+        if self.collector is None:
+            raise wrong(self.path, "there are no values in it", expected=self.example)
+        return self.collector.finish()
+
+
+def _read(path: Path, lines: _Lines, talpas: bool) -> Experiment:
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(talpas_to_json(line) if talpas else line)
+        except (ValueError, RecursionError) as error:
+            raise lines.error(number, f"it is no JSON: {error}") from error
+        if talpas:
+            lines.add(data, number, None, None)
+        else:
+            lines.add(data, number, ROOT_CALL_PATH, DEFAULT_METRIC)
+    return lines.finish()
+
+
+def read_jsonl(path: Path) -> Experiment:
+    """Read JSON Lines of Extra-P or of `write_jsonl`.
+
+    Lines without ``callpath`` or ``metric`` belong to ``<root>`` and ``<default>``, as in Extra-P. A value
+    may be a list of repetitions; ``null`` and ``NaN`` are missing values.
+
+    Raises
+    ------
+    FormatError
+        Names the line and what is expected.
+    """
+    return _read(path, _Lines(path, "params", _LINE), talpas=False)
+
+
+def read_talpas(path: Path) -> Experiment:
+    """Read TaLPas lines: ``parameters``, ``callpath``, ``metric``, ``value``, separated by semicolons.
+
+    Raises
+    ------
+    FormatError
+        Names the line and what is expected.
+    """
+    return _read(path, _Lines(path, "parameters", _TALPAS_LINE), talpas=True)
+
+
+def _region_record(region: Region) -> dict[str, object]:
+    return {
+        key: getattr(region, key)
+        for key in _TYPES
+        if key not in _DEFAULTS or getattr(region, key) != _DEFAULTS[key]
+    }
+
+
+def _value_record(own: list[float]) -> dict[str, object]:
+    value, *others, total = own
+    record: dict[str, object] = {"value": value}
+    if not (math.isnan(total) and all(other == value for other in others)):
+        pairs = zip(AGGREGATES[1:], own[1:], strict=True)
+        record["locations"] = {name: number for name, number in pairs if not math.isnan(number)}
+    return record
+
+
+def write_jsonl(experiment: Experiment, path: Path) -> None:
+    """Write JSON Lines that Extra-P reads and that `read_jsonl` reads without loss.
+
+    Only what was measured has lines: call paths, points and repetitions without a single value are lost.
+    """
+    tree = experiment.tree
+    names = export_names(tree)
+    points = [dict(zip(experiment.parameters, coordinates(row), strict=True)) for row in experiment.points]
+    described: set[str] = set()
+    with atomic_file(path) as file:
+        for call_path, name in enumerate(names):
+            first = True
+            for metric, values in experiment.values.items():
+                there = np.argwhere(~np.isnan(values[call_path, :, :, 0]))
+                for point, repetition in there.tolist():
+                    record: dict[str, object] = {"params": points[point], "callpath": name, "metric": metric}
+                    record |= _value_record(values[call_path, point, repetition].tolist())
+                    record["repetition"] = repetition
+                    if first:
+                        above = call_path
+                        regions = []
+                        while above >= 0:
+                            regions.append(_region_record(tree.regions[tree.region[above]]))
+                            above = int(tree.parent[above])
+                        record["path"] = regions[::-1]
+                        first = False
+                    if metric not in described:
+                        record["unit"] = experiment.units.get(metric, "")
+                        described.add(metric)
+                    file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")

@@ -1,0 +1,115 @@
+"""Tables made of tables: several metrics of several builds, and fewer regions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.errors import UsageError
+from buran.experiment.build import unique_points
+from buran.experiment.table import AGGREGATES, Experiment
+from buran.profile.regroup import Keep, TreeUnion, combination, fold, is_per_visit
+
+
+def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
+    """Put the metrics of several experiments into one table.
+
+    A call path, point or repetition that only some experiments have is NaN in the metrics of the others:
+    their build may not have measured it. Bring tables to the same regions with `project` before.
+
+    Raises
+    ------
+    UsageError
+        The parameters differ, or two experiments have the same metric.
+    """
+    union = TreeUnion()
+    everything = (first, *others)
+    numbers = [union.add(one.tree) for one in everything]
+    tree, index = union.arrange()
+    columns: list[NDArray[np.float64]] = []
+    for one in everything:
+        if set(one.parameters) != set(first.parameters):
+            raise UsageError(
+                "Experiments with different parameters cannot be merged.",
+                why=f"one has {', '.join(first.parameters)}, another {', '.join(one.parameters)}",
+            )
+        columns.append(one.points[:, [one.parameters.index(name) for name in first.parameters]])
+    points, at_point = unique_points(np.concatenate(columns))
+    places = np.split(at_point, np.cumsum([len(one.points) for one in everything])[:-1])
+    repetitions = max(array.shape[2] for one in everything for array in one.values.values())
+    values: dict[str, NDArray[np.float64]] = {}
+    units: dict[str, str] = {}
+    for one, own, at in zip(everything, numbers, places, strict=True):
+        for metric, given in one.values.items():
+            if metric in values:
+                raise UsageError(
+                    "Experiments with the same metric cannot be merged.",
+                    why=f"metric {metric} is in two of them",
+                    hint="Leave it out of one.",
+                )
+            values[metric] = np.full((len(tree), len(points), repetitions, len(AGGREGATES)), np.nan)
+            rows, target = np.unique(index[own], return_inverse=True)
+            merged = _fold_values(given, target, len(rows), metric)
+            values[metric][rows[:, None], at[None, :], : given.shape[2]] = merged
+            units[metric] = one.units.get(metric, "")
+    return Experiment(first.parameters, points, tree, values, units)
+
+
+def _fold_values(
+    values: NDArray[np.float64], target: NDArray[np.int64], size: int, metric: str
+) -> NDArray[np.float64]:
+    """Bring call paths with the same target together; shapes (call path, point, repetition, aggregate)."""
+    if len(np.unique(target)) == len(target) == size:
+        return values[np.argsort(target)]
+    how = combination(metric)
+    given = values
+    out = np.zeros((size, *values.shape[1:]))
+    # 0 in an extreme stands for "not visited".
+    neutral = {"add": 0.0, "min": np.inf, "max": -np.inf}[how]
+    if how != "add":
+        out[:] = neutral
+        given = np.where(given == 0, neutral, given)
+    {"add": np.add, "min": np.minimum, "max": np.maximum}[how].at(out, target, given)
+    out = np.where(out == neutral, 0.0, out)
+    # Which location has the extreme or the middle is known for one call path, not for the sum of several that
+    # differ between locations.
+    lowest, highest = (values[..., AGGREGATES.index(name)] for name in ("min", "max"))
+    uneven = np.zeros(out.shape[:-1], dtype=np.int64)
+    np.add.at(uneven, target, lowest != highest)
+    if how == "add":
+        unknown = uneven > 1
+        lost = [name for name in AGGREGATES if name not in ("mean", "sum")]
+    else:
+        several = np.zeros(out.shape[:-1], dtype=np.int64)
+        np.add.at(several, target, (lowest != 0) | (highest != 0))
+        unknown = (uneven > 0) & (several > 1)
+        lost = [name for name in AGGREGATES if name != how]
+    for name in lost:
+        out[..., AGGREGATES.index(name)][unknown] = np.nan
+    return out
+
+
+def project(experiment: Experiment, keep: Keep) -> Experiment:
+    """Return the table as it would be if only some regions had been measured.
+
+    Call paths of other regions are folded into their nearest kept ancestor, which takes over their values;
+    visits and communicator sizes describe the region's own visits and go with it. MPI operations and roots
+    always stay. Mean and sum over locations are exact; median, minimum and maximum are NaN where call paths
+    come together that differ between locations. `buran.profile.regroup.project` on the profiles has no such
+    loss.
+
+    Parameters
+    ----------
+    experiment
+        Measured with a broad filter.
+    keep
+        Predicate over regions, or shape (region,).
+    """
+    folding = fold(experiment.tree, keep)
+    values: dict[str, NDArray[np.float64]] = {}
+    for metric, given in experiment.values.items():
+        source = folding.stays if is_per_visit(metric) else np.ones(len(given), dtype=bool)
+        values[metric] = _fold_values(given[source], folding.target[source], len(folding.tree), metric)
+    return replace(experiment, tree=folding.tree, values=values)
