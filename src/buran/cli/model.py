@@ -67,8 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _models(arguments: argparse.Namespace) -> dict[str, ModelSet]:
     from buran.errors import UsageError
-    from buran.experiment.modelling import model_experiment, read_models
-    from buran.model import named_space
+    from buran.experiment.modelling import model_experiment
+    from buran.model import named_space, read_models
 
     if not _is_models_file(arguments.input):
         from buran.experiment.read import read_experiment
@@ -78,7 +78,7 @@ def _models(arguments: argparse.Namespace) -> dict[str, ModelSet]:
         return model_experiment(
             experiment, arguments.metric, arguments.aggregate, arguments.repetition, space
         )
-    sets = read_models(arguments.input)
+    sets = {own.metric: own for own in read_models(arguments.input)}
     wanted = arguments.metric or list(sets)
     for name in wanted:
         if name not in sets:

@@ -1,18 +1,16 @@
-"""From the measurement table to models, and the file that holds them."""
+"""From the measurement table to models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.errors import FormatError, UsageError
+from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
-from buran.files import read_json, write_json
-from buran.model import HypothesisSpace, ModelSet, fit_models, models_from_json, models_to_json
+from buran.model import HypothesisSpace, ModelSet, fit_models
 
 Repetition = Literal["mean", "median", "min", "max"]
 REPETITIONS: tuple[Repetition, ...] = ("mean", "median", "min", "max")
@@ -91,23 +89,3 @@ def model_experiment(
             points,
         )
     return out
-
-
-def write_models(path: Path, sets: Mapping[str, ModelSet] | Sequence[ModelSet]) -> None:
-    """Write a models file; it appears at once and whole, or not at all."""
-    write_json(path, models_to_json(tuple(sets.values()) if isinstance(sets, Mapping) else sets))
-
-
-def read_models(path: Path) -> dict[str, ModelSet]:
-    """Read a models file, by metric name.
-
-    Raises
-    ------
-    FormatError
-        If it cannot be read, is no models file, of another schema or damaged.
-    """
-    data = read_json(path)
-    try:
-        return {own.metric: own for own in models_from_json(data)}
-    except FormatError as error:
-        raise FormatError(error.what, where=path, why=error.why, hint=error.hint) from error

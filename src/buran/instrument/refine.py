@@ -15,36 +15,10 @@ from buran.profile.profile import CallTree, Region
 _MAINS = ("main", "MAIN__")
 _FILTERABLE = ("compiler", "user")
 
+VISIT_COST_S = 120e-9  # enter and exit, about 60 ns each
+
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """What decides.
-
-    Attributes
-    ----------
-    share
-        Of the run time at the target: functions with at least this much are kept.
-    hook_share
-        Of a function's own time: hooks that take more distort it. A leaf whose time without hooks is below
-        `share` is then dropped.
-    visit_cost_s
-        What one visit costs in hooks: enter and exit, about 60 ns each unless measured.
-    """
-
-    share: float = 0.01
-    hook_share: float = 0.5
-    visit_cost_s: float = 120e-9
-
-    def __post_init__(self) -> None:
-        if not (0 <= self.share <= 1 and self.hook_share >= 0 and self.visit_cost_s >= 0):
-            raise UsageError(
-                "thresholds of the refinement are out of range",
-                why=f"share {self.share}, hook share {self.hook_share}, visit cost {self.visit_cost_s} s",
-                hint="share lies between 0 and 1; the others are not negative",
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +84,10 @@ def refine(
     time: ModelSet,
     visits: ModelSet | None,
     target: ArrayLike,
-    thresholds: Thresholds | None = None,
+    *,
+    share: float = 0.01,
+    hook_share: float = 0.5,
+    visit_cost_s: float = VISIT_COST_S,
 ) -> Refinement:
     """Choose the functions to instrument in the next iteration.
 
@@ -128,28 +105,39 @@ def refine(
         Models of the visits, mean over ranks; None if unknown, then no function is dropped for its hooks.
     target
         Shape (parameter,): the point to extrapolate to, in the order of the models' parameters.
-    thresholds
-        What decides.
+    share
+        Of the run time at the target: functions with at least this much are kept.
+    hook_share
+        Of a function's own time: hooks that take more distort it. A leaf whose time without hooks is below
+        `share` is then dropped.
+    visit_cost_s
+        What one visit costs in hooks.
 
     Raises
     ------
     UsageError
-        If models and tree do not belong together, or the target does not fit the parameters.
+        If models and tree do not belong together, the target does not fit the parameters, or a threshold is
+        out of range.
     """
-    limits = thresholds or Thresholds()
+    if not (0 <= share <= 1 and hook_share >= 0 and visit_cost_s >= 0):
+        raise UsageError(
+            "thresholds of the refinement are out of range",
+            why=f"share {share}, hook share {hook_share}, visit cost {visit_cost_s} s",
+            hint="share lies between 0 and 1; the others are not negative",
+        )
     at = np.asarray(target, dtype=np.float64)
     seconds, number = _predictions(tree, time, at), None if visits is None else _predictions(tree, visits, at)
     total = float(np.nansum(seconds))
     path_share = seconds / total if total > 0 else np.where(np.isnan(seconds), np.nan, 0.0)
-    own_s, share = _by_region(tree, seconds), _by_region(tree, path_share)
+    own_s, own_share = _by_region(tree, seconds), _by_region(tree, path_share)
     hooks = np.full(len(tree.regions), np.nan)
     if number is not None:
-        hooks = _by_region(tree, number) * limits.visit_cost_s
+        hooks = _by_region(tree, number) * visit_cost_s
     filterable = np.array([region.paradigm in _FILTERABLE for region in tree.regions], dtype=bool)
-    hooked = filterable & _leaf_regions(tree, filterable) & (hooks > limits.hook_share * own_s)
-    bare_share = np.where(hooked, np.maximum(own_s - hooks, 0) / (total if total > 0 else 1.0), share)
-    unknown_region = np.isnan(share)
-    large = ~unknown_region & (bare_share >= limits.share) & (total > 0)
+    hooked = filterable & _leaf_regions(tree, filterable) & (hooks > hook_share * own_s)
+    bare_share = np.where(hooked, np.maximum(own_s - hooks, 0) / (total if total > 0 else 1.0), own_share)
+    unknown_region = np.isnan(own_share)
+    large = ~unknown_region & (bare_share >= share) & (total > 0)
     wanted = _own_or_above(tree, (large | unknown_region)[tree.region])
     on_the_way = np.zeros(len(tree.regions), dtype=bool)
     on_the_way[tree.region[wanted]] = True
@@ -158,12 +146,12 @@ def refine(
     reasons = tuple(
         _reason(
             tree.regions[r], bool(large[r]), bool(unknown_region[r]), bool(main[r]), bool(keep[r]),
-            float(share[r]), float(hooks[r] / own_s[r]) if hooked[r] and own_s[r] > 0 else 0.0, limits,
+            float(own_share[r]), float(hooks[r] / own_s[r]) if hooked[r] and own_s[r] > 0 else 0.0, share,
         )
         for r in range(len(tree.regions))
     )  # fmt: skip
     unknown = tuple(name for name, value in zip(tree.names, seconds, strict=True) if np.isnan(value))
-    return Refinement(tree.regions, keep, reasons, share, hooks, path_share, total, unknown)
+    return Refinement(tree.regions, keep, reasons, own_share, hooks, path_share, total, unknown)
 
 
 def _predictions(tree: CallTree, models: ModelSet, target: Floats) -> Floats:
@@ -212,7 +200,7 @@ def _reason(
     keep: bool,
     share: float,
     hook_ratio: float,
-    limits: Thresholds,
+    least: float,
 ) -> str:
     if region.paradigm not in _FILTERABLE:
         return f"always measured, {region.paradigm} is not filtered"
@@ -226,4 +214,4 @@ def _reason(
         return f"on the way to such a function, {100 * share:.2g} % itself"
     if hook_ratio:
         return f"hooks would take {100 * min(hook_ratio, 1):.0f} % of its {100 * share:.2g} % of the time"
-    return f"{100 * share:.2g} % of the time, below {100 * limits.share:.3g} %"
+    return f"{100 * share:.2g} % of the time, below {100 * least:.3g} %"

@@ -1,7 +1,7 @@
 """Performance model normal form: terms, hypothesis spaces, batched regression."""
 
 from buran.model.fit import Fit, Model, Quality, fit_models, predict, relative_weights
-from buran.model.model_set import ModelSet, models_from_json, models_to_json
+from buran.model.model_set import ModelSet, models_to_json, read_models, write_models
 from buran.model.search import Costs, SearchOptions
 from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space
 from buran.model.terms import Factor, ModelFunction, Term
@@ -25,10 +25,11 @@ __all__ = [
     "format_function",
     "full_space",
     "growth_class",
-    "models_from_json",
     "models_to_json",
     "named_space",
     "predict",
     "python_names",
+    "read_models",
     "relative_weights",
+    "write_models",
 ]

@@ -1,13 +1,15 @@
-"""The models of one metric, and their JSON."""
+"""The models of one metric, and the file that holds them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from buran.errors import FormatError
+from buran.files import read_json, write_json
 from buran.model.fit import Model, Quality, predict
 from buran.model.terms import Array, ModelFunction
 
@@ -100,25 +102,30 @@ def models_to_json(sets: Sequence[ModelSet]) -> dict[str, Any]:
     return {"schema": SCHEMA, "metrics": [own.to_json() for own in sets]}
 
 
-def models_from_json(data: Any) -> tuple[ModelSet, ...]:
-    """Read what `models_to_json` gives.
+def write_models(path: Path, sets: Sequence[ModelSet]) -> None:
+    """Write a models file; it appears at once and whole, or not at all."""
+    write_json(path, models_to_json(sets))
+
+
+def read_models(path: Path) -> tuple[ModelSet, ...]:
+    """Read a models file.
 
     Raises
     ------
     FormatError
-        If it is no such thing, of another schema, or damaged.
+        If it cannot be read, is no models file, of another schema or damaged.
     """
     hint = "write one with: buran model INPUT --format json -o FILE"
+    data = read_json(path)
     found = data.get("schema") if isinstance(data, dict) else None
     if found != SCHEMA:
-        raise FormatError(
-            "these are no models of this version", why=f"schema is {found!r}, wanted is {SCHEMA!r}", hint=hint
-        )
+        why = f"schema is {found!r}, wanted is {SCHEMA!r}"
+        raise FormatError("these are no models of this version", where=path, why=why, hint=hint)
     try:
         return tuple(ModelSet.from_json(own) for own in data["metrics"])
     except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
-        raise FormatError("the models are damaged", why=why, hint=hint) from error
+        raise FormatError("the models are damaged", where=path, why=why, hint=hint) from error
 
 
 def _model_to_json(model: Model) -> dict[str, Any]:
