@@ -39,7 +39,7 @@ def _exclusive(profile: Profile, metric: str) -> NDArray[np.float64]:
 def _point(given: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[float, ...]:
     if set(given) != set(parameters):
         raise UsageError(
-            "The runs do not have the same parameters.",
+            "the runs do not have the same parameters",
             where=", ".join(f"{name}={value}" for name, value in given.items()),
             why=f"another run has the parameters {', '.join(parameters)}",
         )
@@ -75,7 +75,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
         key = (_point(given, parameters), repetition)
         if key in keys:
             raise UsageError(
-                "A repetition is there twice.",
+                "a repetition is there twice",
                 where=", ".join(f"{name}={value}" for name, value in given.items()),
                 why=f"two runs have the repetition {repetition}",
             )
@@ -90,7 +90,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
             rows = combine(_exclusive(profile, name), row, len(own), combination(name, metric.dtype))
             found[-1][name] = aggregate_set(rows.astype(np.float64))
     if not keys or not parameters:
-        raise UsageError("There are no runs with parameters to make a measurement table of.")
+        raise UsageError("there are no runs with parameters to make a measurement table of")
     tree, index = union.arrange()
     points, at_point = unique_points([point for point, _ in keys])
     _, at_repetition = np.unique([repetition for _, repetition in keys], return_inverse=True)

@@ -14,7 +14,7 @@ from buran.errors import FormatError
 from buran.experiment.collect import Collector
 from buran.experiment.source import as_number, coordinates, export_names, read_text, wrong
 from buran.experiment.table import Aggregate, Experiment
-from buran.profile.atomic import atomic_file
+from buran.files import write_text
 
 _EXPECTED = '{"parameters":["x"],"measurements":{"main":{"time":[{"point":[4],"values":[1.5]}]}}}'
 
@@ -172,5 +172,4 @@ def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate =
         if own:
             measurements[name] = own
     data = {"parameters": list(experiment.parameters), "measurements": measurements}
-    with atomic_file(path) as file:
-        file.write(json.dumps(data, indent=1).encode() + b"\n")
+    write_text(path, json.dumps(data, indent=1) + "\n")

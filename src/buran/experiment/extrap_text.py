@@ -14,7 +14,7 @@ from buran.experiment.collect import Collector
 from buran.experiment.jsonl import DEFAULT_METRIC, ROOT_CALL_PATH
 from buran.experiment.source import coordinates, export_names, read_text, wrong
 from buran.experiment.table import Aggregate, Experiment
-from buran.profile.atomic import atomic_file
+from buran.files import write_bytes
 
 MOST_PARAMETERS = 4
 """Extra-P's limit for this format."""
@@ -158,10 +158,10 @@ def write_extrap_text(experiment: Experiment, path: Path, aggregate: Aggregate =
         len(name.split()) != 1 for name in experiment.parameters
     ):
         raise UsageError(
-            "Extra-P's text format cannot hold these parameters.",
+            "Extra-P's text format cannot hold these parameters",
             where=", ".join(repr(name) for name in experiment.parameters),
             why=f"it has at most {MOST_PARAMETERS}, and their names have no blanks",
-            hint="Write JSON Lines: a file name that ends with .jsonl.",
+            hint="write JSON Lines: a file name that ends with .jsonl",
         )
     lines = [f"PARAMETER {name}" for name in experiment.parameters]
     lines += [f"POINTS ( {' '.join(map(str, coordinates(point)))} )" for point in experiment.points]
@@ -174,5 +174,4 @@ def write_extrap_text(experiment: Experiment, path: Path, aggregate: Aggregate =
             for row in values:
                 numbers = [_number(value) for value in row[~np.isnan(row)].tolist()]
                 lines.append(f"DATA {' '.join(numbers) or 'nan'}")
-    with atomic_file(path) as file:
-        file.write("\n".join([*lines, ""]).encode("utf-8", "backslashreplace"))
+    write_bytes(path, "\n".join([*lines, ""]).encode("utf-8", "backslashreplace"))

@@ -15,7 +15,7 @@ from buran.profile.cubex_write import write_cubex
 from buran.profile.extrap_names import extrap_names, folder_name, parse_folder_name
 from buran.profile.regroup import on_one_tree
 
-_HINT = "Name the folders of runs like prefix.n1000p4.r1, with profile.cubex in each."
+_HINT = "name the folders of runs like prefix.n1000p4.r1, with profile.cubex in each"
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ def _profile_in(folder: Path) -> Path | None:
     named = [file for file in files if file.name == "profile.cubex"]
     if len(files) > 1 and not named:
         raise FormatError(
-            "A folder has several profiles.",
+            "a folder has several profiles",
             where=folder,
             why=f"it has {', '.join(file.name for file in files)}, and none is called profile.cubex",
-            hint="Keep one, or give each run a folder of its own.",
+            hint="keep one, or give each run a folder of its own",
         )
     return next(iter(named or files), None)
 
@@ -70,15 +70,15 @@ def list_runs(folder: Path) -> list[RunFile]:
             point, repetition = parse_folder_name(own.name)
         except ValueError as error:
             raise FormatError(
-                "The name of a run's folder cannot be read.",
+                "the name of a run's folder cannot be read",
                 where=own,
                 why=str(error),
-                hint=_HINT + " Move other folders away.",
+                hint=_HINT + "; move other folders away",
             ) from error
         run = RunFile(point, 1 if repetition is None else repetition, path)
         if found and list(found[0].point) != list(point):
             raise FormatError(
-                "The folders of runs do not have the same parameters.",
+                "the folders of runs do not have the same parameters",
                 where=own,
                 why=f"it has {', '.join(point)}, but {found[0].path.parent.name} {', '.join(found[0].point)}",
                 hint=_HINT,
@@ -86,7 +86,7 @@ def list_runs(folder: Path) -> list[RunFile]:
         key = (tuple(point.values()), run.repetition)
         if key in seen:
             raise FormatError(
-                "Two folders have the same point and repetition.",
+                "two folders have the same point and repetition",
                 where=own,
                 why=f"so has {seen[key].name}",
                 hint=_HINT,
@@ -95,7 +95,7 @@ def list_runs(folder: Path) -> list[RunFile]:
         found.append(run)
     if not found:
         raise FormatError(
-            "There are no profiles.", where=folder, why="no folder in it has a cubex file", hint=_HINT
+            "there are no profiles", where=folder, why="no folder in it has a cubex file", hint=_HINT
         )
     return sorted(found, key=lambda run: (tuple(run.point.values()), run.repetition))
 
@@ -168,14 +168,14 @@ def write_extrap_tree(
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
-            "The folder for Extra-P is not empty.",
+            "the folder for Extra-P is not empty",
             where=folder,
             why="Extra-P would take everything in it for runs",
-            hint="Name a new folder.",
+            hint="name a new folder",
         )
     given = list(runs)
     if not given:
-        raise UsageError("There are no runs to write.", where=folder)
+        raise UsageError("there are no runs to write", where=folder)
     names = extrap_names(tuple(given[0][0]) if parameters is None else parameters)
     profiles = on_one_tree((profile for _, _, profile in given), by_name=True)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
@@ -184,13 +184,13 @@ def write_extrap_tree(
         for (point, repetition, _), profile in zip(given, profiles, strict=True):
             if point.keys() != names.keys():
                 raise UsageError(
-                    "The runs do not have the same parameters.",
+                    "the runs do not have the same parameters",
                     where=", ".join(f"{name}={value}" for name, value in point.items()),
                     why=f"expected are {', '.join(names)}",
                 )
             own = temporary / folder_name(prefix, point, repetition, names)
             if own.exists():
-                raise UsageError("A repetition is there twice.", where=own.name)
+                raise UsageError("a repetition is there twice", where=own.name)
             own.mkdir()
             write_cubex(profile, own / "profile.cubex", compress=compress)
         temporary.replace(folder)

@@ -29,8 +29,8 @@ from buran.errors import FormatError
 from buran.experiment.collect import Collector
 from buran.experiment.source import as_number, coordinates, export_names, read_text, wrong
 from buran.experiment.table import AGGREGATES, Experiment
-from buran.profile.atomic import atomic_file
-from buran.profile.profile import Paradigm, Region
+from buran.files import write_text
+from buran.profile.profile import CallTree, Paradigm, Region
 
 ROOT_CALL_PATH = "<root>"
 DEFAULT_METRIC = "<default>"
@@ -208,6 +208,14 @@ def _region_record(region: Region) -> dict[str, object]:
     }
 
 
+def _path_record(tree: CallTree, call_path: int) -> list[dict[str, object]]:
+    regions: list[dict[str, object]] = []
+    while call_path >= 0:
+        regions.append(_region_record(tree.regions[tree.region[call_path]]))
+        call_path = int(tree.parent[call_path])
+    return regions[::-1]
+
+
 def _value_record(own: list[float]) -> dict[str, object]:
     value, *others, total = own
     record: dict[str, object] = {"value": value}
@@ -226,24 +234,19 @@ def write_jsonl(experiment: Experiment, path: Path) -> None:
     names = export_names(tree)
     points = [dict(zip(experiment.parameters, coordinates(row), strict=True)) for row in experiment.points]
     described: set[str] = set()
-    with atomic_file(path) as file:
-        for call_path, name in enumerate(names):
-            first = True
-            for metric, values in experiment.values.items():
-                there = np.argwhere(~np.isnan(values[call_path, :, :, 0]))
-                for point, repetition in there.tolist():
-                    record: dict[str, object] = {"params": points[point], "callpath": name, "metric": metric}
-                    record |= _value_record(values[call_path, point, repetition].tolist())
-                    record["repetition"] = repetition
-                    if first:
-                        above = call_path
-                        regions = []
-                        while above >= 0:
-                            regions.append(_region_record(tree.regions[tree.region[above]]))
-                            above = int(tree.parent[above])
-                        record["path"] = regions[::-1]
-                        first = False
-                    if metric not in described:
-                        record["unit"] = experiment.units.get(metric, "")
-                        described.add(metric)
-                    file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+    lines: list[str] = []
+    for call_path, name in enumerate(names):
+        path_record: object = _path_record(tree, call_path)
+        for metric, values in experiment.values.items():
+            there = np.argwhere(~np.isnan(values[call_path, :, :, 0]))
+            for point, repetition in there.tolist():
+                record: dict[str, object] = {"params": points[point], "callpath": name, "metric": metric}
+                record |= _value_record(values[call_path, point, repetition].tolist())
+                record["repetition"] = repetition
+                if path_record is not None:
+                    record["path"], path_record = path_record, None
+                if metric not in described:
+                    record["unit"] = experiment.units.get(metric, "")
+                    described.add(metric)
+                lines.append(json.dumps(record, separators=(",", ":")))
+    write_text(path, "".join(line + "\n" for line in lines))

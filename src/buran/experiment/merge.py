@@ -32,7 +32,7 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
     for one in everything:
         if set(one.parameters) != set(first.parameters):
             raise UsageError(
-                "Experiments with different parameters cannot be merged.",
+                "experiments with different parameters cannot be merged",
                 why=f"one has {', '.join(first.parameters)}, another {', '.join(one.parameters)}",
             )
         columns.append(one.points[:, [one.parameters.index(name) for name in first.parameters]])
@@ -45,9 +45,9 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
         for metric, given in one.values.items():
             if metric in values:
                 raise UsageError(
-                    "Experiments with the same metric cannot be merged.",
+                    "experiments with the same metric cannot be merged",
                     why=f"metric {metric} is in two of them",
-                    hint="Leave it out of one.",
+                    hint="leave it out of one",
                 )
             values[metric] = np.full((len(tree), len(points), repetitions, len(AGGREGATES)), np.nan)
             rows, target = np.unique(index[own], return_inverse=True)

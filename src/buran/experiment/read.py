@@ -51,10 +51,10 @@ def detect_format(path: Path) -> Format:
         return "cubex"
     if path.suffix == ".cubex":
         raise UsageError(
-            "A single profile is no series of measurements.",
+            "a single profile is no series of measurements",
             where=path,
             why="it says nothing about parameters",
-            hint="Give the folder that holds the folders of all runs, named like prefix.n1000p4.r1.",
+            hint="give the folder that holds the folders of all runs, named like prefix.n1000p4.r1",
         )
     text = read_text(path)
     first = next(line.strip() for line in text.split("\n") if line.strip())
@@ -100,9 +100,9 @@ def read_experiment(
         first = next(runs, None)
         if first is None:
             raise FormatError(
-                "No profile can be read.", where=path, why=str(problems[0]) if problems else None
+                "no profile can be read", where=path, why=str(problems[0]) if problems else None
             )
         return experiment_from_profiles(chain([first], runs))
     if chosen not in _READERS:
-        raise UsageError(f"There is no format {chosen!r}.", why=f"there are {', '.join(FORMATS)}")
+        raise UsageError(f"there is no format {chosen!r}", why=f"there are {', '.join(FORMATS)}")
     return _READERS[chosen](path)

@@ -18,7 +18,7 @@ def wrong(
     """Return the error for a file whose content is not as expected."""
     where = str(path) + (f", line {line}" if line is not None else "") + (f", {key}" if key else "")
     return FormatError(
-        "The measurement file cannot be read.", where=where, why=why, hint=f"Expected: {expected}."
+        "the measurement file cannot be read", where=where, why=why, hint=f"expected: {expected}"
     )
 
 

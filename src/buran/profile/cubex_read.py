@@ -55,17 +55,17 @@ def _explained(path: Path) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     except FileNotFoundError:
-        why, hint = "there is no such file", "Check the path."
+        why, hint = "there is no such file", "check the path"
     except _Corrupt as error:
-        why, hint = str(error), "The file is damaged or was not written to its end; measure again."
+        why, hint = str(error), "the file is damaged or was not written to its end; measure again"
     # pycubexr meets arbitrary bytes with whatever its assertions, the XML parser or struct raise.
     except Exception as error:
         detail = str(error) or type(error).__name__
         why = f"it is no intact cubex file: {detail}"
-        hint = "The file is truncated, damaged or of another kind; Score-P and Buran write profile.cubex."
+        hint = "the file is truncated, damaged or of another kind; Score-P and Buran write profile.cubex"
     else:
         return
-    raise FormatError("The profile cannot be read.", where=path, why=why, hint=hint)
+    raise FormatError("the profile cannot be read", where=path, why=why, hint=hint)
 
 
 @contextmanager

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import RunError
+from buran.files import write_bytes
 from buran.profile.anchor import WRAPPED, anchor
-from buran.profile.atomic import atomic_file
 from buran.profile.profile import CallTree, Metric, Profile, Region
 from buran.profile.regroup import children, combination, preorder
 
@@ -76,7 +76,7 @@ def _refuse(profile: Profile, metric: Metric, wrong: NDArray[np.bool_], why: str
     call_path, location = np.argwhere(wrong)[0]
     where = profile.locations[location]
     raise RunError(
-        f"The profile cannot be written: metric {metric.name} has a value that cannot be right.",
+        f"the profile cannot be written: metric {metric.name} has a value that cannot be right",
         where=f"{path}, call path {profile.tree.names[call_path]}, rank {where.rank}, thread {where.thread}",
         why=f"the value is {profile.values[metric.name][call_path, location]!s}; {why}",
     )
@@ -177,25 +177,24 @@ def write_cubex(profile: Profile, path: Path, *, compress: bool = False) -> None
     if not locations or any(a >= b for a, b in pairwise(locations)):
         raise ValueError("locations must be unique and sorted, and at least one")
     members = _members(profile, path, compress)
-    with (
-        atomic_file(path) as file,
-        tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive,
-    ):
-        for name, content in members.items():
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in members.items():
             # cubelib goes one block too far behind a member whose size is a multiple of the block size, and
             # reads the next metric as 0. One more byte is harmless: compressed rows have their sizes in the
             # table, plain members have sizes of 10 + 8 k and 18 + 4 k, and XML may end with an empty line.
-            if len(content) % _BLOCK == 0:
-                content += b"\n" if name == "anchor.xml" else b"\0"
+            if len(data) % _BLOCK == 0:
+                data += b"\n" if name == "anchor.xml" else b"\0"
             member = tarfile.TarInfo(name)
-            member.size = len(content)
+            member.size = len(data)
             member.mode = 0o600
             try:
-                archive.addfile(member, io.BytesIO(content))
+                archive.addfile(member, io.BytesIO(data))
             except ValueError as error:
                 raise RunError(
-                    "The profile is too large for a cubex file.",
+                    "the profile is too large for a cubex file",
                     where=path,
-                    why=f"{name} takes {len(content)} bytes, and a member may take 8 GB",
-                    hint="Measure fewer regions.",
+                    why=f"{name} takes {len(data)} bytes, and a member may take 8 GB",
+                    hint="measure fewer regions",
                 ) from error
+    write_bytes(path, content.getvalue())

@@ -36,17 +36,17 @@ def extrap_names(parameters: Sequence[str]) -> dict[str, str]:
             name = "n" + name
         if not name:
             raise UsageError(
-                "A parameter has no name that Extra-P can read.",
+                "a parameter has no name that Extra-P can read",
                 where=f"parameter {parameter!r}",
                 why="Extra-P reads only letters of parameter names, and this one has none of a to z",
-                hint="Give it a name with letters.",
+                hint="give it a name with letters",
             )
         if name in owner:
             raise UsageError(
-                "Two parameters have the same name in Extra-P.",
+                "two parameters have the same name in Extra-P",
                 where=f"parameters {owner[name]!r} and {parameter!r}",
                 why=f"Extra-P reads only letters of parameter names, so both become {name!r}",
-                hint="Rename one, so that they differ in their letters.",
+                hint="rename one, so that they differ in their letters",
             )
         owner[name] = parameter
         names[parameter] = name
@@ -56,10 +56,10 @@ def extrap_names(parameters: Sequence[str]) -> dict[str, str]:
 def _decimal(value: float, parameter: str) -> str:
     if not math.isfinite(value) or value < 0:
         raise UsageError(
-            "A parameter value cannot be part of an Extra-P folder name.",
+            "a parameter value cannot be part of an Extra-P folder name",
             where=f"parameter {parameter!r}",
             why=f"the value is {value!r}; Extra-P reads finite numbers without a sign",
-            hint="Export JSON Lines instead.",
+            hint="export JSON Lines instead",
         )
     text = format(Decimal(repr(value)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,145 @@
+"""``buran convert``: measurements from one format to another."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from buran.errors import BuranError, Exit, UsageError
+
+if TYPE_CHECKING:
+    from buran.experiment.table import Aggregate, Experiment
+
+HELP = "convert measurements between Score-P's and Extra-P's formats"
+
+_FORMATS = ("cubex", "text", "json", "jsonl", "talpas")
+_AGGREGATES = ("mean", "median", "min", "max", "sum")
+_SUFFIXES = ".jsonl, .json, .txt, or a folder's name without a suffix"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "input",
+        metavar="IN",
+        type=Path,
+        help="folder of runs with cubex files, or a text, JSON, JSON Lines or TaLPas file of Extra-P",
+    )
+    parser.add_argument(
+        "output",
+        metavar="OUT",
+        type=Path,
+        help="FILE.jsonl (keeps everything), FILE.json, FILE.txt; from cubex files also a folder for Extra-P",
+    )
+    parser.add_argument("--from", dest="format", choices=_FORMATS, help="format of IN (default: its content)")
+    parser.add_argument(
+        "--aggregate",
+        choices=_AGGREGATES,
+        default="mean",
+        help="over ranks and threads, for .txt and .json (default: mean)",
+    )
+    parser.add_argument("--force", action="store_true", help="replace OUT if it is a file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Convert; runs that cannot be read are named and left out."""
+    source: Path = arguments.input
+    target: Path = arguments.output
+    if not source.exists():
+        raise UsageError("there is no such file or folder", where=source)
+    if target.suffix not in (".jsonl", ".json", ".txt", ""):
+        raise UsageError(
+            f"cannot tell a format from the name {target.name!r}",
+            where=target,
+            why=f"OUT ends with {target.suffix!r}",
+            hint=f"use {_SUFFIXES}",
+        )
+    if target.suffix and target.is_dir():
+        raise UsageError("there is a folder of this name", where=target, hint="name another file")
+    if target.is_file() and not arguments.force:
+        raise UsageError("the file is there already", where=target, hint="add --force to replace it")
+    problems: list[BuranError] = []
+    try:
+        if target.suffix:
+            said = _to_file(source, target, arguments.format, arguments.aggregate, problems)
+        else:
+            said = _to_tree(source, target, arguments.format, problems)
+    except OSError as error:
+        raise UsageError("cannot write there", where=target, why=error.strerror) from error
+    for problem in problems:
+        print(f"left out: {problem}", file=sys.stderr)
+    print(f"{said} -> {target}")
+    return int(Exit.SOME_RUNS_FAILED if problems else Exit.DONE)
+
+
+def _to_file(
+    source: Path, target: Path, format: str | None, aggregate: Aggregate, problems: list[BuranError]
+) -> str:
+    from buran.experiment.extrap_json import write_extrap_json
+    from buran.experiment.extrap_text import write_extrap_text
+    from buran.experiment.jsonl import write_jsonl
+    from buran.experiment.read import read_experiment
+
+    experiment = read_experiment(source, format, problems)
+    if target.suffix == ".jsonl":
+        if aggregate != "mean":
+            raise UsageError(
+                "JSON Lines keep all values over locations", where="--aggregate", hint="leave it out"
+            )
+        write_jsonl(experiment, target)
+    else:
+        write = write_extrap_json if target.suffix == ".json" else write_extrap_text
+        if not _has_values(experiment, aggregate):
+            raise UsageError(
+                f"there is no {aggregate} over locations",
+                where=source,
+                why="the format has one value that stands for all locations",
+                hint="leave --aggregate out",
+            )
+        write(experiment, target, aggregate)
+    return _summary(experiment)
+
+
+def _has_values(experiment: Experiment, aggregate: Aggregate) -> bool:
+    import numpy as np
+
+    return any(
+        not np.isnan(experiment.over_locations(metric, aggregate)).all() for metric in experiment.metrics
+    )
+
+
+def _summary(experiment: Experiment) -> str:
+    """Return the extent of a table; warn, for Extra-P's sake, where it has gaps."""
+    import numpy as np
+
+    repetitions = max(values.shape[2] for values in experiment.values.values())
+    gaps = 0
+    for metric in experiment.metrics:
+        measured = ~np.isnan(experiment.over_locations(metric)).all(axis=2)
+        points = measured.sum(axis=1)
+        gaps += int(((points > 0) & (points < measured.shape[1])).sum())
+    if gaps:
+        print(
+            f"note: {gaps} pairs of call path and metric lack a point; Extra-P takes only complete files",
+            file=sys.stderr,
+        )
+    return (
+        f"{len(experiment.points)} points, {len(experiment.tree)} call paths, "
+        f"{len(experiment.values)} metrics, up to {repetitions} repetitions"
+    )
+
+
+def _to_tree(source: Path, target: Path, format: str | None, problems: list[BuranError]) -> str:
+    if not source.is_dir() or format not in (None, "cubex"):
+        raise UsageError(
+            "a folder for extrap --cube can only be made from cubex files",
+            where=source,
+            why="it is a file of measurements, which has no values of single ranks",
+            hint="name OUT with .jsonl, .json or .txt, which Extra-P opens too",
+        )
+    from buran.experiment.extrap_tree import read_runs, write_extrap_tree
+
+    count = write_extrap_tree(target, read_runs(source, problems))
+    return f"{count} runs"
