@@ -79,7 +79,7 @@ class Beam:
 
 
 def leave_one_out(beam: Beam) -> Array:
-    """Root mean square of the weighted errors at each point when it is left out, in closed form.
+    """Mean absolute weighted error at each point when it is left out, in closed form.
 
     With h the diagonal of the hat matrix, the error at a left-out point is ``residual / (1 - h)`` (Allen's
     PRESS). Infinite where a point alone determines a coefficient.
@@ -92,7 +92,7 @@ def leave_one_out(beam: Beam) -> Array:
     free = 1 - (beam.basis**2).sum(axis=2)
     bound = free < 1e-9
     errors = beam.residual / np.where(bound, 1.0, free)
-    out = np.sqrt(np.mean(errors**2, axis=2))
+    out = np.mean(np.abs(errors), axis=2)
     return np.where(bound.any(axis=2) | ~beam.usable, np.inf, out)
 
 

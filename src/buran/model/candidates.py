@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations, product
 from math import comb
 
@@ -33,12 +34,15 @@ class TermTable:
         Shape (row, point), each row scaled to a largest absolute value of 1.
     falling, plain
         Shape (row,): negative power; exponents that nested loops, searches and trees lead to.
+    growth
+        Shape (row,): place in the order of asymptotic growth.
     """
 
     pairs: tuple[Exponents, ...]
     values: Array
     falling: Mask
     plain: Mask
+    growth: Ids
 
     @classmethod
     def of(cls, space: HypothesisSpace, x: Array) -> TermTable:
@@ -48,11 +52,14 @@ class TermTable:
         for row, (power, log) in enumerate(pairs, start=1):
             values[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
         values /= np.abs(values).max(axis=1, keepdims=True)
+        absent = (Fraction(0), 0)
+        order = sorted((absent, *pairs))
         return cls(
             pairs,
             values,
             np.array([False, *(power < 0 for power, _ in pairs)]),
             np.array([False, *(is_plain(pair) for pair in pairs)]),
+            np.array([order.index(pair) for pair in (absent, *pairs)]),
         )
 
 

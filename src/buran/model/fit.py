@@ -31,7 +31,7 @@ class Quality:
     smape, loo_smape
         Percent; in sample, and with each point predicted by the fit to the others.
     error
-        Root mean square of the relative leave-one-out errors, the measure the hypotheses compete by.
+        Mean of the absolute relative leave-one-out errors, the measure the hypotheses compete by.
     adjusted_r2
         NaN if all values are equal or there are as many coefficients as points.
     rss
@@ -336,10 +336,10 @@ def _final_fit(
 
 
 def _loo_error(design: Array, coefficients: Array, hat: Array, values: Array, weights: Array) -> Array:
-    """Root mean square of weighted leave-one-out errors, shape (call path,); NaN where not defined."""
+    """Mean absolute weighted leave-one-out error, shape (call path,); NaN where not defined."""
     residual = (values - np.einsum("cpk,ck->cp", design, coefficients)) * weights
     bound = 1 - hat < _BOUND
-    out = np.sqrt(np.mean((residual / np.where(bound, 1.0, 1 - hat)) ** 2, axis=1))
+    out = np.mean(np.abs(residual / np.where(bound, 1.0, 1 - hat)), axis=1)
     return np.asarray(np.where(bound.any(axis=1), np.nan, out))
 
 

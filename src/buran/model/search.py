@@ -38,16 +38,19 @@ class Costs:
         For each parameter that matters.
     extra_term, extra_plain_term
         For each second and further factor of the same parameter; plain exponents are few, hence cheaper.
-    negative, saturating
-        For each negative coefficient of a growing and of a falling term.
+    saturating, negative, declining
+        For each negative coefficient: of a falling term; of a term that one with a positive coefficient
+        outgrows; of another term, which takes the prediction below zero sooner or later. The last is a plain
+        addition to the score, however many points there are: noise is no reason to predict negative values.
     """
 
     coefficient: float = 1.5
     parameter: float = 1.0
     extra_term: float = 3.5
     extra_plain_term: float = 1.5
-    negative: float = 0.5
     saturating: float = 2.0
+    negative: float = 0.5
+    declining: float = 1.5
 
 
 @dataclass(frozen=True)
@@ -141,8 +144,8 @@ def _beam_search(
     for terms in range(1, largest + 1):
         beam = extend(dictionary, beam, options.beam)
         errors = leave_one_out(beam)
-        cost = _cost(tables, dictionary, beam, centred, options.costs)
-        scores = score(errors, cost, count, terms + 1)
+        cost, handicap = _cost(tables, dictionary, beam, centred, options.costs)
+        scores = score(errors, cost, count, terms + 1) + handicap
         winner = np.argmin(scores, axis=1)
         at = np.arange(len(active))
         better = scores[at, winner] < best[active]
@@ -217,8 +220,10 @@ def _plain_products(tables: list[TermTable], rows: Ids) -> Mask:
     return out
 
 
-def _cost(tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: Array, costs: Costs) -> Array:
-    """Return shape (call path, hypothesis): what the hypotheses pay for their freedom."""
+def _cost(
+    tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: Array, costs: Costs
+) -> tuple[Array, Array]:
+    """Return shape (call path, hypothesis), twice: cost of the freedom, and the handicap on the score."""
     at = np.arange(len(beam.members))[:, None, None]
     rows = dictionary.rows[at, beam.members]  # call path, hypothesis, term, parameter
     terms = rows.shape[2]
@@ -238,13 +243,17 @@ def _cost(tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: 
             + costs.extra_plain_term * (extra - dear)
         )
     falling = np.zeros(rows.shape[:3], dtype=bool)
+    outgrown = np.ones((*rows.shape[:3], terms), dtype=bool)  # the third axis by the fourth
     for p, table in enumerate(tables):
         falling |= table.falling[rows[..., p]]
+        growth = table.growth[rows[..., p]]
+        outgrown &= growth[..., None] <= growth[:, :, None]
     columns = dictionary.columns[at, beam.members]
     triangle = np.einsum("chkp,chtp->chkt", beam.basis[:, :, 1:], columns)
     triangle[~beam.usable] = np.eye(terms)
     target = np.einsum("chkp,cp->chk", beam.basis[:, :, 1:], centred)
-    coefficients = np.linalg.solve(triangle, target[..., None])[..., 0]
-    out += costs.saturating * ((coefficients < 0) & falling).sum(axis=2)
-    out += costs.negative * ((coefficients < 0) & ~falling).sum(axis=2)
-    return out
+    negative = np.linalg.solve(triangle, target[..., None])[..., 0] < 0
+    covered = (outgrown & ~negative[:, :, None]).any(axis=3)
+    out += costs.saturating * (negative & falling).sum(axis=2)
+    out += costs.negative * (negative & ~falling & covered).sum(axis=2)
+    return out, costs.declining * (negative & ~falling & ~covered).sum(axis=2)

@@ -18,6 +18,7 @@ Negative = Literal["never", "always"]
 
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
+_LOG_OVERCOME = Fraction(2, 3)
 # The 42 pairs which Extra-P 4 offers, as "power:log exponents".
 _EXTRAP = (
     "0:12 1/4:012 1/3:012 1/2:012 2/3:012 3/4:012 4/5:0 1:012 5/4:01 4/3:01 3/2:012 5/3:0 7/4:0 2:012 "
@@ -54,10 +55,16 @@ class HypothesisSpace:
 
     @cached_property
     def with_negatives(self) -> tuple[Exponents, ...]:
-        """The pairs, and those of them with a power also with the power negated."""
+        """The pairs, and those of them with a power also with the power negated.
+
+        A logarithm beside a negative power makes a term that first rises and then falls. Only those that fall
+        from 4.5 on are taken, the logarithm itself beside powers of -2/3 and below.
+        """
         if self.negative == "never":
             return self.pairs
-        negated = tuple((-i, j) for i, j in self.pairs if i > 0)
+        negated = tuple(
+            (-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME))
+        )
         return self.pairs + tuple(pair for pair in negated if pair not in self.pairs)
 
     def candidates(self, x: Array) -> tuple[Exponents, ...]:
