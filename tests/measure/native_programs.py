@@ -1,0 +1,95 @@
+"""Building and running small programs with the measurement backend, for the tests of this folder."""
+
+import os
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from buran.measure.dump import read_dumps
+from buran.measure.toolchain import Toolchain, environment_for, find_toolchain
+from buran.measure.wrapper import translate
+from buran.profile.profile import Profile
+
+PROGRAMS = Path(__file__).parent / "programs"
+HOOK_ALL = "INCLUDE *"
+LAUNCH = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
+
+
+@lru_cache
+def toolchain(compiler: str = "auto") -> Toolchain:
+    return find_toolchain(compiler=compiler)
+
+
+def write_filter(folder: Path, rules: str) -> Path:
+    path = folder / "filter.txt"
+    path.write_text(f"SCOREP_REGION_NAMES_BEGIN\n{rules}\nSCOREP_REGION_NAMES_END\n")
+    return path
+
+
+def build(
+    source: Path | str,
+    binary: Path,
+    *,
+    mode: str = "effort",
+    flags: tuple[str, ...] = ("-O2",),
+    filter_file: Path | None = None,
+    counter: str = "register",
+    tools: Toolchain | None = None,
+) -> Path:
+    """Build one source file as the wrapper would."""
+    tools = tools or toolchain()
+    source = PROGRAMS / source
+    chosen = None if filter_file is None else str(filter_file)
+    command = translate(
+        [*flags, str(source), "-o", str(binary), "-lpthread"],
+        cxx=source.suffix == ".cpp",
+        mode=mode,
+        toolchain=tools,
+        filter_file=chosen,
+    )
+    environment = {**os.environ, **environment_for(tools, mode), "BURAN_PLUGIN_COUNTER": counter}
+    environment["BURAN_FILTER"] = chosen or ""
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return binary
+
+
+def launch(
+    binary: Path, folder: Path, *arguments: str, ranks: int = 0, tools: Toolchain | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program; 0 ranks means without the MPI's launcher."""
+    start = [(tools or toolchain()).mpiexec, "-n", str(ranks)] if ranks else []
+    return subprocess.run(
+        [*start, str(binary), *arguments],
+        env={**os.environ, **LAUNCH, "BURAN_PROFILE_DIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def profile_of(binary: Path, folder: Path, *arguments: str, ranks: int = 0) -> Profile:
+    """Run a program and read its profile."""
+    done = launch(binary, folder, *arguments, ranks=ranks)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return read_dumps(folder, ranks or 1)
+
+
+def table(profile: Profile, metric: str) -> dict[str, list[float]]:
+    """Return the values by call path (without the root's name), one for each location."""
+    names = ["->".join(name.split("->")[1:]) for name in profile.tree.names]
+    assert len(set(names)) == len(names)
+    return {name: np.asarray(row).tolist() for name, row in zip(names, profile.values[metric], strict=True)}
+
+
+def regions(profile: Profile) -> set[str]:
+    """Return the names of the program's regions, without the root."""
+    return {region.name for region in profile.tree.regions if region.paradigm != "measurement"}
