@@ -29,6 +29,7 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError, BuranError, RunError
 from buran.measure.dump import read_dumps
 from buran.measure.toolchain import Toolchain, find_toolchain
+from buran.profile.profile import Profile
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MINIMUM_PAIRS = 5
@@ -127,8 +128,14 @@ class Workshop:
             raise BuildError(f"{workload.program} does not build for {mode}", where=folder, why=messages)
         return folder / workload.program
 
-    def run(self, binary: Path, workload: Workload, mode: Mode, ranks: int) -> float:
-        """Run a build once and return its CPU time in seconds."""
+    def run(self, binary: Path, workload: Workload, mode: Mode, ranks: int) -> tuple[float, Profile | None]:
+        """Run a build once and return its CPU time in seconds, and the profile of an instrumented one.
+
+        Raises
+        ------
+        RunError
+            The run failed or left no whole profile: a build that records nothing would be a cheap one.
+        """
         started = launch(
             self.toolchain.mpi,
             [str(binary), *workload.arguments],
@@ -140,9 +147,8 @@ class Workshop:
         with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
             environment = {**os.environ, **started.variables, "BURAN_PROFILE_DIR": folder}
             spent_s = cpu_time_s(started.argv, environment, Path(folder))
-            if mode is not Mode.VANILLA:
-                read_dumps(Path(folder), ranks)  # a build that records nothing would be a cheap one
-        return spent_s
+            profile = None if mode is Mode.VANILLA else read_dumps(Path(folder), ranks)
+        return spent_s, profile
 
 
 def cpu_time_s(argv: Sequence[str], environment: Mapping[str, str], folder: Path) -> float:
@@ -168,7 +174,8 @@ def measure(
         workshop.run(binary, workload, mode, ranks)
     for number in range(pairs):
         for mode in list(Mode) if number % 2 == 0 else reversed(list(Mode)):
-            times[mode].append(workshop.run(binaries[mode], workload, mode, ranks))
+            spent_s, _ = workshop.run(binaries[mode], workload, mode, ranks)
+            times[mode].append(spent_s)
     return [
         Overhead(workload.name, str(mode), str(base), tuple(times[mode]), tuple(times[base]))
         for mode, base in COMPARISONS

@@ -32,6 +32,10 @@ using Vector = std::vector<double>;  // (n + 2)^3 values: the cells of a rank an
 
 struct Grid {
     int n = 0;
+    int cells = 0;       // n^3
+    int face_cells = 0;  // n^2
+    int row = 0;         // steps to the next cell in y and in z: n + 2, (n + 2)^2
+    int plane = 0;
     int rank = 0;
     int ranks = 0;
     int dims[3] = {0, 0, 0};
@@ -44,9 +48,7 @@ struct Grid {
     std::vector<double> send_buffer;
     std::vector<double> recv_buffer;
 
-    int cells() const { return static_cast<int>(cell.size()); }
-    int face_cells() const { return n * n; }
-    Vector vector() const { return Vector(static_cast<size_t>((n + 2) * (n + 2) * (n + 2)), 0.0); }
+    Vector vector() const { return Vector(static_cast<size_t>(row * plane), 0.0); }
 };
 
 // ---- kernels -------------------------------------------------------------------------------------------------
@@ -93,6 +95,13 @@ KERNEL void add_scaled(const int *cell, int cells, double alpha, const double *x
     }
 }
 
+// y = value: n^3
+KERNEL void fill_cells(const int *cell, int cells, double value, double *y) {
+    for (int c = 0; c < cells; ++c) {
+        y[cell[c]] = value;
+    }
+}
+
 // Collect the cells at all six faces: 6 n^2
 KERNEL void pack_faces(const int *send_cell, int count, const double *u, double *buffer) {
     for (int k = 0; k < count; ++k) {
@@ -111,7 +120,7 @@ KERNEL void unpack_faces(const int *halo_cell, int count, const double *buffer, 
 
 // Fill the halo of u: 6 messages of n^2 doubles. A rank may be its own neighbour; tags keep the faces apart.
 KERNEL void exchange_halo(Grid &grid, Vector &u) {
-    const int count = grid.face_cells();
+    const int count = grid.face_cells;
     MPI_Request requests[2 * FACES];
     pack_faces(grid.send_cell.data(), FACES * count, u.data(), grid.send_buffer.data());
     for (int f = 0; f < FACES; ++f) {
@@ -128,7 +137,7 @@ KERNEL void exchange_halo(Grid &grid, Vector &u) {
 
 // Scalar product over all ranks: n^3 and an allreduce of one double
 KERNEL double dot_global(const Grid &grid, const Vector &x, const Vector &y) {
-    double local = dot_local(grid.cell.data(), grid.cells(), x.data(), y.data());
+    double local = dot_local(grid.cell.data(), grid.cells, x.data(), y.data());
     double global = 0.0;
     MPI_Allreduce(&local, &global, 1, MPI_DOUBLE, MPI_SUM, grid.comm);
     return global;
@@ -136,20 +145,13 @@ KERNEL double dot_global(const Grid &grid, const Vector &x, const Vector &y) {
 
 // ---- solvers -------------------------------------------------------------------------------------------------
 
-// out = A u with fresh halo
-static void multiply(Grid &grid, Vector &u, Vector &out) {
-    exchange_halo(grid, u);
-    apply_operator(grid.cell.data(), grid.cells(), grid.n + 2, (grid.n + 2) * (grid.n + 2), u.data(), out.data());
-}
-
 // `steps` Jacobi steps from u = 0
 KERNEL Vector solve_jacobi(Grid &grid, const Vector &f, int steps) {
     Vector u = grid.vector();
     Vector next = grid.vector();
     for (int step = 0; step < steps; ++step) {
         exchange_halo(grid, u);
-        jacobi_update(grid.cell.data(), grid.cells(), grid.n + 2, (grid.n + 2) * (grid.n + 2), f.data(), u.data(),
-                      next.data());
+        jacobi_update(grid.cell.data(), grid.cells, grid.row, grid.plane, f.data(), u.data(), next.data());
         std::swap(u, next);
     }
     return u;
@@ -163,14 +165,15 @@ KERNEL Vector solve_cg(Grid &grid, const Vector &f, int steps) {
     Vector product = grid.vector();
     double square = dot_global(grid, residual, residual);
     for (int step = 0; step < steps; ++step) {
-        multiply(grid, direction, product);
+        exchange_halo(grid, direction);
+        apply_operator(grid.cell.data(), grid.cells, grid.row, grid.plane, direction.data(), product.data());
         const double curvature = dot_global(grid, direction, product);
         const double alpha = curvature > 0.0 ? square / curvature : 0.0;  // 0: converged to the last bit
-        add_scaled(grid.cell.data(), grid.cells(), alpha, direction.data(), x.data());
-        add_scaled(grid.cell.data(), grid.cells(), -alpha, product.data(), residual.data());
+        add_scaled(grid.cell.data(), grid.cells, alpha, direction.data(), x.data());
+        add_scaled(grid.cell.data(), grid.cells, -alpha, product.data(), residual.data());
         const double next_square = dot_global(grid, residual, residual);
-        scale_add(grid.cell.data(), grid.cells(), square > 0.0 ? next_square / square : 0.0, residual.data(),
-                  direction.data());
+        const double beta = square > 0.0 ? next_square / square : 0.0;
+        scale_add(grid.cell.data(), grid.cells, beta, residual.data(), direction.data());
         square = next_square;
     }
     return x;
@@ -212,6 +215,10 @@ KERNEL void make_source(int n, int cells, const int *cell, const int *coords, do
 static Grid make_grid(int n) {
     Grid grid;
     grid.n = n;
+    grid.cells = n * n * n;
+    grid.face_cells = n * n;
+    grid.row = n + 2;
+    grid.plane = grid.row * grid.row;
     MPI_Comm_size(MPI_COMM_WORLD, &grid.ranks);
     MPI_Dims_create(grid.ranks, 3, grid.dims);
     const int periodic[3] = {1, 1, 1};
@@ -219,14 +226,14 @@ static Grid make_grid(int n) {
     MPI_Comm_rank(grid.comm, &grid.rank);
     MPI_Cart_coords(grid.comm, grid.rank, 3, grid.coords);
 
-    const size_t faces = static_cast<size_t>(FACES) * static_cast<size_t>(grid.face_cells());
-    grid.cell.resize(static_cast<size_t>(n * n * n));
+    const size_t faces = static_cast<size_t>(FACES * grid.face_cells);
+    grid.cell.resize(static_cast<size_t>(grid.cells));
     grid.send_cell.resize(faces);
     grid.halo_cell.resize(faces);
     grid.send_buffer.resize(faces);
     grid.recv_buffer.resize(faces);
-    list_cells(n, grid.cells(), grid.cell.data());
-    const int step[3] = {1, n + 2, (n + 2) * (n + 2)};
+    list_cells(n, grid.cells, grid.cell.data());
+    const int step[3] = {1, grid.row, grid.plane};
     for (int f = 0; f < FACES; ++f) {
         const int axis = f / 2;
         const bool upper = f % 2 == 1;
@@ -235,9 +242,9 @@ static Grid make_grid(int n) {
         MPI_Cart_shift(grid.comm, axis, 1, &below, &above);
         grid.neighbour[f] = upper ? above : below;
         const int start = position(n, 0, 0, 0) + (upper ? (n - 1) * step[axis] : 0);
-        list_face(n, grid.face_cells(), start, step[(axis + 1) % 3], step[(axis + 2) % 3],
-                  upper ? step[axis] : -step[axis], grid.send_cell.data() + f * grid.face_cells(),
-                  grid.halo_cell.data() + f * grid.face_cells());
+        list_face(n, grid.face_cells, start, step[(axis + 1) % 3], step[(axis + 2) % 3],
+                  upper ? step[axis] : -step[axis], grid.send_cell.data() + f * grid.face_cells,
+                  grid.halo_cell.data() + f * grid.face_cells);
     }
     return grid;
 }
@@ -245,17 +252,20 @@ static Grid make_grid(int n) {
 // Norm of f - A u
 KERNEL double residual_norm(Grid &grid, const Vector &f, Vector &u) {
     Vector residual = grid.vector();
-    multiply(grid, u, residual);
-    scale_add(grid.cell.data(), grid.cells(), -1.0, f.data(), residual.data());
+    exchange_halo(grid, u);
+    apply_operator(grid.cell.data(), grid.cells, grid.row, grid.plane, u.data(), residual.data());
+    scale_add(grid.cell.data(), grid.cells, -1.0, f.data(), residual.data());
     return std::sqrt(dot_global(grid, residual, residual));
 }
 
 // How far sum(A u) is from SHIFT sum(u), relative to u. They are equal whatever u is, as what flows out of a cell flows
 // into its neighbours; so this finds a wrong halo, with which the solvers would solve another system.
 KERNEL double balance_error(Grid &grid, Vector &u) {
-    const Vector ones(u.size(), 1.0);
+    Vector ones = grid.vector();
+    fill_cells(grid.cell.data(), grid.cells, 1.0, ones.data());
     Vector product = grid.vector();
-    multiply(grid, u, product);
+    exchange_halo(grid, u);
+    apply_operator(grid.cell.data(), grid.cells, grid.row, grid.plane, u.data(), product.data());
     const double error = dot_global(grid, ones, product) - SHIFT * dot_global(grid, ones, u);
     return std::fabs(error) / std::sqrt(dot_global(grid, u, u) * dot_global(grid, ones, ones));
 }
@@ -286,7 +296,7 @@ int main(int argc, char **argv) {
 
     Grid grid = make_grid(n);
     Vector f = grid.vector();
-    make_source(n, grid.cells(), grid.cell.data(), grid.coords, f.data());
+    make_source(n, grid.cells, grid.cell.data(), grid.coords, f.data());
     Vector jacobi = solve_jacobi(grid, f, steps);
     Vector cg = solve_cg(grid, f, steps);
 

@@ -240,11 +240,13 @@ KERNEL uint64_t checksum(const Key *keys, size_t n, uint64_t first, bool weighte
 
 // Sorted on this rank, and nothing below what earlier ranks own; the answer is the same on all ranks. n
 KERNEL bool is_sorted_everywhere(const Keys &sorted, int rank) {
-    const uint64_t largest = sorted.empty() ? 0 : sorted.back();
-    uint64_t largest_before = 0;
+    const Key smallest = sorted.empty() ? LAST : sorted.front();
+    const Key largest = sorted.empty() ? 0 : sorted.back();
+    Key largest_before = 0;
     MPI_Exscan(&largest, &largest_before, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
-    const bool follows = rank == 0 || sorted.empty() || largest_before <= sorted.front();
-    int local = follows && std::is_sorted(sorted.begin(), sorted.end());
+    largest_before = rank == 0 ? 0 : largest_before;  // MPI leaves it undefined there
+    int local = std::is_sorted(sorted.begin(), sorted.end());
+    local &= largest_before <= smallest;
     int global = 0;
     MPI_Allreduce(&local, &global, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     return global != 0;
