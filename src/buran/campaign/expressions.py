@@ -345,7 +345,8 @@ class _Compiler:
 
 
 def _constant(number: int | float) -> Evaluator:
-    if not math.isfinite(number) or (isinstance(number, int) and number.bit_length() > MOST_BITS):
+    too_large = number.bit_length() > MOST_BITS if isinstance(number, int) else not math.isfinite(number)
+    if too_large:
         raise ExpressionError("a number is too large")
     return lambda _: number
 

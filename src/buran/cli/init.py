@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         if example:
             _copy_sources(assets("examples") / example, folder / example)
-            text = _with_source(text, example)
+            text = _relocated(text, example)
         with campaign.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
@@ -74,14 +74,17 @@ def _copy_sources(source: Path, destination: Path) -> None:
             shutil.copyfile(path, destination / path.name)
 
 
-def _with_source(text: str, example: str) -> str:
-    """Point the campaign file at the copy beside it, and drop what only holds in the source tree."""
+def _relocated(text: str, example: str) -> str:
+    """Point the campaign file at the copies beside it, and drop what only holds in the source tree."""
+    paths = {"source": (f"examples/{example}", example), "results": ("results", "results")}
     lines = []
     for line in text.splitlines(keepends=True):
         if line.startswith("# yaml-language-server:"):
             continue
         key, _, value = line.partition(":")
-        if key.strip() == "source" and value.partition("#")[0].strip().endswith(f"examples/{example}"):
-            line = line.replace(value.partition("#")[0].strip(), example, 1)
+        old = value.partition("#")[0].strip()
+        ending, new = paths.get(key.strip(), ("", ""))
+        if new and old.endswith(ending):
+            line = f"{key}:{value.replace(old, new, 1)}"
         lines.append(line)
     return "".join(lines)

@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import WriteCampaign
+
+from buran.campaign.load import load_campaign
+from buran.campaign.mistakes import CampaignError, Mistake, spelled
+from buran.campaign.point import Point
+from buran.errors import Exit
+
+
+def mistakes_of(path: Path, **options: Any) -> tuple[Mistake, ...]:
+    with pytest.raises(CampaignError) as caught:
+        load_campaign(path, **options)
+    assert caught.value.exit_code == Exit.USAGE
+    assert str(path) in str(caught.value)
+    return caught.value.mistakes
+
+
+def whole(mistake: Mistake) -> str:
+    return " | ".join(text for text in (mistake.what, mistake.why, mistake.hint) if text)
+
+
+def test_a_correct_file(write_campaign: WriteCampaign) -> None:
+    campaign = load_campaign(write_campaign(constraints=["p * n <= 160"]))
+    assert campaign.name == "demo"
+    assert campaign.parameters == ("p", "n")
+    assert campaign.points_dropped == 3
+    assert [dict(point) for point in campaign.points[:5]] == [
+        {"n": 10, "p": 1},
+        {"n": 20, "p": 1},
+        {"n": 40, "p": 1},
+        {"n": 80, "p": 1},
+        {"n": 10, "p": 2},
+    ]
+    assert [campaign.ranks(point) for point in campaign.points] == [1] * 4 + [2] * 4 + [4] * 3 + [8] * 2
+
+
+P = "parameters.p"
+BAD: list[tuple[str, dict[str, Any], str, str]] = [
+    # (what, changes, key, words of the message)
+    ("unknown key", {"repetition": 3}, "repetition", "'repetitions'"),
+    ("unknown key below", {"target__binry": "x"}, "target.binry", "'binary'"),
+    ("key of another place", {"binary": "x"}, "binary", "target.binary"),
+    ("missing key", {"target__run": None}, "target.run", "missing"),
+    ("missing section", {"parameters": None}, "parameters", "missing"),
+    ("no parameters", {"parameters": {}}, "parameters", "must not be empty"),
+    ("null section", {"target": "x"}, "target", "keys of its own"),
+    ("empty list", {"parameters__p__values": []}, f"{P}.values", "no values"),
+    ("no values", {"parameters__p__values": None}, P, "neither values nor range"),
+    ("both", {"parameters__n__values": [1, 2]}, "parameters.n", "both values and range"),
+    ("one value", {"parameters__p__values": [4]}, f"{P}.values", "write 4 into the commands"),
+    ("zero", {"parameters__p__values": [0, 1]}, f"{P}.values[0]", "greater than zero"),
+    ("negative", {"parameters__p__values": [1, -2]}, f"{P}.values[1]", "greater than zero"),
+    ("negative range", {"parameters__n__range__start": -8}, "parameters.n.range.start", "greater than zero"),
+    ("duplicate value", {"parameters__p__values": [1, 2, 2.0]}, f"{P}.values[2]", "stands twice"),
+    ("broken ranks", {"parameters__p__values": [1, 2.5]}, f"{P}.values[1]", "whole numbers"),
+    ("truth value", {"parameters__p__values": [1, True]}, f"{P}.values[1]", "number"),
+    ("text value", {"parameters__p__values": [1, "2"]}, f"{P}.values[1]", "write 2, without quotes"),
+    ("infinite", {"parameters__n__range__stop": float("inf")}, "parameters.n.range.stop", "finite"),
+    ("NaN", {"parameters__p__values": [1, float("nan")]}, f"{P}.values[1]", "finite"),
+    ("huge", {"parameters__n__range__stop": 10**17}, "parameters.n.range.stop", "2**53"),
+    ("scalar values", {"parameters__p__values": 4}, f"{P}.values", "write [4]"),
+    ("role", {"parameters__p__role": "rank"}, f"{P}.role", "'ranks'"),
+    ("two ranks", {"parameters__n__role": "ranks"}, "parameters.n.role", "both have the role"),
+    ("range backwards", {"parameters__n__range__stop": 5}, "parameters.n.range", "stops at 5"),
+    ("range without step", {"parameters__n__range__factor": None}, "parameters.n.range", "step or factor"),
+    ("range factor 1", {"parameters__n__range__factor": 1}, "parameters.n.range", "above 1"),
+    ("endless range", {"parameters__n__range__factor": 1.000001}, "parameters.n.range", "10000"),
+    ("range of one", {"parameters__n__range__stop": 15}, "parameters.n.range", "only one value, 10"),
+    (
+        "name of a function",
+        {"parameters__max": {"role": "size", "values": [1, 2]}},
+        "parameters.max",
+        "word of",
+    ),
+    ("keyword", {"parameters__or": {"role": "size", "values": [1, 2]}}, "parameters.or", "word of"),
+    ("placeholder", {"parameters__cc": {"role": "size", "values": [1, 2]}}, "parameters.cc", "{cc}"),
+    ("bad name", {"parameters__a-b": {"role": "size", "values": [1, 2]}}, "parameters.a-b", "letters"),
+    ("Extra-P", {"parameters__n1": {"role": "size", "values": [1, 2]}}, "parameters", "Extra-P"),
+    ("expression", {"constraints": ["is_cub(p)"]}, "constraints[0]", "'is_cube'"),
+    ("forbidden", {"constraints": ["p > 1", "__import__('os')"]}, "constraints[1]", "unknown function"),
+    ("power", {"constraints": ["9**9**9 > p"]}, "constraints[0]", "too large"),
+    ("no condition", {"constraints": ["p * n"]}, "constraints[0]", "compare"),
+    ("condition without parameter", {"constraints": ["1 < 2"]}, "constraints[0]", "no parameter"),
+    ("constraint as truth value", {"constraints": [True]}, "constraints[0]", "text"),
+    ("division by zero", {"constraints": ["n / (p - 2) > 0"]}, "constraints[0]", "p = 2"),
+    ("nobody satisfies", {"constraints": ["p > 0", "p > n"]}, "constraints[1]", "none of the 16 points"),
+    ("one value left", {"constraints": ["p == 4"]}, "constraints", "only p = 4 remains"),
+    (
+        "budget",
+        {"budget": {"core_hours": 1e-6}, "resources": {"expected_s": 60}},
+        "budget",
+        "below the first",
+    ),
+    ("no budget", {"budget": {"core_hours": 0}}, "budget.core_hours", "greater than 0"),
+    ("percent", {"budget": {"percent_of_full_matrix": 130}}, "budget.percent_of_full_matrix", "100"),
+    ("no source", {"target__source": "cod"}, "target.source", "there is no folder"),
+    ("source is a file", {"target__source": "campaign.yaml"}, "target.source", "is a file"),
+    ("url as folder", {"target__source": "https://a.example/b.git"}, "target.source", "{git: "),
+    ("git option", {"target__source": {"git": "-x", "revision": "a"}}, "target.source.git", "dash"),
+    ("git without revision", {"target__source": {"git": "x"}}, "target.source.revision", "missing"),
+    ("git key", {"target__source": {"git": "x", "revison": "a"}}, "target.source.revison", "'revision'"),
+    (
+        "no ranks",
+        {"parameters__p__role": "size", "target__run": "{binary} {n} {p}"},
+        "parameters",
+        "MPI ranks",
+    ),
+    ("no program", {"target__run": "demo {n}"}, "target.run", "{binary}"),
+    ("shell", {"target__run": "{binary} {n} > out"}, "target.run", "not run by a shell"),
+    ("placeholder in run", {"target__run": "{binary} {n} {m}"}, "target.run", "{m}"),
+    ("nearest placeholder", {"target__build": "make CXX={mpicx}"}, "target.build", "'mpicxx'"),
+    ("no wrapper", {"target__build": "make"}, "target.build", "{mpicxx}"),
+    ("flags nowhere", {"target__build": "make {mpicc}", "target__flags": "-O3"}, "target.flags", "{flags}"),
+    ("blank command", {"target__run": "  "}, "target.run", "must not be empty"),
+    ("binary outside", {"target__binary": "../x"}, "target.binary", "inside the build folder"),
+    ("binary absolute", {"target__binary": "/bin/ls"}, "target.binary", "inside the build folder"),
+    ("parameter unused", {"target__run": "{binary}"}, "parameters.n", "never reaches the program"),
+    (
+        "ranks unused",
+        {"environments": {"local": {"launcher": "none"}}},
+        "environments.local.launcher",
+        "number of ranks varies",
+    ),
+    (
+        "template without ranks",
+        {"environments": {"local": {"launcher": "mpiexec {command}"}}},
+        "environments.local.launcher",
+        "number of ranks varies",
+    ),
+    (
+        "template without command",
+        {"environments": {"local": {"launcher": "mpiexec -n {ranks}"}}},
+        "environments.local.launcher",
+        "{command}",
+    ),
+    (
+        "launcher",
+        {"environments": {"local": {"launcher": "openmp"}}},
+        "environments.local.launcher",
+        "'openmpi'",
+    ),
+    (
+        "launcher placeholder",
+        {"environments": {"local": {"launcher": "x -n {rank} {command}"}}},
+        "environments.local.launcher",
+        "'ranks'",
+    ),
+    (
+        "variable",
+        {"environments": {"local": {"variables": {"A B": 1}}}},
+        "environments.local.variables.A B",
+        "name",
+    ),
+    ("environment", {"environment": "locl"}, "environment", "'local'"),
+    ("which environment", {"environments": {"a": {}, "b": {}}}, "environments", "a, b"),
+    ("no environments", {"environments": {}}, "environments", "must not be empty"),
+    ("name", {"name": "my demo"}, "name", "letters, digits"),
+    ("name with a slash", {"name": "a/b"}, "name", "letters, digits"),
+    ("number as name", {"name": 12}, "name", "quotes"),
+    ("switch", {"warmup": "on"}, "warmup", "write true"),
+    ("no repetitions", {"repetitions": 0}, "repetitions", "greater than or equal to 1"),
+    ("half repetitions", {"repetitions": 1.5}, "repetitions", "whole number"),
+    ("truth value as number", {"repetitions": True}, "repetitions", "whole number"),
+    ("metric", {"metrics": ["tiem"]}, "metrics[0]", "'time'"),
+    ("no metrics", {"metrics": []}, "metrics", "must not be empty"),
+    ("metric twice", {"metrics": ["time", "visits", "time"]}, "metrics[2]", "twice"),
+    ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
+    ("backend", {"backend": "embeded"}, "backend", "'embedded'"),
+    ("strategy", {"strategy": {"name": "line"}}, "strategy.name", "'lines'"),
+    ("share", {"refinement": {"share": 1.5}}, "refinement.share", "less than 1"),
+    ("target point", {"refinement": {"target": {"p": 8}}}, "refinement.target", "no value for n"),
+    (
+        "target name",
+        {"refinement": {"target": {"p": 8, "n": 3, "k": 3}}},
+        "refinement.target.k",
+        "no parameter",
+    ),
+    ("ranks twice", {"resources": {"ranks": 4}}, "resources.ranks", "contradicts"),
+    ("broken nodes", {"resources": {"nodes": "p / 2"}}, "resources.nodes", "0.5 at p = 1"),
+    ("no threads", {"resources": {"threads": "p - 1"}}, "resources.threads", "0 at p = 1"),
+    ("too many nodes", {"resources": {"nodes": "2 * p"}}, "resources.nodes", "every node needs one"),
+    ("nodes condition", {"resources": {"nodes": "p > 4"}}, "resources.nodes", "condition"),
+    ("time limit", {"resources": {"time_limit_s": "60 - n"}}, "resources.time_limit_s", "-20 at n = 80"),
+    ("time limit 0", {"resources": {"time_limit_s": 0}}, "resources.time_limit_s", "0"),
+    ("expected", {"resources": {"expected_s": "1 / (n - 40)"}}, "resources.expected_s", "n = 10"),
+    ("resource type", {"resources": {"nodes": True}}, "resources.nodes", "number or an expression"),
+    ("points and values", {"points": [{"p": 1, "n": 1}, {"p": 2, "n": 2}]}, f"{P}.values", "leave it out"),
+    (
+        "evaluation name",
+        {"evaluation_points": [{"p": 1, "m": 9}]},
+        "evaluation_points[0]",
+        "'m' is no parameter",
+    ),
+    ("evaluation lacks", {"evaluation_points": [{"p": 1}]}, "evaluation_points[0]", "no value for n"),
+    (
+        "evaluation zero",
+        {"evaluation_points": [{"p": 1, "n": 0}]},
+        "evaluation_points[0].n",
+        "greater than zero",
+    ),
+    (
+        "evaluation half rank",
+        {"evaluation_points": [{"p": 1.5, "n": 1}]},
+        "evaluation_points[0]",
+        "whole numbers",
+    ),
+    (
+        "evaluation twice",
+        {"evaluation_points": [{"p": 1, "n": 9}, {"n": 9, "p": 1.0}]},
+        "evaluation_points[1]",
+        "stands twice",
+    ),
+    ("results is a file", {"results": "campaign.yaml"}, "results", "is a file"),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD]
+)
+def test_bad_input(write_campaign: WriteCampaign, changes: dict[str, Any], key: str, words: str) -> None:
+    path = write_campaign(**changes)
+    found = [(spelled(mistake.path), whole(mistake)) for mistake in mistakes_of(path)]
+    assert any(key == own and words in text for own, text in found), found
+
+
+def test_mistakes_have_the_line_of_their_key(write_campaign: WriteCampaign) -> None:
+    path = write_campaign(repetitions=0)
+    (mistake,) = mistakes_of(path)
+    assert path.read_text().splitlines()[mistake.line - 1] == "repetitions: 0"
+    assert f"{path}:{mistake.line}, key repetitions" in mistake.where
+
+
+def test_all_mistakes_come_at_once(write_campaign: WriteCampaign) -> None:
+    path = write_campaign(
+        target__source="nowhere",
+        target__build="make CXX={mpicx}",
+        parameters__p__values=[1, 2, 2],
+        constraints=["is_cub(p)", "p >"],
+        environment="moon",
+        strategy={"max_iteration": 3},
+    )
+    found = mistakes_of(path)
+    assert len(found) == 7
+    assert [mistake.line for mistake in found] == sorted(mistake.line for mistake in found)
+
+
+def test_duplicate_keys_name_both_lines(write_campaign: WriteCampaign) -> None:
+    text = write_campaign().read_text()
+    (mistake,) = mistakes_of(write_campaign(text + "name: other\n"))
+    assert f"line 1 and again on line {len(text.splitlines()) + 1}" in whole(mistake)
+
+
+def test_an_unknown_environment_on_the_command_line(write_campaign: WriteCampaign) -> None:
+    (mistake,) = mistakes_of(write_campaign(), environment="locl")
+    assert "'local'" in whole(mistake)
+
+
+def test_one_parameter_is_enough(write_campaign: WriteCampaign) -> None:
+    path = write_campaign(parameters__p=None, resources={"ranks": 1})
+    campaign = load_campaign(path)
+    assert len(campaign.points) == 4
+    assert campaign.ranks_parameter is None
+
+
+def test_ranks_may_come_from_several_parameters(write_campaign: WriteCampaign) -> None:
+    path = write_campaign(
+        parameters={
+            "px": {"role": "size", "values": [1, 2]},
+            "py": {"role": "size", "values": [1, 3]},
+        },
+        target__run="{binary}",
+        resources={"ranks": "px * py"},
+    )
+    campaign = load_campaign(path)
+    assert sorted(map(campaign.ranks, campaign.points)) == [1, 2, 3, 6]
+
+
+def test_ranks_may_reach_the_program_through_its_command(write_campaign: WriteCampaign) -> None:
+    for run in ("mpirun -n {ranks} {binary} {n}", "mpirun -n {p} {binary} {n}"):
+        path = write_campaign(target__run=run, environments={"local": {"launcher": "none"}})
+        command = load_campaign(path).run_command(Point.of({"p": 4, "n": 10}), "x", "y")
+        assert command == ["mpirun", "-n", "4", "x", "10"]
+
+
+def test_listed_points(write_campaign: WriteCampaign) -> None:
+    listed = [{"p": 8, "n": 1}, {"p": 1, "n": 3}, {"p": 1, "n": 2.5}]
+    roles = {"p": {"role": "ranks"}, "n": {"role": "size"}}
+    campaign = load_campaign(write_campaign(parameters=roles, points=listed))
+    assert [dict(point) for point in campaign.points] == [
+        {"n": 2.5, "p": 1},
+        {"n": 3, "p": 1},
+        {"n": 1, "p": 8},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("listed", "key", "words"),
+    [
+        ([{"p": 1, "n": 1}, {"p": 2, "n": 2}, {"n": 1, "p": 1}], "points[2]", "stands twice"),
+        ([{"p": 1, "n": 1}, {"p": 2}], "points[1]", "no value for n"),
+        ([{"p": 1, "n": 1}, {"p": 2, "n": 2, "np": 1}], "points[1]", "'np' is no parameter"),
+        ([{"p": 1, "n": 1}, {"p": 1, "n": 2}], "points", "'p' has only one value, 1"),
+        ([], "points", "must not be empty"),
+        ([{"p": 1, "n": 1}, {"p": 4, "n": 4}, {"p": 2, "n": 9}], "points[2]", "evaluation point too"),
+    ],
+)
+def test_listed_points_that_are_wrong(
+    write_campaign: WriteCampaign, listed: list[dict[str, int]], key: str, words: str
+) -> None:
+    roles = {"p": {"role": "ranks"}, "n": {"role": "size"}}
+    path = write_campaign(parameters=roles, points=listed, evaluation_points=[{"p": 2, "n": 9}])
+    found = [(spelled(mistake.path), whole(mistake)) for mistake in mistakes_of(path)]
+    assert any(key == own and words in text for own, text in found), found
+
+
+def with_csv(write_campaign: WriteCampaign, text: str | bytes) -> Path:
+    path = write_campaign(
+        parameters={"p": {"role": "ranks"}, "n": {"role": "size"}}, points_file="points.csv"
+    )
+    (path.parent / "points.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_points_from_csv(write_campaign: WriteCampaign) -> None:
+    campaign = load_campaign(with_csv(write_campaign, "n, p\r\n10,1\r\n\r\n20, 2\n1e3,4\n"))
+    assert [dict(point) for point in campaign.points] == [
+        {"n": 10, "p": 1},
+        {"n": 20, "p": 2},
+        {"n": 1000, "p": 4},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("p,m\n1,2\n", 1, "'m' is no parameter"),
+        ("p\n1\n", 1, "no column for the parameter 'n'"),
+        ("p,n,p\n1,2,3\n", 1, "stands twice"),
+        ("p,n\n1,2\n2,x\n", 3, "'x' is not a number"),
+        ("p,n\n1,2\n2\n", 3, "1 cells"),
+        ("p,n\n1,2\n2,0\n", 3, "greater than zero"),
+        ("p,n\n1,2\n2,nan\n", 3, "finite"),
+        ("p,n\n1,2\n2,1_0\n", 3, "1_0"),
+        ("p,n\n1,2\n2,3\n1,2\n", 4, "line 2 too"),
+        ("p,n\n1,2\n1.5,3\n", 3, "whole numbers"),
+        ("p,n\n", 0, "no points"),
+        ("", 1, "no column"),
+        (b"p,n\n1,\xff\n", 2, "UTF-8"),
+    ],
+)
+def test_csv_that_is_wrong(write_campaign: WriteCampaign, text: str | bytes, line: int, words: str) -> None:
+    found = mistakes_of_csv(with_csv(write_campaign, text))
+    assert any(mistake.line == line and words in whole(mistake) for mistake in found), found
+
+
+def mistakes_of_csv(path: Path) -> list[Mistake]:
+    with pytest.raises(CampaignError) as caught:
+        load_campaign(path)
+    return [mistake for mistake in caught.value.mistakes if str(mistake.file).endswith("points.csv")]
+
+
+def test_a_missing_csv(write_campaign: WriteCampaign) -> None:
+    path = with_csv(write_campaign, "")
+    (path.parent / "points.csv").unlink()
+    assert "no such file" in whole(mistakes_of_csv(path)[0])
+
+
+def test_evaluation_points_are_held_out(write_campaign: WriteCampaign) -> None:
+    evaluation = [{"p": 8, "n": 80}, {"p": 8, "n": 81}]
+    campaign = load_campaign(write_campaign(evaluation_points=evaluation))
+    assert len(campaign.points) == 15
+    assert campaign.points_held_out == 1
+    assert not set(campaign.points) & set(campaign.evaluation_points)
+
+
+def test_constraints_do_not_apply_to_evaluation_points_but_are_noted(write_campaign: WriteCampaign) -> None:
+    campaign = load_campaign(write_campaign(evaluation_points=[{"p": 8, "n": 900}], constraints=["n < 99"]))
+    assert len(campaign.evaluation_points) == 1
+    assert any("`n < 99`" in note for note in campaign.notes)
+
+
+def test_earlier_constraints_guard_later_ones(write_campaign: WriteCampaign) -> None:
+    campaign = load_campaign(write_campaign(constraints=["p > 1", "n / (p - 1) > 0"]))
+    assert campaign.points_dropped == 4
+
+
+def test_too_many_combinations(write_campaign: WriteCampaign) -> None:
+    many = {"role": "size", "range": {"start": 1, "stop": 2000, "step": 1}}
+    path = write_campaign(parameters__n=many, parameters__m=many, target__run="{binary} {n} {m}")
+    assert "16000000 combinations" in whole(mistakes_of(path)[0])
+
+
+def test_a_hundred_thousand_points(write_campaign: WriteCampaign) -> None:
+    many = {"role": "size", "range": {"start": 1, "stop": 316, "step": 1}}
+    path = write_campaign(
+        parameters={"p": {"role": "ranks", "range": {"start": 1, "stop": 316, "step": 1}}, "n": many},
+        constraints=["p * n % 2 == 0", "p + n > 3"],
+    )
+    campaign = load_campaign(path)
+    assert len(campaign.points) + campaign.points_dropped == 316**2
+    cores = [campaign.cores(point) for point in campaign.points]
+    assert cores == sorted(cores)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from buran.campaign import schema
+from buran.campaign.load import load_campaign
+from buran.campaign.validation import file_schema
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted([ROOT / "config" / "campaign.yaml", *(ROOT / "config" / "examples").glob("*.yaml")])
+READY = [path for path in FILES if path.name != "template.yaml"]
+
+
+def test_the_schema_is_current() -> None:
+    assert (ROOT / schema.SCHEMA_PATH).read_text() == schema.schema_text(), (
+        "run: python -m buran.campaign.schema"
+    )
+
+
+def test_the_reference_page_is_current() -> None:
+    assert (ROOT / schema.REFERENCE_PATH).read_text() == schema.reference_text(), (
+        "run: python -m buran.campaign.schema"
+    )
+
+
+def test_both_are_written(tmp_path: Path) -> None:
+    schema.main([str(tmp_path)])
+    assert json.loads((tmp_path / schema.SCHEMA_PATH).read_text())["title"] == "CampaignFile"
+    assert (tmp_path / schema.REFERENCE_PATH).is_file()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_bundled_files_fit_the_schema(path: Path) -> None:
+    jsonschema.validate(yaml.safe_load(path.read_text()), json.loads(schema.schema_text()))
+
+
+@pytest.mark.parametrize("path", READY, ids=lambda path: path.name)
+def test_bundled_files_load(path: Path) -> None:
+    campaign = load_campaign(path)
+    assert len(campaign.points) >= 5
+    assert campaign.source_folder.parent.name == "examples"
+
+
+def test_the_schema_refuses_what_the_loader_refuses() -> None:
+    data = yaml.safe_load((ROOT / "config" / "campaign.yaml").read_text())
+    for key, value in (("repetitions", 0), ("nmae", "x"), ("warmup", "on"), ("metrics", ["tiem"])):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**data, key: value}, json.loads(schema.schema_text()))
+
+
+def test_every_key_is_described_and_stands_in_the_default_file() -> None:
+    text = (ROOT / "config" / "campaign.yaml").read_text()
+    definitions = file_schema()["$defs"]
+    for owner, part in (("", file_schema()), *definitions.items()):
+        for key, value in part["properties"].items():
+            assert value.get("description"), f"{owner}.{key}"
+            assert key in text, f"{owner}.{key} is not shown in config/campaign.yaml"
+
+
+def test_written_defaults_are_the_defaults() -> None:
+    """What the default file calls a default must be one."""
+    import re
+
+    defaults = {
+        key: value.get("default")
+        for part in (file_schema(), *file_schema()["$defs"].values())
+        for key, value in part["properties"].items()
+    }
+    lines = (ROOT / "config" / "campaign.yaml").read_text().splitlines()
+    claims = [re.match(r"\s*(\w+): (.*?)\s+# default$", line) for line in lines]
+    found = [(claim[1], yaml.safe_load(claim[2])) for claim in claims if claim]
+    assert len(found) > 10
+    for key, value in found:
+        if key == "variables":
+            assert value == {}
+        elif key == "name":
+            assert value == "full"
+        else:
+            assert value == defaults[key], key
