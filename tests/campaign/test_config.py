@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import Any, get_args
 
 import pytest
-from conftest import WriteCampaign
+from campaign_files import WriteCampaign
 from hypothesis import given
 from hypothesis import strategies as st
 

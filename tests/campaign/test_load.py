@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import WriteCampaign
+from campaign_files import WriteCampaign
 
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError, Mistake, spelled
