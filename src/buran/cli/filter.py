@@ -20,11 +20,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Print or write the newest filter."""
     from buran.errors import UsageError
     from buran.files import write_text
+    from buran.steps.report import commented_filter
     from buran.steps.session import open_session
 
     session = open_session(arguments.file)
-    plans = session.layout.read_plans(session.id)
-    text = plans[-1].filter_text if plans else ""
+    text = commented_filter(session)
     if not text:
         raise UsageError(
             "no filter was decided yet",
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.output, text)
         print(f"written: {arguments.output}")
     elif arguments.json:
-        print(json.dumps({"iteration": plans[-1].iteration, "filter": text}))
+        print(json.dumps({"filter": text}))
     else:
         print(text, end="")
     return 0

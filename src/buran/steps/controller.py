@@ -98,7 +98,7 @@ def make_eligible(layout: Layout, *, retry_failed: bool) -> None:
                 pointer.unlink()
 
 
-def engine_command(campaign_file: Path, profile: str, extra: Sequence[str]) -> list[str]:
+def engine_command(campaign_file: Path, layout: Layout, profile: str, extra: Sequence[str]) -> list[str]:
     """Return the exact command line of the workflow engine.
 
     Raises
@@ -118,6 +118,7 @@ def engine_command(campaign_file: Path, profile: str, extra: Sequence[str]) -> l
         *(sys.executable, "-m", "snakemake"),
         *("--snakefile", str(assets.root() / "Snakefile")),
         *("--configfile", str(campaign_file)),
+        *("--directory", str(layout.root)),
         *("--workflow-profile", str(folder.resolve())),
         *extra,
     ]

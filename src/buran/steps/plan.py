@@ -13,6 +13,7 @@ from buran.files import read_json
 from buran.select.planner import Knowledge, Question, next_plan
 from buran.steps.collect import as_array
 from buran.steps.findings import Findings
+from buran.steps.refine import rules_of
 from buran.steps.session import Session
 
 
@@ -70,7 +71,7 @@ def make_plan(session: Session, iteration: int) -> Plan:
         plans=plans,
         outcomes=tuple(outcomes(session, plans)),
         runtime=runtime_model(session, findings),
-        filter_text=layout.filter(campaign, iteration).read_text(),
+        filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
     )
     return next_plan(question_of(session), known)
 

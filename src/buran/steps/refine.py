@@ -5,10 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from buran.files import digest, write_text
+from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.refine import refine
 from buran.model.model_set import read_models
+
 from buran.steps.findings import Findings
 from buran.steps.session import Session
+
+
+def rules_of(filter_text: str) -> str:
+    """Return a filter without its comments: what decides whether two builds are the same."""
+    return format_filter(parse(filter_text)) if filter_text else ""
 
 
 def refined_filter(session: Session, iteration: int) -> str:

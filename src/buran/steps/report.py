@@ -11,11 +11,12 @@ from typing import Any
 
 from buran.campaign.plan import Purpose
 from buran.files import write_json, write_text
-from buran.instrument.filter_file import parse_filter
+from buran.instrument import filter_file
 from buran.model.model_set import read_models
 from buran.report.text import Report, render
 from buran.steps.findings import Findings
 from buran.steps.progress import progress_of
+from buran.steps.refine import rules_of
 from buran.steps.session import Session
 
 
@@ -27,10 +28,21 @@ def write_results(session: Session, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
         shutil.copy(source, folder / source.name)
-    write_text(folder / "scorep.filter", plans[-1].filter_text)
+    write_text(folder / "scorep.filter", commented_filter(session))
     report = gather(session)
     write_text(folder / "report.txt", render(report))
     write_json(folder / "report.json", _plain(report))
+
+
+def commented_filter(session: Session) -> str:
+    """Return the filter in force with the reasons for its functions; empty for the default selection."""
+    plans = session.layout.read_plans(session.id)
+    text = plans[-1].filter_text if plans else ""
+    for plan in reversed(plans):
+        path = session.layout.filter(session.id, plan.iteration)
+        if text and path.is_file() and rules_of(path.read_text()) == text:
+            return path.read_text()
+    return text
 
 
 def gather(session: Session) -> Report:
@@ -75,7 +87,7 @@ def _functions(filter_text: str) -> int | None:
     """Count the functions that a filter names; None for the default selection."""
     if not filter_text:
         return None
-    return sum(rule.include for rule in parse_filter(filter_text).names)
+    return sum(rule.include for rule in filter_file.parse(filter_text).regions)
 
 
 def _next_steps(session: Session, findings: Findings) -> list[str]:

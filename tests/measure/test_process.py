@@ -1,0 +1,97 @@
+"""Running a program under a time limit, and cleaning up behind it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from buran.measure.machine import exclusive_machine, new_marker
+from buran.measure.process import MARKER, Outcome, marked_processes, run_limited
+
+
+def execute(tmp_path: Path, script: str, limit_s: float = 20.0) -> tuple[Outcome, str]:
+    marker = new_marker()
+    outcome = run_limited(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        environment=os.environ,
+        marker=marker,
+        stdout=tmp_path / "out",
+        stderr=tmp_path / "err",
+        time_limit_s=limit_s,
+    )
+    return outcome, marker
+
+
+def test_a_clean_end_has_no_failure(tmp_path: Path) -> None:
+    outcome, _ = execute(tmp_path, "echo hello")
+    assert outcome.failure is None
+    assert (tmp_path / "out").read_text() == "hello\n"
+    assert outcome.wall_s > 0
+
+
+@pytest.mark.parametrize(("script", "reason"), [("exit 3", "exit code 3"), ("kill -SEGV $$", "SIGSEGV")])
+def test_a_failure_is_named(tmp_path: Path, script: str, reason: str) -> None:
+    outcome, _ = execute(tmp_path, script)
+    assert outcome.failure is not None
+    assert reason in outcome.failure
+
+
+def test_cpu_time_of_children_is_counted(tmp_path: Path) -> None:
+    outcome, _ = execute(tmp_path, "(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done)")
+    assert outcome.user_s > 0.05
+
+
+def test_the_time_limit_ends_the_whole_tree_even_in_other_sessions(tmp_path: Path) -> None:
+    outcome, marker = execute(tmp_path, "setsid sleep 100 & trap '' TERM; sleep 100 & wait; sleep 100", limit_s=0.5)
+    assert outcome.timed_out
+    assert outcome.failure is not None and "time limit" in outcome.failure
+    assert marked_processes(marker) == []
+
+
+def test_what_a_program_leaves_behind_is_ended(tmp_path: Path) -> None:
+    outcome, marker = execute(tmp_path, "setsid sleep 100 & exit 0")
+    assert outcome.failure is None
+    assert marked_processes(marker) == []
+
+
+def test_the_machine_is_cleared_of_orphans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path))
+    orphan = subprocess.Popen(["sleep", "100"], env={**os.environ, MARKER: new_marker()}, start_new_session=True)
+    with exclusive_machine():
+        assert orphan.wait(5) != 0
+
+
+def test_runs_of_other_lock_folders_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path / "a"))
+    other = subprocess.Popen(["sleep", "100"], env={**os.environ, MARKER: new_marker()})
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path / "b"))
+    try:
+        with exclusive_machine():
+            time.sleep(0.05)
+            assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_two_measurements_never_overlap(tmp_path: Path) -> None:
+    script = (
+        "import time\nfrom pathlib import Path\nfrom buran.measure.machine import exclusive_machine\n"
+        f"log = Path({str(tmp_path / 'log')!r})\n"
+        "for _ in range(5):\n"
+        "    with exclusive_machine():\n"
+        "        with log.open('a') as file: file.write('in\\n')\n"
+        "        time.sleep(0.01)\n"
+        "        with log.open('a') as file: file.write('out\\n')\n"
+    )
+    environment = {**os.environ, "BURAN_LOCK_FOLDER": str(tmp_path)}
+    import sys
+
+    workers = [subprocess.Popen([sys.executable, "-c", script], env=environment) for _ in range(3)]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
+    assert (tmp_path / "log").read_text().split() == ["in", "out"] * 15

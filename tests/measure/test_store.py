@@ -1,0 +1,194 @@
+"""The write-once store: nothing is lost, overwritten or made twice."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from buran.errors import RunError
+from buran.files import write_json
+from buran.measure import claims, store
+
+
+def fill(folder: Path, status: store.Status = store.Status.MEASURED, content: str = "x") -> None:
+    (folder / "stdout.log").write_text(content)
+    write_json(folder / store.RECORD, {"status": status, "reason": None})
+
+
+def test_a_run_appears_whole_and_is_sealed(tmp_path: Path) -> None:
+    slot = store.Slot.of(tmp_path / "point", "rep-00")
+    with store.reserve(slot) as folder:
+        assert folder is not None
+        fill(folder)
+        assert slot.verdict() is None
+        store.commit(slot, folder)
+    assert slot.verdict() == tmp_path / "point" / "rep-00"
+    assert store.damage(slot.folder) == []
+    assert not (slot.folder / "stdout.log").stat().st_mode & 0o222
+    assert not slot.claim.exists()
+
+
+def test_a_settled_run_is_not_reserved_again(tmp_path: Path) -> None:
+    slot = store.Slot.of(tmp_path, "rep-00")
+    with store.reserve(slot) as folder:
+        assert folder is not None
+        fill(folder)
+        store.commit(slot, folder)
+    with store.reserve(slot) as folder:
+        assert folder is None
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    slot = store.Slot.of(tmp_path, "rep-00")
+    with store.reserve(slot) as folder:
+        assert folder is not None
+        fill(folder, content="first")
+        slot.folder.mkdir()
+        (slot.folder / "precious").touch()
+        with pytest.raises(RunError):
+            store.commit(slot, folder)
+    assert (slot.folder / "precious").exists()
+
+
+def test_a_failure_is_kept_and_settles_the_run_until_a_retry(tmp_path: Path) -> None:
+    slot = store.Slot.of(tmp_path, "rep-00")
+    for attempt in range(2):
+        with store.reserve(slot) as folder:
+            assert folder is not None
+            fill(folder, store.Status.FAILED)
+            store.keep_failure(slot, folder)
+        assert slot.verdict() == tmp_path / "failed" / f"rep-00.a{attempt}"
+        with store.reserve(slot) as folder:
+            assert folder is None
+        assert store.allow_retry(slot)
+        assert slot.verdict() is None
+    assert len(slot.attempts()) == 2
+
+
+def test_an_interrupted_attempt_settles_nothing(tmp_path: Path) -> None:
+    slot = store.Slot.of(tmp_path, "rep-00")
+    with store.reserve(slot) as folder:
+        assert folder is not None
+        fill(folder, store.Status.INTERRUPTED)
+        store.keep_failure(slot, folder)
+    assert slot.verdict() is None
+    assert len(slot.attempts()) == 1
+
+
+def test_a_new_generation_stands_beside_the_old_one(tmp_path: Path) -> None:
+    for generation in range(2):
+        slot = store.Slot.of(tmp_path, "rep-00")
+        with store.reserve(slot) as folder:
+            assert folder is not None
+            fill(folder, content=str(generation))
+            store.commit(slot, folder)
+        store.new_generation(tmp_path)
+    assert (tmp_path / "rep-00" / "stdout.log").read_text() == "0"
+    assert (tmp_path / "rep-00-g1" / "stdout.log").read_text() == "1"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, content: bytes, data: st.DataObject) -> None:
+    slot = store.Slot.of(tmp_path_factory.mktemp("store"), "rep-00")
+    with store.reserve(slot) as folder:
+        assert folder is not None
+        fill(folder)
+        (folder / "profile.cubex").write_bytes(content)
+        store.commit(slot, folder)
+    victim = slot.folder / "profile.cubex"
+    position = data.draw(st.integers(0, len(content) - 1))
+    changed = bytearray(content)
+    changed[position] ^= data.draw(st.integers(1, 255))
+    victim.chmod(0o644)
+    victim.write_bytes(bytes(changed))
+    assert len(store.damage(slot.folder)) == 1
+    victim.unlink()
+    assert len(store.damage(slot.folder)) == 1
+
+
+def hold(point: Path, ready: str) -> None:
+    with store.reserve(store.Slot.of(point, "rep-00")) as folder:
+        assert folder is not None
+        (folder / "stdout.log").write_text("half a run")
+        Path(ready).touch()
+        time.sleep(60)
+
+
+def start_holder(point: Path, ready: Path) -> multiprocessing.Process:
+    process = multiprocessing.get_context("spawn").Process(target=hold, args=(point, str(ready)))
+    process.start()
+    while not ready.exists():
+        assert process.is_alive()
+        time.sleep(0.01)
+    return process
+
+
+def test_a_killed_owner_is_succeeded_and_its_leftovers_are_kept(tmp_path: Path) -> None:
+    point, ready = tmp_path / "point", tmp_path / "ready"
+    process = start_holder(point, ready)
+    slot = store.Slot.of(point, "rep-00")
+    assert claims.is_alive(slot.claim)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert not claims.is_alive(slot.claim)
+    with store.reserve(slot) as folder:
+        assert folder is not None
+        fill(folder)
+        store.commit(slot, folder)
+    assert slot.is_measured()
+    (leftover,) = slot.attempts()
+    assert (leftover / "stdout.log").read_text() == "half a run"
+    assert store.record(leftover)["status"] == store.Status.INTERRUPTED
+
+
+def count_up(folder: Path, total: int) -> None:
+    for number in range(total):
+        slot = store.Slot.of(folder / str(number), "rep-00")
+        with store.reserve(slot) as temporary:
+            if temporary is not None:
+                with (folder / "started").open("a") as file:
+                    file.write(f"{number}\n")
+                time.sleep(0.005)
+                fill(temporary)
+                store.commit(slot, temporary)
+
+
+def test_processes_that_compete_make_every_run_once(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=count_up, args=(tmp_path, 20)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    started = (tmp_path / "started").read_text().split()
+    assert sorted(map(int, started)) == list(range(20))
+
+
+def test_a_claim_of_another_host_lives_by_its_heartbeat(tmp_path: Path) -> None:
+    claim = tmp_path / "rep-00.claim"
+    claim.write_text(json.dumps({"host": "elsewhere", "pid": 1, "started": 1, "boot": "x", "slurm_job": None}))
+    assert claims.is_alive(claim)
+    long_ago = time.time() - claims.HEARTBEAT_TIMEOUT_S - 1
+    os.utime(claim, (long_ago, long_ago))
+    assert not claims.is_alive(claim)
+    with claims.claimed(claim):
+        assert claims.is_alive(claim)
+    assert not claim.exists()
+
+
+def test_a_reused_process_number_does_not_keep_a_claim_alive(tmp_path: Path) -> None:
+    claim = tmp_path / "rep-00.claim"
+    own = claims.Owner.this_process()
+    text = {"host": own.host, "pid": own.pid, "started": own.started + 1, "boot": own.boot, "slurm_job": None}
+    claim.write_text(json.dumps(text))
+    assert not claims.is_alive(claim)

@@ -1,0 +1,203 @@
+"""Planning: deterministic, within the budget, never the same run twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose, randomised_blocks
+from buran.campaign.point import Point
+from buran.select.planner import Knowledge, Question, next_plan
+from buran.select.strategies import STRATEGIES
+
+POINTS = tuple(Point.of({"p": p, "n": n}) for p, n in product((1, 2, 4, 8, 16), (10, 20, 30, 40, 50)))
+
+
+def build(mode: Mode, text: str, point: Point) -> BuildSpec:
+    return BuildSpec("target", mode, "" if mode is Mode.VANILLA else text)
+
+
+def question(**changes: Any) -> Question:
+    asked = Question(
+        points=tuple(sorted(POINTS, key=lambda point: (point["p"], point["n"]))),
+        evaluation_points=(),
+        metrics=frozenset({"time", "visits", "basic_blocks"}),
+        repetitions=3,
+        effort_repetitions=2,
+        warmup=True,
+        strategy="full",
+        max_iterations=4,
+        refine=True,
+        seed=1,
+        build=build,
+        cores=lambda point: int(point["p"]),
+        expected_s=lambda point: 36.0,
+        budget=lambda full: None,
+    )
+    return replace(asked, **changes)
+
+
+def carried_out(plan: Plan, status: str = "measured") -> list[dict[str, Any]]:
+    return [
+        {
+            **bundle.to_json(),
+            "complete": True,
+            "runs": [
+                {
+                    "build": run.build,
+                    "status": status,
+                    "folder": f"{run.build}/{bundle.point.key}/{run.name}",
+                    "cost_core_hours": 0.01,
+                }
+                for run in bundle.runs
+            ],
+        }
+        for bundle in plan.bundles
+    ]
+
+
+def campaign(asked: Question, filters: list[str], runtime: Callable[[Point], float | None] | None = None) -> list[Plan]:
+    """Play a campaign to its end; `filters` are what refinement suggests after each iteration."""
+    plans = [next_plan(asked, Knowledge())]
+    outcomes = carried_out(plans[0])
+    while not plans[-1].done:
+        suggested = filters[min(len(plans) - 1, len(filters) - 1)]
+        known = Knowledge(tuple(plans), tuple(outcomes), runtime or (lambda point: None), suggested)
+        assert next_plan(asked, known) == next_plan(asked, known)
+        plans.append(next_plan(asked, known))
+        outcomes += carried_out(plans[-1])
+    return plans
+
+
+def runs_of(plans: list[Plan]) -> list[tuple[Any, ...]]:
+    return [(bundle.point, run) for plan in plans for bundle in plan.bundles for run in bundle.runs]
+
+
+def test_full_strategy_measures_everything_then_again_under_the_filter() -> None:
+    plans = campaign(question(), ["f1", "f1"])
+    assert [len(plan.bundles) for plan in plans] == [25, 25, 0]
+    assert plans[1].filter_text == "f1"
+    assert "settled" in plans[2].reason
+    modes = [run.mode for bundle in plans[1].bundles for run in bundle.runs]
+    assert modes.count(Mode.EFFORT) == 0  # counts do not depend on the run: once per point is enough
+    assert modes.count(Mode.VANILLA) == 25  # a baseline beside the new filter
+    assert modes.count(Mode.TIME) == 75
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize("filters", [[""], ["f1"], ["f1", "f2"]])
+def test_no_run_is_planned_twice_except_effort_that_the_store_has(strategy: str, filters: list[str]) -> None:
+    runs = runs_of(campaign(question(strategy=strategy), filters))
+    assert len(set(runs)) == len(runs)
+    assert {point for point, _ in runs} == set(POINTS)
+
+
+def test_lines_begin_with_cheap_lines_and_points_off_them() -> None:
+    base = STRATEGIES["lines"].base(question().points, lambda point: float(point["p"]))
+    assert len(base) == 5 + 5 - 1 + 2
+    on_lines = [point for point in base if point["p"] == 1 or point["n"] == 10]
+    assert len(on_lines) == 9
+    for point in set(base) - set(on_lines):
+        assert point["p"] > 1 and point["n"] > 10
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 64), st.integers(1, 64)), min_size=1, max_size=40, unique=True),
+    st.sampled_from(sorted(STRATEGIES)),
+)
+def test_strategies_choose_feasible_points_once(pairs: list[tuple[int, int]], name: str) -> None:
+    points = sorted((Point.of({"p": p, "n": n}) for p, n in pairs), key=lambda point: (point["p"], point["n"]))
+    strategy = STRATEGIES[name]
+    base = strategy.base(points, lambda point: float(point["p"]))
+    rest = strategy.rest(points, base)
+    assert base
+    assert sorted([*base, *rest]) == sorted(points)
+
+
+def test_a_budget_leaves_out_the_dearest_and_says_so() -> None:
+    asked = question(budget=lambda full: 5.0)
+    plan = next_plan(asked, Knowledge())
+    assert plan.budget_reached
+    assert plan.predicted_core_hours is not None and plan.predicted_core_hours <= 5.0
+    assert 0 < len(plan.bundles) < 25
+    left_out = {point["p"] for point in POINTS} - {bundle.point["p"] for bundle in plan.bundles}
+    assert 16 in left_out
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.floats(0.5, 60), st.sampled_from(["full", "lines"]))
+def test_plans_never_promise_more_than_the_budget(budget: float, strategy: str) -> None:
+    plans = campaign(question(budget=lambda full: budget, strategy=strategy), ["f1"])
+    for plan in plans:
+        if plan.bundles:
+            assert plan.predicted_core_hours is not None
+            assert plan.spent_core_hours + plan.predicted_core_hours <= budget
+    assert plans[-1].done
+
+
+def test_a_percentage_of_the_full_matrix_needs_a_prediction() -> None:
+    seen: list[float | None] = []
+
+    def budget(full: float | None) -> float | None:
+        seen.append(full)
+        return None
+
+    next_plan(question(budget=budget, expected_s=lambda point: None), Knowledge())
+    next_plan(question(budget=budget), Knowledge())
+    cores = sum(int(point["p"]) for point in POINTS)
+    assert seen == [None, pytest.approx(cores * 36.0 * (3 + 3 + 2 + 1) / 3600)]
+
+
+def test_evaluation_points_come_last_and_are_not_for_models() -> None:
+    plans = campaign(question(evaluation_points=(Point.of({"p": 32, "n": 60}),)), ["f1"])
+    assert [bundle.purpose for bundle in plans[-2].bundles] == [Purpose.EVALUATION]
+    assert plans[-2].filter_text == "f1"
+    assert all(bundle.purpose is Purpose.MODEL for plan in plans[:-2] for bundle in plan.bundles)
+
+
+def test_iterations_are_limited_though_filters_never_settle() -> None:
+    plans = campaign(question(max_iterations=3), ["a", "b", "c", "d", "e"])
+    assert len(plans) == 4
+    assert "limit" in plans[-1].reason
+
+
+def test_a_campaign_without_a_success_ends() -> None:
+    plan = next_plan(question(), Knowledge())
+    end = next_plan(question(), Knowledge((plan,), tuple(carried_out(plan, "failed")), filter_text="f"))
+    assert end.done and "no run succeeded" in end.reason
+
+
+def test_unstarted_runs_end_the_campaign_for_its_budget() -> None:
+    plan = next_plan(question(), Knowledge())
+    outcomes = [{**outcome, "complete": False} for outcome in carried_out(plan)]
+    end = next_plan(question(), Knowledge((plan,), tuple(outcomes), filter_text="f"))
+    assert end.done and end.budget_reached
+
+
+def test_blocks_visit_every_build_once_a_round_and_are_seeded() -> None:
+    repetitions = {("a", Mode.VANILLA): range(3), ("b", Mode.TIME): range(3), ("c", Mode.EFFORT): range(1)}
+    runs = randomised_blocks(repetitions, True, "seed")
+    assert runs[0].repetition == -1
+    assert [sorted(run.build for run in part) for part in (runs[1:4], runs[4:6], runs[6:8])] == [
+        ["a", "b", "c"],
+        ["a", "b"],
+        ["a", "b"],
+    ]
+    assert runs == randomised_blocks(repetitions, True, "seed")
+    orders = {tuple(run.build for run in randomised_blocks(repetitions, False, str(seed))) for seed in range(20)}
+    assert len(orders) > 3
+
+
+def test_plans_survive_json_and_identities_are_pinned() -> None:
+    plan = next_plan(question(), Knowledge())
+    assert Plan.from_json(plan.to_json()) == plan
+    # Identities are part of paths: a change here makes every store of every user worthless.
+    assert BuildSpec("0123456789ab", Mode.TIME, "EXCLUDE *", (("n", 4),)).hash == "ce2149aa1b2534cd"
+    assert plan.bundles[0].id == "7293596335a7b59b"
