@@ -111,7 +111,7 @@ def expected(p: int, me: int) -> dict[str, tuple[int, int, int, int]]:
 POLLING = {"Waitsome": 50 * INT, "Test": 40 * INT, "Testall": 50 * INT, "Testany": 60 * INT}
 
 
-@pytest.fixture(scope="module", params=["auto", "gcc"])
+@pytest.fixture(scope="module", params=["auto", pytest.param("gcc", marks=pytest.mark.slow)])
 def program(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("mpi")
     return build("mpi_bytes.c", folder / "mpi_bytes", tools=toolchain(request.param))

@@ -99,7 +99,9 @@ def test_visits_are_those_of_the_source(torture_profile):
     visits = {name: row[0] for name, row in table(torture_profile, "visits").items()}
 
     def total(prefix):
-        return sum(count for name, count in visits.items() if name == prefix or name.startswith(prefix + "->"))
+        return sum(
+            count for name, count in visits.items() if name == prefix or name.startswith(prefix + "->")
+        )
 
     assert visits["main"] == 1
     assert visits["main->catcher(int)"] == 1
@@ -177,7 +179,10 @@ def test_without_a_folder_no_profile_is_written(torture, tmp_path, monkeypatch):
         ("EXCLUDE *\nINCLUDE _Z4nesti", set()),
         ("EXCLUDE *\nINCLUDE MANGLED nest", set()),
         ("EXCLUDE *\nINCLUDE MANGLED _Z4nesti fib\nINCLUDE fib", {"nest(int)", "fib(int)"}),
-        (r"EXCLUDE *  # all" "\n" r"INCLUDE axpy(int,\ double*,*", {"axpy(int, double*, double const*, double)"}),
+        (
+            r"EXCLUDE *  # all" "\n" r"INCLUDE axpy(int,\ double*,*",
+            {"axpy(int, double*, double const*, double)"},
+        ),
         ("EXCLUDE *\nINCLUDE nest fib\nEXCLUDE n*", {"fib(int)"}),
         ("EXCLUDE *\nINCLUDE Collatz::f switch?s", {"Collatz::f(int)", "switches(int)"}),
         ("EXCLUDE *\nINCLUDE small_inline", {"small_inline(int)"}),
