@@ -1,4 +1,4 @@
-"""Bytes, visits and communicator sizes of MPI operations against the rules, computed here once more by hand."""
+"""Bytes, visits and communicator sizes of MPI operations, computed here once more by hand."""
 
 import pytest
 from native_programs import build, launch, profile_of, table, toolchain
