@@ -48,9 +48,8 @@ class Collector:
     """
 
     parameters: tuple[str, ...]
-    _paths: dict[tuple[int, str], int] = field(default_factory=dict)
-    _regions: dict[int, Region] = field(default_factory=dict)
-    _named: dict[str, int] = field(default_factory=dict)
+    _call_paths: dict[str, int] = field(default_factory=dict)
+    _described: dict[int, tuple[Region, ...]] = field(default_factory=dict)
     _points: dict[tuple[float, ...], int] = field(default_factory=dict)
     _next: dict[tuple[int, str, int], int] = field(default_factory=dict)
     _cells: dict[str, dict[tuple[int, int, int], Sequence[float]]] = field(default_factory=dict)
@@ -62,20 +61,14 @@ class Collector:
         Parameters
         ----------
         name
-            As the file calls it; it is split if `regions` is not given here or was not given before.
+            As the file calls it; if `regions` never come, it is split.
         regions
             From the root to the region itself.
         """
-        if regions is None:
-            if name in self._named:
-                return self._named[name]
-            regions = [Region(part) for part in split_call_path(name)]
-        node = -1
-        for region in regions:
-            node = self._paths.setdefault((node, region.mangled or region.name), len(self._paths))
-            self._regions.setdefault(node, region)
-        self._named[name] = node
-        return node
+        number = self._call_paths.setdefault(name, len(self._call_paths))
+        if regions is not None:
+            self._described[number] = tuple(regions)
+        return number
 
     def point(self, coordinates: Sequence[float]) -> int:
         """Return the number of a point."""
@@ -129,24 +122,57 @@ class Collector:
     def __len__(self) -> int:
         return sum(len(cells) for cells in self._cells.values())
 
-    def finish(self) -> Experiment:
-        """Return the table; what was not added is NaN."""
-        keys = list(self._paths)
-        parent = np.array([above for above, _ in keys], dtype=np.int64)
+    def _tree(self) -> tuple[CallTree, NDArray[np.int64]]:
+        """Return the call paths and the index of each number of `call_path`."""
+        nodes: dict[tuple[int, str, str], int] = {}
+        by_name: dict[tuple[int, str], int] = {}
+        regions: list[Region] = []
+        place: dict[int, int] = {}
+
+        def step(above: int, region: Region, described: bool) -> int:
+            if not described and (above, region.name) in by_name:
+                return by_name[above, region.name]
+            node = nodes.setdefault((above, region.mangled, region.name), len(regions))
+            if node == len(regions):
+                regions.append(region)
+            by_name.setdefault((above, region.name), node)
+            return node
+
+        named = {number: name for name, number in self._call_paths.items()}
+        # Those with regions first: a name without finds its callers among them.
+        for number in sorted(named, key=lambda number: number not in self._described):
+            own = self._described.get(number)
+            node = -1
+            for region in own or [Region(part) for part in split_call_path(named[number])]:
+                node = step(node, region, own is not None)
+            place[number] = node
+        if len(set(place.values())) != len(place):
+            raise ValueError("two call paths with different names consist of the same regions")
+        parent = np.array([above for above, _, _ in nodes], dtype=np.int64)
         order = preorder(parent)
         index = np.argsort(order)
-        regions: dict[Region, int] = {}
-        region = [regions.setdefault(self._regions[node], len(regions)) for node in order.tolist()]
+        kinds: dict[Region, int] = {}
+        kind = [kinds.setdefault(regions[node], len(kinds)) for node in order.tolist()]
         above = parent[order]
-        tree = CallTree(
-            tuple(regions), np.array(region, dtype=np.int64), np.where(above < 0, -1, index[above])
-        )
+        tree = CallTree(tuple(kinds), np.array(kind, dtype=np.int64), np.where(above < 0, -1, index[above]))
+        return tree, index[[place[number] for number in range(len(place))]]
+
+    def finish(self) -> Experiment:
+        """Return the table; what was not added is NaN.
+
+        Raises
+        ------
+        ValueError
+            Two call paths are the same.
+        """
+        tree, at_path = self._tree()
         points, at_point = unique_points(list(self._points))
         repetitions = max(self._next.values())
         values: dict[str, NDArray[np.float64]] = {}
         for metric, cells in self._cells.items():
             where = np.array(list(cells), dtype=np.int64)
-            values[metric] = np.full((len(tree), len(points), repetitions, len(AGGREGATES)), np.nan)
-            values[metric][index[where[:, 0]], at_point[where[:, 1]], where[:, 2]] = list(cells.values())
+            array = np.full((len(tree), len(points), repetitions, len(AGGREGATES)), np.nan)
+            array[at_path[where[:, 0]], at_point[where[:, 1]], where[:, 2]] = list(cells.values())
+            values[metric] = array
         units = {metric: self._units.get(metric, default_unit(metric)) for metric in values}
         return Experiment(self.parameters, points, tree, values, units)

@@ -157,7 +157,10 @@ class _Lines:
     def finish(self) -> Experiment:
         if self.collector is None:
             raise wrong(self.path, "there are no values in it", expected=self.example)
-        return self.collector.finish()
+        try:
+            return self.collector.finish()
+        except ValueError as error:
+            raise wrong(self.path, str(error), expected=self.example) from error
 
 
 def _read(path: Path, lines: _Lines, talpas: bool) -> Experiment:
