@@ -249,6 +249,17 @@ def test_all_mistakes_come_at_once(write_campaign: WriteCampaign) -> None:
     assert [mistake.line for mistake in found] == sorted(mistake.line for mistake in found)
 
 
+def test_a_list_of_wrong_items_is_not_called_empty(write_campaign: WriteCampaign) -> None:
+    (mistake,) = mistakes_of(write_campaign(metrics=["tiem"]))
+    assert mistake.path == ("metrics", 0)
+
+
+def test_points_are_sorted_by_cores_first(write_campaign: WriteCampaign) -> None:
+    roles = {"n": {"role": "size", "values": [3, 1, 2]}, "p": {"role": "ranks", "values": [4, 1]}}
+    campaign = load_campaign(write_campaign(parameters=roles))
+    assert [(p["p"], p["n"]) for p in campaign.points] == [(1, 1), (1, 2), (1, 3), (4, 1), (4, 2), (4, 3)]
+
+
 def test_duplicate_keys_name_both_lines(write_campaign: WriteCampaign) -> None:
     text = write_campaign().read_text()
     (mistake,) = mistakes_of(write_campaign(text + "name: other\n"))

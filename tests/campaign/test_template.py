@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from buran.campaign.template import TemplateError, parse_template, parse_words
@@ -69,6 +69,7 @@ values = st.text(
 
 
 @given(values)
+@example('$HOME `id` "q" \\ \'')
 def test_shell_values_arrive_as_they_are(value: str) -> None:
     template = parse_template("printf '%s|%s|%s|%s\\n' {x} '{x}' \"{x}\" a'b'{x}\"c\"", ("x",))
     done = subprocess.run(
@@ -78,6 +79,14 @@ def test_shell_values_arrive_as_they_are(value: str) -> None:
         encoding="utf-8",
     )
     assert done.stdout == f"{value}|{value}|{value}|ab{value}c\n"
+
+
+def test_escaped_quotes_open_nothing() -> None:
+    template = parse_template("printf '%s\\n' a\\\"{x} \"b\\\"{x}\" 'c\\'{x}", ("x",))
+    done = subprocess.run(
+        ["/bin/sh", "-c", template.fill_shell({"x": "1  $2"})], capture_output=True, check=True, text=True
+    )
+    assert done.stdout == 'a"1  $2\nb"1  $2\nc\\1  $2\n'
 
 
 def test_flags_are_split_outside_quotes_only() -> None:
