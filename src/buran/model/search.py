@@ -44,9 +44,9 @@ class Costs:
         addition to the score, however many points there are: noise is no reason to predict negative values.
     """
 
-    coefficient: float = 1.5
-    parameter: float = 1.0
-    extra_term: float = 3.5
+    coefficient: float = 3.0
+    parameter: float = 1.5
+    extra_term: float = 5.0
     extra_plain_term: float = 1.5
     saturating: float = 2.0
     negative: float = 0.5
@@ -75,12 +75,12 @@ class SearchOptions:
 def score(error: Array, cost: Array, points: int, coefficients: int) -> Array:
     """Compare hypotheses of different size: smaller is better.
 
-    ``log(error) + cost / (points - coefficients)``. By chance alone a superfluous coefficient shrinks the
-    residual's root mean square below a share r with a probability near r^d, d the degrees of freedom that
-    remain; to ask for less than exp(-cost) is to ask for log r < -cost / d. Few points thus demand a large
-    improvement and many points a small one, and exact data always pass.
+    ``log(error) + cost / (d + 1)``, d = points - coefficients. By chance alone a superfluous coefficient
+    shrinks the residuals to a share r with a probability near r^d, so that to ask for a probability below
+    exp(-cost) is to ask for log r < -cost / d. Few points thus demand a large improvement and many points a
+    small one, and exact data always pass. The 1 lets three points show growth.
     """
-    return np.asarray(np.log(np.hypot(error, _EXACT)) + cost / (points - coefficients))
+    return np.asarray(np.log(np.hypot(error, _EXACT)) + cost / (points - coefficients + 1))
 
 
 def search(
@@ -227,7 +227,7 @@ def _cost(
     at = np.arange(len(beam.members))[:, None, None]
     rows = dictionary.rows[at, beam.members]  # call path, hypothesis, term, parameter
     terms = rows.shape[2]
-    out = np.full(rows.shape[:2], costs.coefficient * terms)
+    out = np.full(rows.shape[:2], float(costs.coefficient * terms))
     for p, table in enumerate(tables):
         own = np.sort(rows[..., p], axis=2)
         new = own > 0

@@ -1,0 +1,94 @@
+"""Hypothesis spaces: which exponents compete."""
+
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+
+from buran.errors import UsageError
+from buran.model import HypothesisSpace, extrap_space, full_space, named_space
+from buran.model.candidates import TermTable, lines, patterns, short_list
+
+
+def test_full_space_is_the_product_of_both_sets():
+    pairs = full_space("never").pairs
+    assert len(pairs) == 20 * 3 - 1
+    assert {i for i, _ in pairs} >= {F(1, 4), F(4, 5), F(11, 4), F(3)}
+    assert {j for _, j in pairs} == {0, 1, 2}
+
+
+def test_extrap_space_has_its_42_pairs():
+    pairs = extrap_space("never").pairs
+    assert len(pairs) == 42
+    assert len({i for i, j in pairs if j == 0}) == 19
+    assert (F(4, 5), 1) not in pairs
+    assert (F(3), 2) not in pairs
+    assert set(pairs) < set(full_space("never").pairs)
+
+
+def test_logarithms_need_values_from_one_on():
+    pairs = full_space().candidates(np.array([0.5, 2.0, 4.0]))
+    assert pairs
+    assert all(j == 0 for _, j in pairs)
+
+
+def test_negative_powers_need_positive_values():
+    pairs = full_space().candidates(np.array([0.0, 2.0, 4.0]))
+    assert pairs
+    assert all(i > 0 and j == 0 for i, j in pairs)
+
+
+def test_negative_powers_with_logarithms_fall_on_most_of_the_range():
+    x = np.array([4.5, 6.0, 20.0, 1000.0])
+    for i, j in full_space().with_negatives:
+        if i < 0:
+            assert (np.diff(x ** float(i) * np.log2(x) ** j) < 0).all(), (i, j)
+
+
+@pytest.mark.parametrize("x", [[-1.0, 2.0], [1.0, np.nan], [1.0, np.inf]])
+def test_impossible_parameter_values_are_refused(x):
+    with pytest.raises(UsageError, match="finite and not negative"):
+        full_space().candidates(np.array(x))
+
+
+def test_spaces_without_sense_are_refused():
+    with pytest.raises(UsageError, match="empty"):
+        HypothesisSpace(())
+    with pytest.raises(UsageError, match="no term"):
+        HypothesisSpace(((F(0), 0),))
+    with pytest.raises(UsageError, match="twice"):
+        HypothesisSpace(((F(1), 0), (F(1), 0)))
+    with pytest.raises(UsageError, match="no hypothesis space"):
+        named_space("everything")
+
+
+def test_a_parameter_with_one_value_has_no_terms():
+    assert TermTable.of(full_space(), np.array([4.0, 4.0])).pairs == ()
+
+
+def test_lines_are_found_in_any_layout():
+    points = np.array([[1, 1], [1, 2], [1, 4], [2, 1], [4, 1], [4, 4]], dtype=float)
+    assert [line.tolist() for line in lines(points, 0)] == [[[0, 3, 4]]]
+    assert [line.tolist() for line in lines(points, 1)] == [[[0, 1, 2]]]
+
+
+def test_products_are_complete_for_two_parameters_and_bounded_for_many():
+    two = patterns((3, 2))
+    assert len(two) == 3 + 2 + 6
+    assert len({tuple(row) for row in two}) == len(two)
+    five = patterns((15,) * 5)
+    assert len(five) < 1500
+    assert (five > 0).all(axis=1).any()
+
+
+def test_short_lists_hold_the_best_and_the_plain_terms():
+    table = TermTable.of(full_space(), np.array([1.0, 2.0, 4.0, 8.0]))
+    misfit = np.random.default_rng(3).random((5, len(table.values)))
+    chosen = short_list(table, misfit, np.array([True, False, True, False, False]))
+    for row, best in zip(chosen, misfit, strict=True):
+        assert len(set(row)) == len(row)
+        assert set(np.flatnonzero(table.plain)) <= set(row)
+        growing = np.flatnonzero(~table.falling)[1:]
+        falling = np.flatnonzero(table.falling)
+        assert growing[np.argmin(best[growing])] in row
+        assert falling[np.argmin(best[falling])] in row
