@@ -6,6 +6,7 @@ a derived result that the workflow may delete and make again at any time.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +101,11 @@ class Layout:
     def latest(self) -> Path:
         """Link to the results of the last finished campaign run."""
         return self.root / "latest"
+
+    def forget_derived(self, campaign: str) -> None:
+        """Remove plans, models and reports; they are made again from the store."""
+        for folder in (self.root / "iterations" / campaign, self.results(campaign)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     # -- plans and the specifications they name -----------------------------------------------------
 

@@ -58,7 +58,7 @@ def drive(
     from buran.steps.plan import first_plan
 
     command = controller.engine_command(
-        session.campaign.path, profile, [*(["--dry-run"] if dry_run else []), *extra]
+        session.campaign.path, session.layout, profile, [*(["--dry-run"] if dry_run else []), *extra]
     )
     for note in session.target.backend.notes:
         print(f"{style('note:', 'yellow')} {note}")
@@ -77,7 +77,7 @@ def drive(
 
     with controller.sole_controller(layout, waiting) as lock:
         controller.forget_dead_engine(layout)
-        controller.make_eligible(layout, retry_failed=retry_failed)
+        controller.make_eligible(layout, session.id, retry_failed=retry_failed)
         watcher = _Watcher(session)
         code = controller.run_engine(command, log, lock, watcher.look)
         watcher.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.errors import BuranError
@@ -148,10 +149,11 @@ def _measure(
     raw.mkdir()
     binary = tree(layout, run.build) / campaign.binary
     argv, variables = campaign.launch(
-        point, binary, tree(layout, run.build), backend.mpi_flavour, backend.mpiexec, os.cpu_count() or 1
+        point, binary, tree(layout, run.build), backend.mpi_flavour, backend.mpiexec, usable_cores()
     )
     environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw)}
     record["argv"] = argv
+    write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "not finished"})
     outcome: Outcome | None = None
     try:
         outcome = run_limited(
@@ -176,7 +178,7 @@ def _measure(
     except OSError as error:
         reason = f"cannot start the run: {error.strerror}: {error.filename}"
     except BuranError as error:
-        reason = str(error)
+        reason = str(error).replace(f"{temporary}/", "")
     if outcome is not None:
         record |= {
             "exit_code": outcome.exit_code,
@@ -189,7 +191,9 @@ def _measure(
     else:
         record["cost_core_hours"] = 0.0
     record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
-    _clean(work, raw)
+    _clean(work)
+    if not reason or not any(raw.iterdir()):
+        _clean(raw)
     _finish(layout, slot, temporary, record)
 
 

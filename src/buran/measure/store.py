@@ -16,11 +16,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from buran.errors import RunError
+from buran.errors import FormatError, RunError
 from buran.files import file_sha256, read_json, sync_folder, write_json
 from buran.measure.claims import claimed
 
@@ -117,9 +118,7 @@ def reserve(slot: Slot) -> Iterator[Path | None]:
             yield None
             return
         for leftover in sorted(slot.point.glob(f".tmp-{slot.name}-*")):
-            if not (leftover / RECORD).is_file():
-                reason = "the measuring process vanished"
-                write_json(leftover / RECORD, {"status": Status.INTERRUPTED, "reason": reason})
+            write_json(leftover / RECORD, _last_words(leftover))
             keep_failure(slot, leftover)
         temporary = slot.point / f".tmp-{slot.name}-{os.getpid()}"
         temporary.mkdir(parents=True)
@@ -128,6 +127,18 @@ def reserve(slot: Slot) -> Iterator[Path | None]:
         finally:
             if temporary.exists() and not any(temporary.iterdir()):
                 temporary.rmdir()
+
+
+def _last_words(leftover: Path) -> dict[str, Any]:
+    """Complete the record of an attempt whose process vanished, with what it has cost as far as is known."""
+    try:
+        data = record(leftover)
+        started = datetime.fromisoformat(data["started"]).timestamp()
+        data["wall_s"] = max(max(path.stat().st_mtime for path in leftover.iterdir()) - started, 0.0)
+        data["cost_core_hours"] = data["wall_s"] * data["cores"] / 3600.0
+    except (FormatError, KeyError):
+        data = {}
+    return {**data, "status": Status.INTERRUPTED, "reason": "the measuring process vanished"}
 
 
 def commit(slot: Slot, temporary: Path) -> Path:

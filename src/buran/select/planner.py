@@ -78,7 +78,7 @@ class Knowledge:
     @property
     def spent_core_hours(self) -> float:
         """Charged so far; a run that several bundles share counts once."""
-        cost = {
+        cost: dict[tuple[str, str], float] = {
             (run["build"], outcome["id"] if run["folder"] is None else run["folder"]): run["cost_core_hours"]
             for outcome in self.outcomes
             for run in outcome["runs"]

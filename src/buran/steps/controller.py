@@ -73,9 +73,19 @@ def forget_dead_engine(layout: Layout) -> None:
         lock.unlink(missing_ok=True)
 
 
-def make_eligible(layout: Layout, *, retry_failed: bool) -> None:
-    """Drop the pointers of bundles with something left to measure: eligible means incomplete."""
+def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
+    """Drop the pointers of bundles with something left to measure: eligible means incomplete.
+
+    The workflow engine makes a missing file only if what was made from it is missing too.
+    """
     ledger.rebuild(layout.store)
+    _drop_incomplete(layout, retry_failed=retry_failed)
+    bundles = (bundle for plan in layout.read_plans(campaign) for bundle in plan.bundles)
+    if not all(layout.bundle_pointer(bundle.id).is_file() for bundle in bundles):
+        layout.forget_derived(campaign)
+
+
+def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
     pointers = layout.root / "pointers"
     for pointer in sorted((pointers / "bundles").glob("*.json")):
         if pointer.name.endswith(".spec.json"):

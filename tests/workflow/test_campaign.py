@@ -1,0 +1,297 @@
+"""Whole campaigns: what is measured stays measured, whatever happens around it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from workbench import Workbench, new_workbench
+
+pytestmark = [pytest.mark.mpi]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
+    """A campaign that is done; tests work on copies of it or only look."""
+    bench = new_workbench(tmp_path_factory.mktemp("finished"))
+    bench.buran("run", "campaign.yaml")
+    return bench
+
+
+@pytest.fixture
+def copy(finished: Workbench, tmp_path: Path) -> Workbench:
+    """A finished campaign that may be changed."""
+    folder = tmp_path / "copy"
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    return Workbench(folder, dict(finished.config))
+
+
+def test_everything_planned_is_measured(finished: Workbench) -> None:
+    state = json.loads(finished.buran("status", "campaign.yaml", "--json"))
+    assert state["done"]
+    assert state["failed"] == 0
+    assert state["measured"] == state["runs"] == 4 * 3
+    assert state["spent_core_hours"] > 0
+    for name in ("report.txt", "report.json", "models.json", "experiment.jsonl", "scorep.filter"):
+        assert (finished.results / "latest" / name).exists()
+    assert "0 problems" in finished.buran("verify", "campaign.yaml")
+
+
+def test_a_second_run_measures_nothing(copy: Workbench) -> None:
+    before = copy.started()
+    copy.buran("run", "campaign.yaml")
+    assert copy.started() == before
+
+
+def test_forcing_everything_measures_nothing(copy: Workbench) -> None:
+    before = copy.started()
+    copy.buran("run", "campaign.yaml", "--", "-F")
+    assert copy.started() == before
+
+
+def test_losing_the_engines_memory_measures_nothing(copy: Workbench) -> None:
+    before = copy.started()
+    for name in (".snakemake", "pointers", "iterations", "reports"):
+        shutil.rmtree(copy.results / name)
+    copy.buran("run", "campaign.yaml")
+    assert copy.started() == before
+
+
+def test_plain_snakemake_does_the_same(copy: Workbench) -> None:
+    before = copy.started()
+    shutil.rmtree(copy.results / "reports")
+    command = [sys.executable, "-m", "snakemake", "--configfile", str(copy.file)]
+    done = subprocess.run(command, cwd=ROOT, env=copy.environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert copy.started() == before
+    assert any((copy.results / "reports").glob("*/report.txt"))
+
+
+def test_a_new_value_measures_only_its_points(copy: Workbench) -> None:
+    before = copy.started()
+    copy.write(parameters={**copy.config["parameters"], "n": {"role": "size", "values": [20, 40, 60]}})
+    copy.buran("run", "campaign.yaml")
+    new = sorted(set(copy.started()) - set(before))
+    assert set(before) < set(copy.started())
+    assert len(new) == 2 * 3
+    assert all("n=60" in run for run in new)
+
+
+def test_a_changed_flag_measures_beside_the_old_results(copy: Workbench) -> None:
+    before = copy.started()
+    copy.write(target={**copy.config["target"], "flags": "-O1"})
+    copy.buran("run", "campaign.yaml")
+    new = set(copy.started()) - set(before)
+    assert set(before) < set(copy.started())
+    assert len(new) == len(before)
+    assert {run.split("/")[0] for run in new}.isdisjoint(run.split("/")[0] for run in before)
+    copy.write(target={**copy.config["target"], "flags": "-O2"})
+    after = copy.started()
+    copy.buran("run", "campaign.yaml")
+    assert copy.started() == after
+
+
+def test_a_changed_source_is_another_build(copy: Workbench) -> None:
+    before = copy.started()
+    source = copy.folder / "source" / "program.c"
+    source.write_text(source.read_text() + "/* changed */\n")
+    copy.buran("run", "campaign.yaml")
+    assert len(copy.started()) == 2 * len(before)
+
+
+def test_remeasuring_makes_a_generation_beside_the_old(copy: Workbench) -> None:
+    before = copy.started()
+    copy.buran("remeasure", "campaign.yaml", "--point", "p=2,n=40")
+    new = sorted(set(copy.started()) - set(before))
+    assert len(new) == 3
+    assert all("n=40,p=2" in run and run.endswith("-g1") for run in new)
+    assert "no point of campaign" in copy.buran("remeasure", "campaign.yaml", "--point", "p=3,n=40", expect=2)
+    assert "cannot read the point" in copy.buran("remeasure", "campaign.yaml", "--point", "p", expect=2)
+
+
+def test_verify_finds_damage_and_loss(copy: Workbench) -> None:
+    (profile, *_) = sorted(copy.results.glob("store/*/*~*/rep-*/profile.cubex"))
+    profile.chmod(0o644)
+    profile.write_bytes(profile.read_bytes()[:-1])
+    assert "content differs" in copy.buran("verify", "campaign.yaml", expect=1)
+    shutil.rmtree(profile.parent)
+    assert "which is gone" in copy.buran("verify", "campaign.yaml", expect=1)
+
+
+def test_counts_are_the_same_in_every_run(workbench: Workbench) -> None:
+    workbench.write(effort_repetitions=3, parameters={**workbench.config["parameters"], "n": {"role": "size", "values": [20, 30]}})
+    workbench.buran("run", "campaign.yaml")
+    report = json.loads((workbench.results / "latest" / "report.json").read_text())
+    assert report["unsteady"] == {}
+    blocks = report["models"]["basic_blocks"]["call_paths"]
+    (work,) = [each for each in blocks if each["call_path"].endswith("->work")]
+    assert work["model"] is not None
+
+
+def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> None:
+    """n = 13 crashes, 14 hangs, 15 writes a corrupt profile, 16 loses a rank, 17 does not compile."""
+    profiles = "$BURAN_PROFILE_DIR"
+    spoil = (
+        f"{{binary}}; code=$?; if [ -n \"{profiles}\" ]; then "
+        f"[ {{n}} = 15 ] && truncate -s 100 {profiles}/*; [ {{n}} = 16 ] && rm -f {profiles}/*1.*; fi; exit $code"
+    )
+    workbench.write(
+        target={
+            **workbench.config["target"],
+            "build": "test {n} != 17 && make MPICC={mpicc} CFLAGS='{flags} -DSIZE={n}'",
+            "run": f"bash -c '{spoil}'",
+        },
+        parameters={"p": {"role": "ranks"}, "n": {"role": "size"}},
+        points=[{"p": 2, "n": n} for n in (13, 14, 15, 16, 17, 20)] + [{"p": 1, "n": 20}],
+        resources={"time_limit_s": 2},
+    )
+    output = workbench.buran("run", "campaign.yaml", expect=1)
+    state = json.loads(workbench.buran("status", "campaign.yaml", "--json", expect=1))
+    reasons = {failure["what"]: failure["reason"] for failure in state["failures"]}
+    assert any("n=13" in what and "signal" in reason or "exit code" in reason for what, reason in reasons.items())
+    assert any("n=14" in what and "time limit" in reason for what, reason in reasons.items())
+    assert any("time run, n=15" in what and "truncated" in reason for what, reason in reasons.items()), reasons
+    assert any("time run, n=16" in what and "1 of 2 ranks" in reason for what, reason in reasons.items()), reasons
+    assert any(what.startswith("build") and "build command failed" in reason for what, reason in reasons.items())
+    assert "n=13" in output
+    for failure in state["failures"]:
+        assert (workbench.results / failure["log"]).is_file()
+    good = [run for run in workbench.started() if "n=20" in run]
+    assert len(good) == 6 and not any("failed" in run for run in good)
+    before = workbench.started()
+    workbench.buran("run", "campaign.yaml", expect=1)
+    assert workbench.started() == before, "failures are final until a retry is asked for"
+
+
+def test_failed_runs_are_retried_on_request(workbench: Workbench) -> None:
+    flag = workbench.folder / "broken"
+    flag.touch()
+    workbench.write(
+        target={**workbench.config["target"], "run": f"bash -c 'test ! -e {flag} && exec {{binary}} {{n}}'"},
+    )
+    workbench.buran("run", "campaign.yaml", expect=1)
+    flag.unlink()
+    before = workbench.started()
+    workbench.buran("run", "campaign.yaml", expect=1)
+    assert workbench.started() == before
+    workbench.buran("run", "campaign.yaml", "--retry-failed")
+    assert len(workbench.started()) == 2 * len(before)
+
+
+def test_no_binary_is_a_clear_error(workbench: Workbench) -> None:
+    workbench.write(target={**workbench.config["target"], "build": "true {mpicc}"})
+    output = workbench.buran("run", "campaign.yaml", expect=1)
+    assert "made no file 'program' (target.binary)" in output
+
+
+def test_the_budget_stops_the_campaign(workbench: Workbench) -> None:
+    workbench.write(budget={"core_hours": 1e-5})
+    output = workbench.buran("run", "campaign.yaml", expect=4)
+    assert "budget" in output
+    started = len(workbench.started())
+    assert 0 < started < 12
+    workbench.write(budget={"core_hours": 10.0})
+    workbench.buran("run", "campaign.yaml")
+    assert len(workbench.started()) == 12
+
+
+def test_a_budget_below_the_first_plan_is_refused(workbench: Workbench) -> None:
+    workbench.write(budget={"core_hours": 1e-5}, resources={"expected_s": 10, "time_limit_s": 20})
+    output = workbench.buran("run", "campaign.yaml", expect=2)
+    assert "budget" in output and "first plan" in output
+    assert workbench.started() == []
+
+
+def test_an_interrupt_keeps_what_is_finished(workbench: Workbench) -> None:
+    process = start(workbench)
+    wait_for_runs(workbench, 4)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130
+    assert not any("small" in name for name in leftovers(workbench))
+    before = finished_runs(workbench)
+    workbench.buran("run", "campaign.yaml")
+    assert before <= finished_runs(workbench)
+    assert len(finished_runs(workbench)) == 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", range(5))
+@pytest.mark.parametrize("victim", ["controller", "everything"])
+def test_killing_the_controller_loses_nothing(workbench: Workbench, moment: int, victim: str) -> None:
+    """kill -9 at a random moment, of the controller alone or with all it started; then run again."""
+    generator = random.Random(f"{victim} {moment}")
+    target = workbench.config["target"]
+    log = workbench.folder / "starts"
+    script = f"echo start $$ >> {log}; {{binary}} {{n}}; code=$?; echo end $$ >> {log}; exit $code"
+    workbench.write(target={**target, "run": f"bash -c '{script}'"}, parameters=ONE_RANK)
+    process = start(workbench)
+    wait_for_runs(workbench, generator.randrange(1, 9))
+    time.sleep(generator.random())
+    if victim == "everything":
+        for pid in leftovers(workbench):
+            os.kill(pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    kept = finished_runs(workbench)
+    workbench.buran("run", "campaign.yaml")
+    assert kept <= finished_runs(workbench)
+    assert len(finished_runs(workbench)) == 12
+    assert "0 problems" in workbench.buran("verify", "campaign.yaml")
+    running: set[str] = set()
+    for line in log.read_text().splitlines():
+        what, pid = line.split()
+        if what == "start":
+            # The only run that may have started before and not ended is one that was killed.
+            assert len(running) <= 1
+            running = {pid}
+        else:
+            running.discard(pid)
+
+
+ONE_RANK = {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}}
+
+
+def start(bench: Workbench) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        bench.command("run", "campaign.yaml"),
+        cwd=bench.folder,
+        env=bench.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def finished_runs(bench: Workbench) -> set[str]:
+    return {run for run in bench.started() if "/failed/" not in run}
+
+
+def wait_for_runs(bench: Workbench, number: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(finished_runs(bench)) < number:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def leftovers(bench: Workbench) -> list[int]:
+    """Processes that work in the campaign's results folder."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if (process / "cwd").readlink().is_relative_to(bench.results):
+                    found.append(int(process.name))
+            except OSError:
+                continue
+    return found
