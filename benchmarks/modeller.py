@@ -1,0 +1,279 @@
+"""CPU time and accuracy of the modeller, beside Extra-P on the same data when its Python is given.
+
+    python benchmarks/modeller.py [--call-paths 1000] [--runs 3] [--parameters 1 2 3] [--layouts full lines+m]
+                                  [--noise 1 5 10] [--functions 300] [--extrap-python PYTHON] [--json FILE]
+
+Time: models of one metric for that many call paths at once, on full grids of 5 values a parameter; CPU time
+of one thread, reading and writing not included, the median of the runs. A warm-up run is outside the count.
+
+Accuracy: synthetic functions ``c0 + sum`` or ``c0 + product`` with one term for each parameter; powers of
+Extra-P's default set and 0, logarithms 0 to 2, coefficients uniform in (0, 1000); sums are drawn again until
+each term makes up 1 % at both corners of the grid. Values are means of 5 repetitions with independent uniform
+noise of the given level. Predicted is a point beyond the grid that no model has seen. The layouts: the full
+grid; the lines through its smallest point; these and the m cheapest other points. Reported are the share of
+functions within 5, 10, 15 and 20 % and the mean deviation of the lead exponents, logarithms ignored.
+
+The Python of Extra-P needs `extrap` 4.2.5 (and thus numpy below 2): an environment of its own.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.model import extrap_space, fit_models
+
+Array = NDArray[np.float64]
+
+AXES = ((4, 8, 16, 32, 64), (10, 20, 30, 40, 50), (1000, 2000, 3000, 4000, 5000))
+BEYOND = (128, 60, 6000)
+WITHIN = (5, 10, 15, 20)
+REPETITIONS = 5
+SEED = 2024
+POWERS = sorted({power for power, _ in extrap_space("never").pairs} | {Fraction(0)})
+
+# Runs in Extra-P's environment: reads points, values and where to predict; answers with time and predictions.
+EXTRAP = r"""
+import json, sys, time
+import numpy as np
+from extrap.entities.callpath import Callpath
+from extrap.entities.coordinate import Coordinate
+from extrap.entities.experiment import Experiment
+from extrap.entities.measurement import Measurement
+from extrap.entities.metric import Metric
+from extrap.entities.parameter import Parameter
+from extrap.modelers.model_generator import ModelGenerator
+from extrap.util.progress_bar import DUMMY_PROGRESS
+task = json.load(sys.stdin)
+metric = Metric("time")
+experiment = Experiment()
+for k in range(len(task["points"][0])):
+    experiment.add_parameter(Parameter("abc"[k]))
+experiment.add_metric(metric)
+coordinates = [Coordinate(*point) for point in task["points"]]
+for coordinate in coordinates:
+    experiment.add_coordinate(coordinate)
+paths = [Callpath("f%d" % k) for k in range(len(task["values"]))]
+for path, row in zip(paths, task["values"]):
+    experiment.add_callpath(path)
+    for coordinate, value in zip(coordinates, row):
+        experiment.add_measurement(Measurement(coordinate, path, metric, np.array([value])))
+generator = ModelGenerator(experiment)
+begin = time.process_time()
+generator.model_all(DUMMY_PROGRESS)
+cpu_s = time.process_time() - begin
+def lead(function, parameter):
+    best = 0.0
+    for term in getattr(function, "compound_terms", []):
+        pairs = getattr(term, "parameter_term_pairs", None)
+        if pairs is not None:
+            own = [t for k, single in pairs if k == parameter for t in single.simple_terms]
+        else:
+            own = term.simple_terms
+        best = max([best] + [float(t.exponent) for t in own if t.term_type == "polynomial"])
+    return best
+out = []
+leads = []
+for path in paths:
+    function = generator.models[(path, metric)].hypothesis.function
+    at = task["at"] if len(task["at"]) > 1 else task["at"][0]
+    out.append(float(function.evaluate(at)))
+    leads.append([lead(function, k) for k in range(len(task["at"]))])
+json.dump({"cpu_s": cpu_s, "predicted": out, "leads": leads}, sys.stdout)
+"""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A ground truth: constant, coefficients, exponents, and whether its terms are multiplied."""
+
+    coefficients: tuple[float, ...]
+    exponents: tuple[tuple[Fraction, int], ...]
+    product: bool
+
+    def terms(self, points: Array) -> Array:
+        """Return the terms without coefficients, the first axis being the parameter."""
+        pairs = enumerate(self.exponents)
+        return np.stack([points[:, k] ** float(i) * np.log2(points[:, k]) ** j for k, (i, j) in pairs])
+
+    def __call__(self, points: Array) -> Array:
+        """Evaluate at points (point, parameter)."""
+        terms = self.terms(points)
+        if self.product:
+            return self.coefficients[0] + self.coefficients[1] * terms.prod(axis=0)
+        return self.coefficients[0] + np.array(self.coefficients[1:]) @ terms
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a modeller found: CPU seconds, predictions and lead exponents of each call path."""
+
+    cpu_s: float
+    predicted: Array
+    leads: Array
+
+
+Modeller = Callable[[Array, Array, Array], Answer]
+
+
+def draw(parameters: int, rng: np.random.Generator) -> Function:
+    """Draw a ground truth that depends on every parameter."""
+    axes = AXES[:parameters]
+    corners = np.array([[axis[0] for axis in axes], [axis[-1] for axis in axes]], dtype=float)
+    while True:
+        exponents = tuple((POWERS[rng.integers(len(POWERS))], int(rng.integers(3))) for _ in axes)
+        coefficients = tuple(np.round(rng.uniform(0, 1000, parameters + 1), 3).tolist())
+        function = Function(coefficients, exponents, bool(rng.random() < 0.5))
+        if (Fraction(0), 0) in exponents:
+            continue
+        shares = np.array(coefficients[1:])[:, None] * function.terms(corners) / function(corners)
+        if function.product or (shares >= 0.01).all():
+            return function
+
+
+def layout(parameters: int, kind: str) -> Array:
+    """Return the points of a layout, shape (point, parameter)."""
+    grid = (
+        np.stack(np.meshgrid(*AXES[:parameters], indexing="ij"), axis=-1)
+        .reshape(-1, parameters)
+        .astype(float)
+    )
+    off = (grid != grid[0]).sum(axis=1)
+    lines, rest = grid[off <= 1], grid[off > 1]
+    if kind == "full":
+        return grid
+    cheapest = rest[np.argsort(rest.prod(axis=1), kind="stable")]
+    return lines if kind == "lines" else np.concatenate([lines, cheapest[:parameters]])
+
+
+def noisy(values: Array, percent: float, rng: np.random.Generator) -> Array:
+    """Return the mean of repetitions with independent noise."""
+    draws = 1 + percent / 100 * rng.uniform(-1, 1, (*values.shape, REPETITIONS))
+    return (values[..., None] * draws).mean(axis=-1)
+
+
+def buran(points: Array, values: Array, at: Array) -> Answer:
+    """Model with this package."""
+    begin = time.process_time()
+    fit = fit_models(points, values)
+    cpu_s = time.process_time() - begin
+    leads = [[float(m.function.lead(k)[0]) for k in range(points.shape[1])] for m in fit.models if m]
+    return Answer(cpu_s, fit.predict(at)[:, 0], np.array(leads))
+
+
+def extrap(python: str) -> Modeller:
+    """Return a modeller that runs Extra-P's default one in its own Python."""
+
+    def model(points: Array, values: Array, at: Array) -> Answer:
+        task = {"points": points.tolist(), "values": values.tolist(), "at": at[0].tolist()}
+        done = subprocess.run([python, "-c", EXTRAP], input=json.dumps(task), capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"Extra-P failed:\n{done.stderr[-2000:]}")
+        answer = json.loads(done.stdout[done.stdout.index("{") :])
+        return Answer(answer["cpu_s"], np.array(answer["predicted"]), np.array(answer["leads"]))
+
+    return model
+
+
+def timed(
+    modellers: dict[str, Modeller], parameters: int, call_paths: int, runs: int
+) -> dict[str, list[float]]:
+    """Return CPU milliseconds per call path of each run, the modellers taking turns."""
+    rng = np.random.default_rng(SEED)
+    points = layout(parameters, "full")
+    values = noisy(np.stack([draw(parameters, rng)(points) for _ in range(call_paths)]), 5, rng)
+    at = np.array([BEYOND[:parameters]], dtype=float)
+    buran(points, values[:10], at)
+    out: dict[str, list[float]] = {name: [] for name in modellers}
+    for _ in range(runs):
+        for name, model in modellers.items():
+            out[name].append(1000 * model(points, values, at).cpu_s / call_paths)
+    return out
+
+
+def accuracy(
+    modellers: dict[str, Modeller], parameters: int, kind: str, percent: float, functions: int
+) -> dict[str, dict[str, float]]:
+    """Return shares within the limits, the median error and the exponent deviation, by modeller."""
+    rng = np.random.default_rng([SEED, parameters])  # the same functions for every layout and level
+    drawn = [draw(parameters, rng) for _ in range(functions)]
+    points, at = layout(parameters, kind), np.array([BEYOND[:parameters]], dtype=float)
+    values = noisy(np.stack([function(points) for function in drawn]), percent, rng)
+    true = np.array([function(at)[0] for function in drawn])
+    exponents = np.array([[float(power) for power, _ in function.exponents] for function in drawn])
+    out = {}
+    for name, model in modellers.items():
+        answer = model(points, values, at)
+        error = 100 * np.abs(answer.predicted - true) / true
+        out[name] = {f"within_{limit}": 100 * float(np.mean(error <= limit)) for limit in WITHIN}
+        out[name]["median_error"] = float(np.median(error))
+        out[name]["exponent_deviation"] = float(np.abs(answer.leads - exponents).mean())
+    return out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--call-paths", type=int, default=1000, help="for the times")
+    parser.add_argument("--runs", type=int, default=3, help="for the times")
+    parser.add_argument("--parameters", type=int, nargs="+", choices=(1, 2, 3), default=[1, 2, 3])
+    parser.add_argument(
+        "--layouts", nargs="+", choices=("full", "lines", "lines+m"), default=["full", "lines+m"]
+    )
+    parser.add_argument("--noise", type=float, nargs="+", default=[1, 5, 10], help="levels in %%")
+    parser.add_argument("--functions", type=int, default=300, help="for the accuracy; 0 leaves it out")
+    parser.add_argument("--extrap-python", help="Python with extrap 4.2.5")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
+    options = parser.parse_args(argv)
+    modellers: dict[str, Modeller] = {"buran": buran}
+    if options.extrap_python:
+        modellers["extrap"] = extrap(options.extrap_python)
+    result: dict[str, list[object]] = {"time": [], "accuracy": []}
+    print(f"CPU ms per call path, {options.call_paths} call paths")
+    for parameters in options.parameters:
+        times = timed(modellers, parameters, options.call_paths, options.runs)
+        middle = {name: statistics.median(runs) for name, runs in times.items()}
+        text = "  ".join(
+            f"{name} {middle[name]:.3f} ({min(t):.3f}-{max(t):.3f})" for name, t in times.items()
+        )
+        ratio = f"  ratio {middle['extrap'] / middle['buran']:.0f}" if "extrap" in middle else ""
+        print(f"  m={parameters}  {text}{ratio}", flush=True)
+        result["time"].append({"parameters": parameters, "ms_per_call_path": times})
+    cells = [(m, kind, n) for m in options.parameters for kind in options.layouts for n in options.noise]
+    if options.functions:
+        print(f"\n{options.functions} functions: % within {WITHIN} %, median error %, exponent deviation")
+    for parameters, kind, percent in cells if options.functions else []:
+        if parameters == 1 and kind != "full":
+            continue
+        found = accuracy(modellers, parameters, kind, percent, options.functions)
+        for name, own in found.items():
+            shares = " ".join(f"{own[f'within_{limit}']:5.1f}" for limit in WITHIN)
+            rest = f"{own['median_error']:6.2f} {own['exponent_deviation']:.3f}"
+            print(f"  m={parameters} {kind:8} noise {percent:4g} %  {name:7} {shares}  {rest}", flush=True)
+        result["accuracy"].append(
+            {"parameters": parameters, "layout": kind, "noise_percent": percent, "figures": found}
+        )
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
