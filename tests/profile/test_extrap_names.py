@@ -53,7 +53,10 @@ def test_names_round_trip(point: dict[str, float], repetition: int, prefix: str)
 
 @pytest.mark.parametrize(
     "name",
-    "t.size50.pofi.r1 t.x1.r1_ABCD t.x1y2.pofi.r1 plain t.r1 t.x1.r t.4x5.r1 t.x1x2.r1 t.x1..2.r1".split(),
+    [
+        *("t.size50.pofi.r1", "t.x1.r1_ABCD", "t.x1y2.pofi.r1", "plain", "t.r1"),
+        *("t.x1.r", "t.4x5.r1", "t.x1x2.r1", "t.x1..2.r1"),
+    ],
 )
 def test_other_schemes_are_refused(name: str) -> None:
     with pytest.raises(ValueError):

@@ -20,7 +20,7 @@ class TreeUnion:
     """A call tree that grows to contain every tree that is added to it.
 
     Call paths are the same if all their regions are: of the same mangled name, or of the same name where one
-    has no mangled name. The cost is linear in the call paths that are added.
+    has no mangled name, and both MPI operations or both not. The cost is linear in the call paths added.
 
     Attributes
     ----------
@@ -31,28 +31,29 @@ class TreeUnion:
 
     by_name: bool = False
     _regions: list[Region] = field(default_factory=list)
-    _by_mangled: dict[str, int] = field(default_factory=dict)
-    _by_name: dict[str, int] = field(default_factory=dict)
+    _by_mangled: dict[tuple[str, bool], int] = field(default_factory=dict)
+    _by_name: dict[tuple[str, bool], int] = field(default_factory=dict)
     _nodes: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._nodes)
 
     def _region(self, region: Region) -> int:
-        named = self._by_name.get(region.name)
+        mpi = region.paradigm == "mpi" and not self.by_name
+        named = self._by_name.get((region.name, mpi))
         if self.by_name or not region.mangled:
             found = named
         else:
-            found = self._by_mangled.get(region.mangled)
+            found = self._by_mangled.get((region.mangled, mpi))
             if found is None and named is not None and not self._regions[named].mangled:
                 found = named
                 self._regions[found] = region
         if found is None:
             found = len(self._regions)
             self._regions.append(region)
-        self._by_name.setdefault(region.name, found)
+        self._by_name.setdefault((region.name, mpi), found)
         if region.mangled:
-            self._by_mangled.setdefault(region.mangled, found)
+            self._by_mangled.setdefault((region.mangled, mpi), found)
         return found
 
     def add(self, tree: CallTree) -> NDArray[np.int64]:
