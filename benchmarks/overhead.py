@@ -229,6 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             workshop = Workshop.open(options.compiler, Path(folder))
             for workload in chosen:
+                print(f"measuring {workload.name} ...", file=sys.stderr)
                 results += measure(workshop, workload, filter_file, options.pairs, options.ranks)
         except BuranError as error:
             print(error, file=sys.stderr)
