@@ -21,6 +21,7 @@ if not workflow.configfiles:
 SESSION = open_session(Path(workflow.configfiles[0]))
 PATHS = SESSION.relative_paths
 config["campaign_file"] = str(SESSION.campaign.path)
+config["campaign_id"] = SESSION.id
 
 
 workdir: SESSION.layout.root

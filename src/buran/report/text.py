@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.experiment.collect import split_call_path
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
+from buran.profile.profile import SEPARATOR
 
 _ROWS = 12
 
@@ -113,7 +115,7 @@ def _time_table(report: Report, target: str) -> str:
         share = seconds[i] / total if total else 0.0
         grows = growth_class(model.function, report.parameters)
         text = format_function(model.function, report.parameters)
-        rows.append((f"{100 * share:5.1f} %", _short(models.call_paths[i]), grows, text, f"{model.quality.smape:.1f} %"))
+        rows.append((f"{100 * share:5.1f} %", brief(models.call_paths[i]), grows, text, f"{model.quality.smape:.1f} %"))
     title = f"Where the time goes at {target} (exclusive, seconds per rank)"
     return _section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
 
@@ -128,7 +130,7 @@ def _metric_table(report: Report, metric: str) -> str:
         if model is None or values[i] <= 0:
             continue
         text = format_function(model.function, report.parameters)
-        rows.append((_short(models.call_paths[i]), growth_class(model.function, report.parameters), text))
+        rows.append((brief(models.call_paths[i]), growth_class(model.function, report.parameters), text))
     title = f"{metric.replace('_', ' ').capitalize()} ({models.unit}, exclusive, {models.aggregate} over ranks)"
     return _section(title, ("call path", "grows like", "model"), rows)
 
@@ -157,7 +159,7 @@ def _instrumentation(report: Report) -> str:
     if counts and not report.unsteady:
         text += "\n\nCounts were identical in all repetitions of every point."
     for metric, paths in report.unsteady.items():
-        text += f"\n\n{metric} differs between repetitions in: {', '.join(map(_short, paths))}"
+        text += f"\n\n{metric} differs between repetitions in: {', '.join(map(brief, paths))}"
     return text
 
 
@@ -192,6 +194,18 @@ def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -
     return "\n".join([title, "-" * len(title), *(line.rstrip() for line in lines)])
 
 
-def _short(path: str, limit: int = 60) -> str:
-    """Show the end of a long call path: that is what its numbers belong to."""
-    return path if len(path) <= limit else "..." + path[-(limit - 3) :]
+def brief(call_path: str, limit: int = 64) -> str:
+    """Shorten a call path for a table: without argument lists, and its end if it is still too long."""
+    short = SEPARATOR.join(_without_arguments(part) for part in split_call_path(call_path))
+    return short if len(short) <= limit else "..." + short[-(limit - 3) :]
+
+
+def _without_arguments(name: str) -> str:
+    if not name.endswith((")", ") const")):
+        return name
+    depth = 0
+    for i in range(len(name) - 1, -1, -1):
+        depth += (name[i] == ")") - (name[i] == "(")
+        if name[i] == "(" and depth == 0:
+            return name[:i] or name
+    return name

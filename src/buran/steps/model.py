@@ -11,9 +11,9 @@ import numpy as np
 
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import RunError
-from buran.experiment.modelling import model_experiment
-from buran.experiment.merge import merge_metrics
 from buran.experiment.jsonl import write_jsonl
+from buran.experiment.merge import merge_metrics
+from buran.experiment.modelling import model_experiment
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.profile.profile import CallTree

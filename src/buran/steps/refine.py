@@ -8,7 +8,6 @@ from buran.files import digest, write_text
 from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.refine import refine
 from buran.model.model_set import read_models
-
 from buran.steps.findings import Findings
 from buran.steps.session import Session
 

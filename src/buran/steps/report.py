@@ -92,7 +92,7 @@ def _functions(filter_text: str) -> int | None:
 
 def _next_steps(session: Session, findings: Findings) -> list[str]:
     campaign = session.campaign
-    file = os.path.relpath(campaign.path)
+    file = campaign.path.name
     steps = []
     for name in campaign.parameters:
         values = sorted({point[name] for point in campaign.points})

@@ -14,7 +14,7 @@ from typing import Any
 from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
-from buran.errors import BuranError, Exit
+from buran.errors import BuranError, Exit, UsageError
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
 
@@ -58,6 +58,17 @@ def open_session(path: Path) -> Session:
     return Session(load_campaign(path))
 
 
+def _unchanged(session: Session, campaign_id: str) -> None:
+    """Refuse to go on under the name of a question that is no longer asked."""
+    if session.id != campaign_id:
+        raise UsageError(
+            "the campaign changed while it runs",
+            where=session.campaign.path,
+            why="its file, the target's sources, the compiler or the MPI are not what they were at the start",
+            hint="run it again; what is measured stays measured",
+        )
+
+
 @contextmanager
 def step(snakemake: Any) -> Iterator[Session]:
     """Run a rule's script: log to the rule's log file, show errors without a traceback."""
@@ -65,7 +76,9 @@ def step(snakemake: Any) -> Iterator[Session]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as file:
         try:
-            yield open_session(Path(snakemake.config["campaign_file"]))
+            session = open_session(Path(snakemake.config["campaign_file"]))
+            _unchanged(session, snakemake.config["campaign_id"])
+            yield session
         except BuranError as error:
             print(f"error: {error}", file=file)
             sys.exit(int(error.exit_code))

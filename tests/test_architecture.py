@@ -1,0 +1,80 @@
+"""The shape of the package: who may import whom, and what the command line may not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "src" / "buran"
+
+# A package may import itself, the packages named here and what every package may import.
+EVERYWHERE = {"errors", "files", "assets"}
+MAY_IMPORT = {
+    "campaign": {"profile"},
+    "profile": set(),
+    "model": set(),
+    "experiment": {"model", "profile", "campaign"},
+    "measure": {"campaign", "profile"},
+    "select": {"campaign", "experiment", "model"},
+    "instrument": {"campaign", "experiment", "model", "profile"},
+    "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
+    "steps": {"campaign", "experiment", "instrument", "measure", "model", "profile", "report", "select"},
+    "cli": {"campaign", "experiment", "instrument", "measure", "model", "profile", "report", "select", "steps"},
+}
+
+
+def imports_of(path: Path) -> set[str]:
+    """Names of buran's packages that a module imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if isinstance(node, ast.ImportFrom) and node.module == "buran":
+            names = [f"buran.{alias.name}" for alias in node.names if not alias.name.startswith("__")]
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("buran.")}
+    return found
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_packages_import_in_one_direction(package: str) -> None:
+    for path in sorted((PACKAGE / package).rglob("*.py")):
+        extra = imports_of(path) - {package} - EVERYWHERE - MAY_IMPORT[package]
+        assert not extra, f"{path.relative_to(PACKAGE)} imports {sorted(extra)}"
+
+
+def test_every_package_has_its_rule() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages == set(MAY_IMPORT)
+
+
+def test_nothing_in_the_package_imports_snakemake() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert "import snakemake" not in path.read_text(), path
+        assert "from snakemake" not in path.read_text(), path
+
+
+def test_rule_script_and_log_have_one_name() -> None:
+    root = PACKAGE.parents[1]
+    for rule in (root / "rules").glob("*.smk"):
+        if rule.stem != "common":
+            text = rule.read_text()
+            assert f"rule {rule.stem}:" in text or f"checkpoint {rule.stem}:" in text
+            assert f"scripts/{rule.stem}.py" in text
+            assert f"logs/{rule.stem}/" in text
+            assert (root / "scripts" / f"{rule.stem}.py").is_file()
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from buran.cli import main; code = main(['--help']); "
+        "heavy = {'numpy', 'scipy', 'pydantic', 'snakemake', 'sklearn', 'yaml', 'jinja2'} & set(sys.modules); "
+        "assert not heavy, heavy; sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "remeasure" in done.stdout
