@@ -325,6 +325,9 @@ void addModeReference(Module &M) {
 
 // ---- counting
 
+// A function pass cannot drop GlobalsAA (see nothingPreserved): with LLVM 14 the accesses are kept apart by force.
+constexpr bool IsVolatile = LLVM_VERSION_MAJOR < 15;
+
 GlobalVariable *blockCounter(Module &M) {
   Type *Int64 = Type::getInt64Ty(M.getContext());
   GlobalVariable *Counter = M.getGlobalVariable("buran_blocks");
@@ -450,8 +453,8 @@ private:
         Starts.push_back(startOf(Block));
     for (Instruction *At : Starts) {
       IRBuilder<> Builder(At);
-      Value *Before = Builder.CreateLoad(Int64, Counter);
-      Builder.CreateStore(Builder.CreateAdd(Before, ConstantInt::get(Int64, 1)), Counter);
+      Value *Before = Builder.CreateLoad(Int64, Counter, IsVolatile);
+      Builder.CreateStore(Builder.CreateAdd(Before, ConstantInt::get(Int64, 1)), Counter, IsVolatile);
     }
   }
 
@@ -483,8 +486,8 @@ private:
     }
     for (Instruction *At : Flushes) {
       IRBuilder<> Builder(At);
-      Value *Total = Builder.CreateAdd(Builder.CreateLoad(Int64, Counter), Builder.CreateLoad(Int64, Count));
-      Builder.CreateStore(Total, Counter);
+      Value *Before = Builder.CreateLoad(Int64, Counter, IsVolatile);
+      Builder.CreateStore(Builder.CreateAdd(Before, Builder.CreateLoad(Int64, Count)), Counter, IsVolatile);
       Builder.CreateStore(ConstantInt::get(Int64, 0), Count);
     }
     DominatorTree Dominators(F);
@@ -525,6 +528,7 @@ struct HookPass : PassInfoMixin<HookPass> {
   }
 };
 
+#if LLVM_VERSION_MAJOR >= 15
 struct CountPass : PassInfoMixin<CountPass> {
   static bool isRequired() { return true; }
 
@@ -540,7 +544,7 @@ struct CountPass : PassInfoMixin<CountPass> {
     return nothingPreserved();
   }
 };
-
+#else
 // LLVM 14 has no extension point for modules between inlining and vectorisation.
 struct CountFunctionPass : PassInfoMixin<CountFunctionPass> {
   static bool isRequired() { return true; }
@@ -555,6 +559,7 @@ struct CountFunctionPass : PassInfoMixin<CountFunctionPass> {
     return nothingPreserved();
   }
 };
+#endif
 
 // Lets the optimiser turn "+1 per iteration" into "+ trip count" before the vectoriser looks at the loops.
 void addSimplification(FunctionPassManager &Passes) {
@@ -587,13 +592,10 @@ void registerPasses(PassBuilder &Builder) {
   Builder.registerOptimizerEarlyEPCallback(
       [](ModulePassManager &Passes, OptimizationLevel Level) { addCounting(Passes, Level); });
 #else
-  Builder.registerVectorizerStartEPCallback([](FunctionPassManager &Passes, OptimizationLevel) {
+  Builder.registerVectorizerStartEPCallback([](FunctionPassManager &Passes, OptimizationLevel Level) {
     Passes.addPass(CountFunctionPass());
-    addSimplification(Passes);
-  });
-  Builder.registerOptimizerLastEPCallback([](ModulePassManager &Passes, OptimizationLevel Level) {
-    if (Level == OptimizationLevel::O0) // the vectoriser's extension point does not exist there
-      Passes.addPass(CountPass());
+    if (Level != OptimizationLevel::O0)
+      addSimplification(Passes);
   });
 #endif
 }
