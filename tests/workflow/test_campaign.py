@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -190,7 +192,7 @@ def test_failed_runs_are_retried_on_request(workbench: Workbench) -> None:
 
 
 def test_no_binary_is_a_clear_error(workbench: Workbench) -> None:
-    workbench.write(target={**workbench.config["target"], "build": "true {mpicc}"})
+    workbench.write(target={**workbench.config["target"], "build": "true {mpicc} '{flags}'"})
     output = workbench.buran("run", "campaign.yaml", expect=1)
     assert "made no file 'program' (target.binary)" in output
 
@@ -231,16 +233,20 @@ def test_an_interrupt_keeps_what_is_finished(workbench: Workbench) -> None:
 def test_killing_the_controller_loses_nothing(workbench: Workbench, moment: int, victim: str) -> None:
     """kill -9 at a random moment, of the controller alone or with all it started; then run again."""
     generator = random.Random(f"{victim} {moment}")
-    target = workbench.config["target"]
     log = workbench.folder / "starts"
-    script = f"echo start $$ >> {log}; {{binary}} {{n}}; code=$?; echo end $$ >> {log}; exit $code"
-    workbench.write(target={**target, "run": f"bash -c '{script}'"}, parameters=ONE_RANK)
+    script = f"echo start $$ >> {log}; {{binary}} {{n}} {{m}}; code=$?; echo end $$ >> {log}; exit $code"
+    workbench.write(
+        target={**workbench.config["target"], "run": f"bash -c '{script}'"},
+        parameters={"m": {"role": "size", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}},
+        resources={"ranks": 1, "time_limit_s": 20},
+    )
     process = start(workbench)
     wait_for_runs(workbench, generator.randrange(1, 9))
     time.sleep(generator.random())
     if victim == "everything":
         for pid in leftovers(workbench):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     process.kill()
     process.wait()
     kept = finished_runs(workbench)
@@ -248,18 +254,11 @@ def test_killing_the_controller_loses_nothing(workbench: Workbench, moment: int,
     assert kept <= finished_runs(workbench)
     assert len(finished_runs(workbench)) == 12
     assert "0 problems" in workbench.buran("verify", "campaign.yaml")
-    running: set[str] = set()
-    for line in log.read_text().splitlines():
-        what, pid = line.split()
-        if what == "start":
-            # The only run that may have started before and not ended is one that was killed.
-            assert len(running) <= 1
-            running = {pid}
-        else:
-            running.discard(pid)
-
-
-ONE_RANK = {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}}
+    lines = [line.split() for line in log.read_text().splitlines()]
+    ends = {pid: number for number, (what, pid) in enumerate(lines) if what == "end"}
+    completed = [(number, ends[pid]) for number, (what, pid) in enumerate(lines) if what == "start" and pid in ends]
+    assert len(completed) >= 12
+    assert all(end < begin for (_, end), (begin, _) in pairwise(completed)), "two runs at the same time"
 
 
 def start(bench: Workbench) -> subprocess.Popen[bytes]:

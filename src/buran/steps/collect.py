@@ -62,13 +62,14 @@ def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
     return list(found.values())
 
 
-def experiment_of(runs: Iterable[Measured], parameters: Sequence[str]) -> Experiment | None:
-    """Read the profiles of some runs into one table; None without runs."""
-    profiles = [
+def experiment_of(runs: Sequence[Measured], parameters: Sequence[str]) -> Experiment | None:
+    """Read the profiles of some runs, one after the other, into one table; None without runs."""
+    if not runs:
+        return None
+    return experiment_from_profiles(
         ({name: run.point[name] for name in parameters}, run.repetition, read_cubex(run.folder / PROFILE))
         for run in runs
-    ]
-    return experiment_from_profiles(profiles) if profiles else None
+    )
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:

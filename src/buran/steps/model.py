@@ -32,11 +32,11 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     runs = collect.finished_runs(layout, plans)
     own = [run for run in runs if run.purpose is Purpose.MODEL]
     timed = collect.experiment_of(
-        (run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text), parameters
+        [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text], parameters
     )
     times = [name for name in config.metrics if name not in EFFORT_METRICS]
     counts = [name for name in config.metrics if name in EFFORT_METRICS]
-    counted = collect.experiment_of((run for run in own if run.mode is Mode.EFFORT), parameters)
+    counted = collect.experiment_of([run for run in own if run.mode is Mode.EFFORT], parameters)
     tables, sets = [], dict[str, ModelSet]()
     for measured, wanted in ((timed, times), (counted, counts)):
         if measured is not None and wanted:
