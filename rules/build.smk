@@ -4,6 +4,8 @@ rule build:
         PATHS.build_pointer("{build}"),
     log:
         "logs/build/{build}.log",
+    conda:
+        "../workflow/envs/buran.yaml"
     resources:
         bench_slot=1,
     message:

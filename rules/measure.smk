@@ -9,6 +9,8 @@ rule measure:
     log:
         "logs/measure/{bundle}.log",
     retries: 0
+    conda:
+        "../workflow/envs/buran.yaml"
     resources:
         bench_slot=1,
     message:

@@ -8,6 +8,8 @@ rule model:
         table=PATHS.table("{campaign}", "{iteration}"),
     log:
         "logs/model/{campaign}-{iteration}.log",
+    conda:
+        "../workflow/envs/buran.yaml"
     message:
         "Modelling after iteration {wildcards.iteration}"
     script:

@@ -7,6 +7,8 @@ checkpoint plan:
         PATHS.plan("{campaign}", "{iteration}"),
     log:
         "logs/plan/{campaign}-{iteration}.log",
+    conda:
+        "../workflow/envs/buran.yaml"
     message:
         "Planning iteration {wildcards.iteration}"
     script:

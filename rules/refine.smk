@@ -6,6 +6,8 @@ rule refine:
         PATHS.filter("{campaign}", "{iteration}"),
     log:
         "logs/refine/{campaign}-{iteration}.log",
+    conda:
+        "../workflow/envs/buran.yaml"
     message:
         "Refining the instrumentation for iteration {wildcards.iteration}"
     script:

@@ -7,6 +7,8 @@ rule report:
         PATHS.results("{campaign}") / "report.txt",
     log:
         "logs/report/{campaign}.log",
+    conda:
+        "../workflow/envs/buran.yaml"
     message:
         "Writing the report"
     script:

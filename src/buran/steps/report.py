@@ -9,11 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.plan import Purpose
+from buran.campaign.plan import Mode, Purpose
+from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import write_json, write_text
 from buran.instrument import filter_file
+from buran.measure.bundle import PROFILE
 from buran.model.model_set import read_models
+from buran.profile.cubex_read import read_cubex
 from buran.report.text import Report, render
+from buran.steps.collect import finished_runs
 from buran.steps.findings import Findings
 from buran.steps.progress import progress_of
 from buran.steps.refine import rules_of
@@ -29,9 +33,26 @@ def write_results(session: Session, folder: Path) -> None:
     for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
         shutil.copy(source, folder / source.name)
     write_text(folder / "scorep.filter", commented_filter(session))
+    for mode in (Mode.TIME, Mode.EFFORT):
+        _export(session, mode, folder / "extrap" / mode)
     report = gather(session)
     write_text(folder / "report.txt", render(report))
     write_json(folder / "report.json", _plain(report))
+
+
+def _export(session: Session, mode: Mode, folder: Path) -> None:
+    """Write the newest builds' profiles as a tree that Extra-P opens."""
+    layout, parameters = session.layout, session.campaign.parameters
+    plans = layout.read_plans(session.id)
+    filter_text = plans[-1].filter_text if mode is Mode.TIME else ""
+    runs = [
+        ({name: run.point[name] for name in parameters}, run.repetition, read_cubex(run.folder / PROFILE))
+        for run in finished_runs(layout, plans)
+        if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
+    ]
+    shutil.rmtree(folder, ignore_errors=True)
+    if runs:
+        write_extrap_tree(folder, runs, parameters=parameters, prefix=session.campaign.name, compress=True)
 
 
 def commented_filter(session: Session) -> str:
@@ -77,6 +98,7 @@ def gather(session: Session) -> Report:
             "report": "latest/report.txt, latest/report.json",
             "models": "latest/models.json",
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
+            "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
             "filter list": "latest/scorep.filter (Score-P's format)",
             "folder": str(layout.root),
         },
@@ -106,7 +128,6 @@ def _next_steps(session: Session, findings: Findings) -> list[str]:
     if not campaign.evaluation_points:
         steps.append("name evaluation_points to see how well the models predict what they were not fitted to")
     steps.append(f"look at the filter list with `buran filter {file}`; Score-P takes it as it is")
-    steps.append("open the measurements in Extra-P: `buran convert latest/experiment.jsonl experiment.txt`")
     return steps
 
 
