@@ -16,6 +16,7 @@ from buran.model.text import format_function, growth_class
 from buran.profile.profile import SEPARATOR
 
 _ROWS = 12
+_FAR = 2.0  # sum of the call paths over the whole program: beyond this, extrapolations contradict each other
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,13 @@ def _summary(report: Report, target: str) -> str:
             f"Run time (whole program, s): {format_function(model.function, report.parameters)}\n"
             f"  at {target}: {at:.4g} s; fits the measurements with SMAPE {model.quality.smape:.2g} %"
         )
+        if "time" in report.models:
+            added = target_values(report.models["time"], report.target).sum()
+            if not 1 / _FAR <= added / at <= _FAR:
+                lines.append(
+                    f"Note: the models of the call paths below add up to {added:.4g} s at {target}. They say which call "
+                    "paths grow, not how far: noise, or too few values of a parameter, is extrapolated with them."
+                )
     lines += [f"Note: {note}" for note in report.notes]
     return "\n".join(lines)
 
