@@ -132,6 +132,37 @@ def test_never_as_many_coefficients_as_points():
         assert len(model.function.terms) <= max(count - 2, 0)
 
 
+def test_factors_do_not_interpolate_the_values_of_a_parameter():
+    """Points that share a value would hide that the factors pass through all values."""
+    grid = np.array([(p, n) for p in (1.0, 2.0, 4.0) for n in (8.0, 12.0, 16.0, 24.0)])
+    p, n = grid.T
+    values = np.stack([p * np.log2(p) + 5 * p + 3, 4 * n**3 + 2 * n**2 + 3 * n + 1])
+    few, cubic = fit_models(grid, values).models
+    assert len(few.function.terms) == 1
+    assert few.quality.error > 1e-4
+    assert len(cubic.function.terms) == 2
+    assert cubic.function.lead(1) == (F(3), 0)
+
+
+def test_more_factors_are_found_where_the_other_parameter_tells_them_apart():
+    grid = np.array([(p, n) for p in (1.0, 2.0, 4.0) for n in (8.0, 12.0, 16.0, 24.0)])
+    p, n = grid.T
+    values = np.stack([3 * n * np.log2(p) + 12 * p + 7, 2 * n**2 + 5 * n - 2 * n**2 / p])
+    found = [structure(model) for model in fit_models(grid, values).models]
+    assert found == [
+        {((0, F(0), 1), (1, F(1), 0)), ((0, F(1), 0),)},
+        {((1, F(2), 0),), ((1, F(1), 0),), ((0, F(-1), 0), (1, F(2), 0))},
+    ]
+
+
+def test_two_values_allow_a_straight_line_only():
+    grid = np.array([(p, n) for p in (1.0, 4.0) for n in (8.0, 12.0, 16.0, 24.0)])
+    p, n = grid.T
+    (model,) = fit_models(grid, (n**2 * p**3)[None]).models
+    assert model.function.lead(0) == (F(1), 0)
+    assert model.function.evaluate(grid) == pytest.approx(n**2 * p**3)
+
+
 def test_one_point_gives_its_value_and_no_measure_of_error():
     model = fit_models(SIZES[:1], np.array([[5.0]])).models[0]
     assert model.function.constant == 5
@@ -315,6 +346,13 @@ def test_impossible_input_is_refused(points, values, what):
 def test_weights_must_be_positive():
     with pytest.raises(UsageError, match="weights must be positive"):
         fit_models(SIZES, np.ones((1, 5)), weights=np.zeros((1, 5)))
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-190, 1e140])
+def test_extreme_magnitudes(factor):
+    (model,) = fit_models(SIZES, factor * 3 * SIZES.T**2).models
+    assert structure(model) == {((0, F(2), 0),)}
+    assert model.function.coefficients == pytest.approx((3 * factor,))
 
 
 def test_no_call_paths_and_a_million_fold_spread():

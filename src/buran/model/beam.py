@@ -96,11 +96,40 @@ def leave_one_out(beam: Beam) -> Array:
     return np.where(bound.any(axis=2) | ~beam.usable, np.inf, out)
 
 
+def holds_without(beam: Beam, asked: Mask, groups: Mask) -> Mask:
+    """Whether the other points determine all coefficients when any one group of points is left out.
+
+    Without it, factors of a parameter can pass through all its values whatever they are, and points that
+    share a value hide that from leave-one-out.
+
+    Parameters
+    ----------
+    beam
+        The hypotheses.
+    asked
+        Shape (call path, hypothesis): those in question.
+    groups
+        Shape (group, point).
+
+    Returns
+    -------
+    array
+        Shape (asked hypothesis,).
+    """
+    basis = beam.basis[asked]
+    out = np.ones(len(basis), dtype=bool)
+    for group in groups if len(basis) else ():
+        own = basis[:, :, group]
+        rest = np.eye(basis.shape[1]) - np.matmul(own, own.transpose(0, 2, 1))
+        out &= np.linalg.eigvalsh(rest)[:, 0] > DEPENDENT
+    return out
+
+
 def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
     """Add one term of the dictionary to each hypothesis of the beam and keep the best.
 
-    All one-term hypotheses are kept; of the larger ones `width` by residual, and half as many again
-    of those made of plain terms only.
+    All one-term hypotheses are kept; of the larger ones `width` by residual, and twice as many of those made
+    of plain terms only.
     """
     calls, _, size, _ = beam.basis.shape
     products = dictionary.columns.shape[1]
@@ -110,12 +139,20 @@ def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
     left_over = _left_over(dictionary, beam)
     kept = _best(left_over.reshape(calls, -1), 2 * width)  # most hypotheses turn up twice
     left_over[~(_all_plain(beam, dictionary.simple)[:, :, None] & dictionary.simple[:, None])] = np.inf
-    kept = np.concatenate([kept, _best(left_over.reshape(calls, -1), width)], axis=1)
+    best = kept.shape[1]
+    kept = np.concatenate([kept, _best(left_over.reshape(calls, -1), 4 * width)], axis=1)
     parent, added = np.divmod(kept, products)
     members = np.sort(np.concatenate([beam.members[at, parent], added[..., None]], axis=2), axis=2)
     fine = beam.usable[at, parent] & dictionary.usable[at, added] & ~_repeated(members, products)
-    survivors = _best((~fine).astype(np.float64), width + width // 2)  # ties keep their order
-    members, fine = members[at, survivors], fine[at, survivors]
+    chosen = fine & np.concatenate(
+        [
+            np.cumsum(fine[:, :best], axis=1) <= width,
+            np.cumsum(fine[:, best:], axis=1) <= 2 * width,
+        ],
+        axis=1,
+    )
+    survivors = _best((~chosen).astype(np.float64), 3 * width)  # ties keep their order
+    members, fine = members[at, survivors], chosen[at, survivors]
     parent, added = parent[at, survivors], added[at, survivors]
     column = dictionary.columns[at, added]
     basis = beam.basis[at, parent]

@@ -36,6 +36,10 @@ class TermTable:
         Shape (row,): negative power; exponents that nested loops, searches and trees lead to.
     growth
         Shape (row,): place in the order of asymptotic growth.
+    same_value
+        Shape (value, point): the points at each value of the parameter.
+    safe
+        So many different factors of this parameter cannot pass through all its values just as they are.
     """
 
     pairs: tuple[Exponents, ...]
@@ -43,11 +47,13 @@ class TermTable:
     falling: Mask
     plain: Mask
     growth: Ids
+    same_value: Mask
+    safe: int
 
     @classmethod
     def of(cls, space: HypothesisSpace, x: Array) -> TermTable:
-        """Tabulate the space at the values `x` (point,) of a parameter; a single value has no terms."""
-        pairs = space.candidates(x) if np.ptp(x) > 0 else ()
+        """Tabulate the space at the values `x` (point,) of a parameter."""
+        pairs = space.candidates(x)
         values = np.ones((len(pairs) + 1, len(x)))
         for row, (power, log) in enumerate(pairs, start=1):
             values[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
@@ -60,6 +66,8 @@ class TermTable:
             np.array([False, *(power < 0 for power, _ in pairs)]),
             np.array([False, *(is_plain(pair) for pair in pairs)]),
             np.array([order.index(pair) for pair in (absent, *pairs)]),
+            np.unique(x)[:, None] == x,
+            max(len(np.unique(x)) - 2, 1),
         )
 
 

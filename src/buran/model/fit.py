@@ -17,6 +17,7 @@ from buran.model.terms import Array, Factor, ModelFunction, Term, growth_order
 _FLOOR = 1e-3  # of a call path's largest value: smaller values weigh no more than this one
 _VOID = 1e-9  # share of the values below which a contribution is rounding
 _NOISE_SHARE = 0.1  # of the leave-one-out error: smaller contributions cannot be told from nothing
+_LARGEST = 1e150  # squares of larger values overflow
 _BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
 
 
@@ -175,7 +176,8 @@ def fit_models(
     space, options = space or full_space(), options or SearchOptions()
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
-    points, values = points[order], values[:, order]
+    points = points[order]
+    values, binary = _scaled(values[:, order])
     weights = (
         relative_weights(values) if weights is None else _normalised(np.asarray(weights)[:, order], values)
     )
@@ -183,7 +185,7 @@ def fit_models(
         if not present.any():
             continue
         block = np.ix_(calls, present)
-        fitted = _fit_complete(points[present], values[block], weights[block], space, options)
+        fitted = _fit_complete(points[present], values[block], weights[block], binary[calls], space, options)
         for call, model in zip(calls, fitted, strict=True):
             models[call] = model
     return Fit(tuple(models))
@@ -198,15 +200,26 @@ def _check(points: Array, values: Array, weights: Array | None) -> None:
         )
     if len(np.unique(points, axis=0)) != len(points):
         raise UsageError("a point stands twice", hint="aggregate repetitions before modelling")
-    if np.isinf(values).any():
+    large = (np.abs(values) > _LARGEST).any(axis=1)
+    if large.any():
         raise UsageError(
             "values to model must be finite, or NaN where missing",
-            where=f"call path number {np.flatnonzero(np.isinf(values).any(axis=1))[0]}",
+            where=f"call path number {np.flatnonzero(large)[0]}",
         )
     if weights is not None and (
         np.shape(weights) != values.shape or not (np.asarray(weights)[np.isfinite(values)] > 0).all()
     ):
         raise UsageError("weights must be positive, one for each value")
+
+
+def _scaled(values: Array) -> tuple[Array, Ids]:
+    """Divide each row by a power of two that brings its largest value near 1; return the powers as well.
+
+    Squares of values then neither overflow nor vanish, and no digit changes.
+    """
+    largest = np.max(np.where(np.isfinite(values), np.abs(values), 0.0), axis=1, initial=0.0)
+    binary = np.frexp(largest)[1].astype(np.int64)
+    return np.ldexp(values, -binary[:, None]), binary
 
 
 def _normalised(weights: Array, values: Array) -> Array:
@@ -228,15 +241,22 @@ def _patterns_of_absence(values: Array) -> Iterator[tuple[Ids, Mask]]:
 
 
 def _fit_complete(
-    points: Array, values: Array, weights: Array, space: HypothesisSpace, options: SearchOptions
+    points: Array,
+    values: Array,
+    weights: Array,
+    binary: Ids,
+    space: HypothesisSpace,
+    options: SearchOptions,
 ) -> list[Model]:
-    """Fit call paths that were measured at all `points`."""
+    """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
     tables, chosen = search(points, values, weights, space, options)
     models: list[Model | None] = [None] * len(values)
     size = chosen.any(axis=2).sum(axis=1)
     for terms in np.unique(size):
         calls = np.flatnonzero(size == terms)
-        block = _final_fit(points, values[calls], weights[calls], tables, chosen[calls, :terms])
+        block = _final_fit(
+            points, values[calls], weights[calls], binary[calls], tables, chosen[calls, :terms]
+        )
         for call, model in zip(calls, block, strict=True):
             models[call] = model
     return [model for model in models if model is not None]
@@ -290,7 +310,7 @@ def _solve(design: Array, values: Array, weights: Array, free: Mask) -> tuple[Ar
 
 
 def _final_fit(
-    points: Array, values: Array, weights: Array, tables: list[TermTable], chosen: Ids
+    points: Array, values: Array, weights: Array, binary: Ids, tables: list[TermTable], chosen: Ids
 ) -> list[Model]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
     design = _design(points, tables, chosen)
@@ -320,16 +340,18 @@ def _final_fit(
         smape(predicted, values).tolist(),
         loo_smape.tolist(),
         error.tolist(),
-        [adjusted_r2(predicted[c], values[c], int(used[c])).item() for c in range(calls)],
-        rss(predicted, values).tolist(),
+        adjusted_r2(predicted, values, used).tolist(),
+        np.ldexp(rss(predicted, values), 2 * binary).tolist(),
         strict=True,
     )
+    coefficients = np.ldexp(coefficients, binary[:, None])
+    variances = np.ldexp(inverse * spread[:, None, None], 2 * binary[:, None, None])
     out = []
     for c, (own_smape, own_loo, own_error, r2, own_rss) in enumerate(figures):
         function, order = _function(tables, chosen[c], coefficients[c], free[c])
         covariance: tuple[tuple[float, ...], ...] = ()
         if degrees[c] > 0:
-            covariance = tuple(map(tuple, (inverse[c][np.ix_(order, order)] * spread[c]).tolist()))
+            covariance = tuple(map(tuple, variances[c][np.ix_(order, order)].tolist()))
         quality = Quality(count, own_smape, own_loo, own_error, r2, own_rss)
         out.append(Model(function, quality, covariance))
     return out

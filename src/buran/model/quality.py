@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.model.terms import Array
 
@@ -31,7 +32,7 @@ def rss(predicted: Array, actual: Array) -> Array:
     return np.asarray(np.nansum((predicted - actual) ** 2, axis=-1))
 
 
-def adjusted_r2(predicted: Array, actual: Array, coefficients: int) -> Array:
+def adjusted_r2(predicted: Array, actual: Array, coefficients: int | NDArray[np.int64]) -> Array:
     """Share of the variance over the last axis that is explained, corrected for the number of coefficients.
 
     NaN where no degree of freedom remains or all values are equal.

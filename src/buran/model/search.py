@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.model.beam import Beam, Dictionary, extend, leave_one_out, parents
+from buran.model.beam import Beam, Dictionary, extend, holds_without, leave_one_out, parents
 from buran.model.candidates import (
     DEPENDENT,
     Ids,
@@ -236,6 +236,8 @@ def _cost(
         fancy = (new & ~table.plain[own]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
+        many = distinct > table.safe
+        out[many] = np.where(holds_without(beam, many, table.same_value), out[many], np.inf)
         dear = np.minimum(fancy, extra)
         out += (
             costs.parameter * (distinct > 0)

@@ -19,6 +19,7 @@ Negative = Literal["never", "always"]
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
 _LOG_OVERCOME = Fraction(2, 3)
+_LINE = ((Fraction(1), 0),)
 # The 42 pairs which Extra-P 4 offers, as "power:log exponents".
 _EXTRAP = (
     "0:12 1/4:012 1/3:012 1/2:012 2/3:012 3/4:012 4/5:0 1:012 5/4:01 4/3:01 3/2:012 5/3:0 7/4:0 2:012 "
@@ -71,6 +72,7 @@ class HypothesisSpace:
         """Return the pairs that are defined and monotonic on the values `x` of a parameter.
 
         Logarithms need values of 1 and more: below, their squares fall. Negative powers need positive values.
+        Two values tell no exponents apart: they allow a straight line only. A single value allows no term.
 
         Raises
         ------
@@ -82,6 +84,9 @@ class HypothesisSpace:
                 "parameter values must be finite and not negative",
                 why=f"{x[~(np.isfinite(x) & (x >= 0))][0]:g} is no value for a power or a logarithm",
             )
+        values = len(np.unique(x))
+        if values <= 2:
+            return _LINE[: values - 1]
         lowest = x.min()
         return tuple(
             (i, j) for i, j in self.with_negatives if (j == 0 or lowest >= 1) and (i >= 0 or lowest > 0)
