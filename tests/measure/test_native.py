@@ -53,7 +53,7 @@ def test_blocks_of_simple_functions_are_known(plugin, tmp_path):
     blocks, visits = compare_with_reference(tmp_path, HOOK_ALL, "-O0")
     straight = "main->Adder::f(int)"  # one block, which is not its caller's
     assert (blocks[straight][0], visits[straight][0]) == (50, 50)
-    # Each visit: entry, last condition, return. Each turn of the loop: condition, body, one of two ways, join.
+    # Each visit: entry, last condition, return. Each turn: condition, body, one of two ways, join.
     steps = 0
     for x in range(2, 101, 2):
         while x > 1:
@@ -225,7 +225,8 @@ def test_without_a_filter_small_and_foreign_functions_are_left_alone(plugin, tmp
     binary = build("torture.cpp", tmp_path / "t", mode="time")
     profile = profile_of(binary, tmp_path / "run")
     found = regions(profile)
-    assert {"main", "fib(int)", "nest(int)", "Collatz::f(int)"} <= found
+    assert {"main", "fib(int)", "nest(int)", "Collatz::f(int)", "smooth(Matrix&)"} <= found
+    assert not {"Matrix::at(int, int)", "Matrix::around(int, int)"} & found
     assert not {"Adder::f(int)", "compare(void const*, void const*)", "small_inline(int)"} & found
     assert not [name for name in found if "std::vector<" in name.split("(")[0]]
     assert "basic_blocks" not in profile.metrics

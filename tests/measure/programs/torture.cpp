@@ -191,6 +191,22 @@ static inline int small_inline(int x) {
     return sum;
 }
 
+// An accessor: called so often that a hook would multiply the run time.
+struct Matrix {
+    std::vector<double> values;
+    int n;
+    double &at(int i, int j) { return values[static_cast<size_t>(i * n + j)]; }
+    double around(int i, int j) { return at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1); }
+};
+
+NOINLINE double smooth(Matrix &matrix) {
+    double sum = 0;
+    for (int i = 1; i < matrix.n - 1; i++)
+        for (int j = 1; j < matrix.n - 1; j++)
+            sum += matrix.around(i, j);
+    return sum;
+}
+
 template <class T> NOINLINE T accumulate(const std::vector<T> &values) {
     T sum = 0;
     for (T value : values)
@@ -254,6 +270,8 @@ int main(int argc, char **argv) {
         shuffled[static_cast<size_t>(i)] = (i * 7919) % n;
     qsort(shuffled.data(), shuffled.size(), sizeof(int), compare);
     sum += shuffled[shuffled.size() / 2] + small_inline(n + 4) + accumulate(shuffled) + with_stack(n);
+    Matrix matrix{std::vector<double>(static_cast<size_t>(n) * n, 2.0), n};
+    sum += static_cast<long>(smooth(matrix));
     sum += countdown(n, 0) + bottomless(500);
     pthread_t threads[3];
     int sizes[3] = {n / 10, n / 12 + 1, n / 15 + 2};

@@ -53,8 +53,9 @@ namespace {
 constexpr const char *HookedAttribute = "buran-hooked";
 constexpr const char *RegionPrefix = "__buran_region.";
 
-// Without a rule of the filter, functions of at most this many blocks without loops and calls are not hooked.
-constexpr unsigned TinyBlocks = 4;
+// Without a rule of the filter, functions without loops and of at most this many blocks, that call nothing but such
+// functions, are not hooked: accessors, as in `double &at(int i, int j) { return values[i * n + j]; }`.
+constexpr unsigned TinyBlocks = 8;
 
 struct Settings {
   bool Effort = false;
@@ -169,17 +170,6 @@ bool isFromSystem(const Function &F) {
          StringRef(Path).contains("/lib/clang/");
 }
 
-bool isTiny(const Function &F) {
-  if (F.size() > TinyBlocks)
-    return false;
-  for (const BasicBlock &Block : F)
-    for (const Instruction &I : Block)
-      if (isa<CallBase>(I) && !isa<IntrinsicInst>(I))
-        return false;
-  DominatorTree Dominators(const_cast<Function &>(F));
-  return LoopInfo(Dominators).empty();
-}
-
 // Compiler-made functions that are no part of the source.
 bool isArtificial(const Function &F) {
   for (StringRef Prefix : {"__clang_call_terminate", "_GLOBAL__", "__cxx_global", "_ZTW", "_ZTH"})
@@ -188,21 +178,61 @@ bool isArtificial(const Function &F) {
   return false;
 }
 
-bool isSelected(const Function &F, const std::string &Demangled) {
-  if (isArtificial(F) || F.isPresplitCoroutine())
-    return false;
-  switch (buran_filter_decide(&Settings::get().Filter, F.getName().str().c_str(), Demangled.c_str(),
-                              sourceFile(F).c_str())) {
-  case BURAN_INCLUDE:
-    return true;
-  case BURAN_EXCLUDE:
-    return false;
-  case BURAN_NO_RULE:
-    break;
+// Decides which functions are hooked. Looks at the code of callees, so all decisions come before the first hook.
+class Selection {
+public:
+  bool isSelected(Function &F) {
+    if (isArtificial(F) || F.isPresplitCoroutine())
+      return false;
+    std::string Demangled = demangle(F.getName().str());
+    switch (buran_filter_decide(&Settings::get().Filter, F.getName().str().c_str(), Demangled.c_str(),
+                                sourceFile(F).c_str())) {
+    case BURAN_INCLUDE:
+      return true;
+    case BURAN_EXCLUDE:
+      return false;
+    case BURAN_NO_RULE:
+      break;
+    }
+    if (F.getName() == "main")
+      return true;
+    bool IsInline = F.hasFnAttribute(Attribute::InlineHint) || F.hasFnAttribute(Attribute::AlwaysInline);
+    return !IsInline && !isFromSystem(F) && !isTiny(F);
   }
-  bool IsInline = F.hasFnAttribute(Attribute::InlineHint) || F.hasFnAttribute(Attribute::AlwaysInline);
-  return !IsInline && !isFromSystem(F) && !isTiny(F);
-}
+
+private:
+  bool isTiny(Function &F) {
+    auto Known = Tiny.find(&F);
+    if (Known != Tiny.end())
+      return Known->second;
+    Tiny[&F] = false; // also the answer for recursion
+    return Tiny[&F] = looksTiny(F);
+  }
+
+  bool looksTiny(Function &F) {
+    if (F.isDeclaration())
+      return false;
+    unsigned Blocks = 0;
+    for (BasicBlock &Block : F) {
+      if (isa<UnreachableInst>(Block.getTerminator()))
+        continue; // a failed assertion or a throw: not what its visits usually cost
+      if (++Blocks > TinyBlocks)
+        return false;
+      for (Instruction &I : Block) {
+        auto *Call = dyn_cast<CallBase>(&I);
+        if (!Call || isa<IntrinsicInst>(Call))
+          continue;
+        Function *Callee = Call->getCalledFunction();
+        if (!Callee || !isTiny(*Callee))
+          return false;
+      }
+    }
+    DominatorTree Dominators(F);
+    return LoopInfo(Dominators).empty();
+  }
+
+  DenseMap<Function *, bool> Tiny;
+};
 
 // ---- hooks
 
@@ -219,10 +249,7 @@ public:
         F->setDoesNotThrow();
   }
 
-  bool add(Function &F) {
-    std::string Demangled = demangle(F.getName().str());
-    if (!isSelected(F, Demangled))
-      return false;
+  void add(Function &F) {
     F.addFnAttr(HookedAttribute, RegionPrefix + F.getName().str());
 
     // Collected before anything is inserted.
@@ -246,13 +273,12 @@ public:
 
     IRBuilder<> Builder(&*Start);
     setLocation(Builder, F, nullptr);
-    Value *Token = Builder.CreateCall(Enter, {region(F, Demangled)}, "buran.token");
+    Value *Token = Builder.CreateCall(Enter, {region(F)}, "buran.token");
     for (Instruction *At : Exits)
       callAt(F, At, Exit, Token);
     for (Instruction *At : Returns)
       callAt(F, At, Unwind, Token);
     stripMemoryAttributes(F);
-    return true;
   }
 
 private:
@@ -287,12 +313,12 @@ private:
   }
 
   // Functions that several translation units emit share one region, or they would appear once for each.
-  Constant *region(Function &F, const std::string &Demangled) {
+  Constant *region(Function &F) {
     auto Number = [&](uint32_t Value) { return ConstantInt::get(Int32, Value); };
     uint32_t Line = F.getSubprogram() ? F.getSubprogram()->getLine() : 0;
     auto *Layout = StructType::get(Context, {Pointer, Pointer, Pointer, Int32, Int32, Int32, Int32});
     auto *Fields = ConstantStruct::get(
-        Layout, {text(Demangled), text(F.getName()), text(sourceFile(F)), Number(Line), Number(BURAN_KIND_FUNCTION),
+        Layout, {text(demangle(F.getName().str())), text(F.getName()), text(sourceFile(F)), Number(Line), Number(BURAN_KIND_FUNCTION),
                  Number(0), Number(BURAN_STATE_UNSEEN)});
     bool Shared = F.hasLinkOnceLinkage() || F.hasWeakLinkage() || F.hasAvailableExternallyLinkage();
     auto *Global =
@@ -517,12 +543,13 @@ struct HookPass : PassInfoMixin<HookPass> {
     addModeReference(M);
     if (Settings::get().Effort)
       blockCounter(M); // the counting pass may be a function pass, which must not add globals
-    SmallVector<Function *, 64> Functions;
+    Selection Select;
+    SmallVector<Function *, 64> Selected;
     for (Function &F : M)
-      if (canCarryCode(F))
-        Functions.push_back(&F);
+      if (canCarryCode(F) && Select.isSelected(F))
+        Selected.push_back(&F);
     Hooks Hook(M);
-    for (Function *F : Functions)
+    for (Function *F : Selected)
       Hook.add(*F);
     return nothingPreserved();
   }
