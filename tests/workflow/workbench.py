@@ -21,6 +21,7 @@ class Workbench:
 
     folder: Path
     config: dict[str, Any] = field(default_factory=dict)
+    results_name: str = "small"
 
     @property
     def file(self) -> Path:
@@ -28,7 +29,7 @@ class Workbench:
 
     @property
     def results(self) -> Path:
-        return self.folder / "results" / "small"
+        return self.folder / "results" / self.results_name
 
     @property
     def environment(self) -> dict[str, str]:
