@@ -148,11 +148,7 @@ def draw(parameters: int, rng: np.random.Generator) -> Function:
 
 def layout(parameters: int, kind: str) -> Array:
     """Return the points of a layout, shape (point, parameter)."""
-    grid = (
-        np.stack(np.meshgrid(*AXES[:parameters], indexing="ij"), axis=-1)
-        .reshape(-1, parameters)
-        .astype(float)
-    )
+    grid = np.stack(np.meshgrid(*AXES[:parameters], indexing="ij"), axis=-1).reshape(-1, parameters).astype(float)
     off = (grid != grid[0]).sum(axis=1)
     lines, rest = grid[off <= 1], grid[off > 1]
     if kind == "full":
@@ -190,9 +186,7 @@ def extrap(python: str) -> Modeller:
     return model
 
 
-def timed(
-    modellers: dict[str, Modeller], parameters: int, call_paths: int, runs: int
-) -> dict[str, list[float]]:
+def timed(modellers: dict[str, Modeller], parameters: int, call_paths: int, runs: int) -> dict[str, list[float]]:
     """Return CPU milliseconds per call path of each run, the modellers taking turns."""
     rng = np.random.default_rng(SEED)
     points = layout(parameters, "full")
@@ -228,15 +222,11 @@ def accuracy(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--call-paths", type=int, default=1000, help="for the times")
     parser.add_argument("--runs", type=int, default=3, help="for the times")
     parser.add_argument("--parameters", type=int, nargs="+", choices=(1, 2, 3), default=[1, 2, 3])
-    parser.add_argument(
-        "--layouts", nargs="+", choices=("full", "lines", "lines+m"), default=["full", "lines+m"]
-    )
+    parser.add_argument("--layouts", nargs="+", choices=("full", "lines", "lines+m"), default=["full", "lines+m"])
     parser.add_argument("--noise", type=float, nargs="+", default=[1, 5, 10], help="levels in %%")
     parser.add_argument("--functions", type=int, default=300, help="for the accuracy; 0 leaves it out")
     parser.add_argument("--extrap-python", help="Python with extrap 4.2.5")
@@ -250,9 +240,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for parameters in options.parameters:
         times = timed(modellers, parameters, options.call_paths, options.runs)
         middle = {name: statistics.median(runs) for name, runs in times.items()}
-        text = "  ".join(
-            f"{name} {middle[name]:.3f} ({min(t):.3f}-{max(t):.3f})" for name, t in times.items()
-        )
+        text = "  ".join(f"{name} {middle[name]:.3f} ({min(t):.3f}-{max(t):.3f})" for name, t in times.items())
         ratio = f"  ratio {middle['extrap'] / middle['buran']:.0f}" if "extrap" in middle else ""
         print(f"  m={parameters}  {text}{ratio}", flush=True)
         result["time"].append({"parameters": parameters, "ms_per_call_path": times})

@@ -164,9 +164,7 @@ def cpu_time_s(argv: Sequence[str], environment: Mapping[str, str], folder: Path
     return usage.ru_utime + usage.ru_stime
 
 
-def measure(
-    workshop: Workshop, workload: Workload, filter_file: Path | None, pairs: int, ranks: int
-) -> list[Overhead]:
+def measure(workshop: Workshop, workload: Workload, filter_file: Path | None, pairs: int, ranks: int) -> list[Overhead]:
     """Measure all builds of one workload in interleaved rounds."""
     binaries = {mode: workshop.build(workload, mode, filter_file) for mode in Mode}
     times: dict[Mode, list[float]] = {mode: [] for mode in Mode}

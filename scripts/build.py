@@ -6,6 +6,6 @@ from buran.files import write_json
 from buran.measure.build import build
 from buran.steps.session import step
 
-with step(snakemake) as session:  # noqa: F821
-    spec = session.layout.read_build_spec(snakemake.wildcards.build)  # noqa: F821
-    write_json(Path(snakemake.output[0]), build(session.target, session.layout, spec))  # noqa: F821
+with step(snakemake) as session:
+    spec = session.layout.read_build_spec(snakemake.wildcards.build)
+    write_json(Path(snakemake.output[0]), build(session.target, session.layout, spec))

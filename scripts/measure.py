@@ -6,5 +6,5 @@ from buran.files import write_json
 from buran.steps.measure import measure
 from buran.steps.session import step
 
-with step(snakemake) as session:  # noqa: F821
-    write_json(Path(snakemake.output[0]), measure(session, snakemake.wildcards.bundle))  # noqa: F821
+with step(snakemake) as session:
+    write_json(Path(snakemake.output[0]), measure(session, snakemake.wildcards.bundle))

@@ -3,14 +3,13 @@
 from pathlib import Path
 
 from buran.steps.model import make_models
-
 from buran.steps.session import step
 
-with step(snakemake) as session:  # noqa: F821
+with step(snakemake) as session:
     make_models(
         session,
-        int(snakemake.wildcards.iteration),  # noqa: F821
-        Path(snakemake.output.models),  # noqa: F821
-        Path(snakemake.output.findings),  # noqa: F821
-        Path(snakemake.output.table),  # noqa: F821
+        int(snakemake.wildcards.iteration),
+        Path(snakemake.output.models),
+        Path(snakemake.output.findings),
+        Path(snakemake.output.table),
     )

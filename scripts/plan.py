@@ -6,6 +6,6 @@ from buran.files import write_json
 from buran.steps.plan import make_plan
 from buran.steps.session import step
 
-with step(snakemake) as session:  # noqa: F821
-    plan = make_plan(session, int(snakemake.wildcards.iteration))  # noqa: F821
-    write_json(Path(snakemake.output[0]), plan.to_json())  # noqa: F821
+with step(snakemake) as session:
+    plan = make_plan(session, int(snakemake.wildcards.iteration))
+    write_json(Path(snakemake.output[0]), plan.to_json())

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from buran.steps.refine import refined_filter
-
 from buran.files import write_text
+from buran.steps.refine import refined_filter
 from buran.steps.session import step
 
-with step(snakemake) as session:  # noqa: F821
-    text = refined_filter(session, int(snakemake.wildcards.iteration))  # noqa: F821
-    write_text(Path(snakemake.output[0]), text)  # noqa: F821
+with step(snakemake) as session:
+    text = refined_filter(session, int(snakemake.wildcards.iteration))
+    write_text(Path(snakemake.output[0]), text)

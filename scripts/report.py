@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from buran.steps.report import write_results
-
 from buran.steps.session import step
 
-with step(snakemake) as session:  # noqa: F821
-    write_results(session, Path(snakemake.output[0]).parent)  # noqa: F821
+with step(snakemake) as session:
+    write_results(session, Path(snakemake.output[0]).parent)

@@ -212,9 +212,7 @@ numbers = st.deferred(
             lambda t: f"({t[0]} {t[1]} {t[2]})"
         )
         | st.tuples(st.sampled_from(["-", "+"]), numbers).map("".join)
-        | st.tuples(st.sampled_from(["min", "max"]), numbers, numbers).map(
-            lambda t: f"{t[0]}({t[1]}, {t[2]})"
-        )
+        | st.tuples(st.sampled_from(["min", "max"]), numbers, numbers).map(lambda t: f"{t[0]}({t[1]}, {t[2]})")
     )
 )
 

@@ -20,9 +20,7 @@ def test_openmpi_binds_ranks_that_have_a_core() -> None:
 
 
 def test_openmpi_oversubscribed_as_root() -> None:
-    launched = launch(
-        "openmpi", COMMAND, Placement(8), program="/opt/mpirun", oversubscribe=True, as_root=True
-    )
+    launched = launch("openmpi", COMMAND, Placement(8), program="/opt/mpirun", oversubscribe=True, as_root=True)
     assert launched.argv == ("/opt/mpirun", "-n", "8", "--oversubscribe", "--bind-to", "none", *COMMAND)
     assert launched.variables == {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 

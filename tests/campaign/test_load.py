@@ -219,9 +219,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "key", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD]
-)
+@pytest.mark.parametrize(("changes", "key", "words"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 def test_bad_input(write_campaign: WriteCampaign, changes: dict[str, Any], key: str, words: str) -> None:
     path = write_campaign(**changes)
     found = [(spelled(mistake.path), whole(mistake)) for mistake in mistakes_of(path)]
@@ -330,9 +328,7 @@ def test_listed_points_that_are_wrong(
 
 
 def with_csv(write_campaign: WriteCampaign, text: str | bytes) -> Path:
-    path = write_campaign(
-        parameters={"p": {"role": "ranks"}, "n": {"role": "size"}}, points_file="points.csv"
-    )
+    path = write_campaign(parameters={"p": {"role": "ranks"}, "n": {"role": "size"}}, points_file="points.csv")
     (path.parent / "points.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 

@@ -17,15 +17,11 @@ READY = [path for path in FILES if path.name != "template.yaml"]
 
 
 def test_the_schema_is_current() -> None:
-    assert (ROOT / schema.SCHEMA_PATH).read_text() == schema.schema_text(), (
-        "run: python -m buran.campaign.schema"
-    )
+    assert (ROOT / schema.SCHEMA_PATH).read_text() == schema.schema_text(), "run: python -m buran.campaign.schema"
 
 
 def test_the_reference_page_is_current() -> None:
-    assert (ROOT / schema.REFERENCE_PATH).read_text() == schema.reference_text(), (
-        "run: python -m buran.campaign.schema"
-    )
+    assert (ROOT / schema.REFERENCE_PATH).read_text() == schema.reference_text(), "run: python -m buran.campaign.schema"
 
 
 def test_both_are_written(tmp_path: Path) -> None:

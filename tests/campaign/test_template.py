@@ -63,9 +63,7 @@ def test_quoted_operators_are_arguments() -> None:
     assert [word.fill({"b": "x"}) for word in words] == ["bash", "-c", "x > out", ">", "|"]
 
 
-values = st.text(
-    alphabet=st.characters(min_codepoint=1, max_codepoint=0x2FF, exclude_characters="\r"), max_size=12
-)
+values = st.text(alphabet=st.characters(min_codepoint=1, max_codepoint=0x2FF, exclude_characters="\r"), max_size=12)
 
 
 @given(values)

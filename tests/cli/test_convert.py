@@ -30,9 +30,7 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
-def test_from_runs_to_every_format_and_on(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_from_runs_to_every_format_and_on(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", str(runs), str(tmp_path / "a.jsonl")]) == 0
     out = capsys.readouterr().out
     assert out == f"3 points, 2 call paths, 2 metrics, up to 2 repetitions -> {tmp_path / 'a.jsonl'}\n"
@@ -51,9 +49,7 @@ def test_from_runs_to_every_format_and_on(
     assert np.array_equal(summed, source.over_locations("visits", "sum"))
 
 
-def test_a_broken_run_is_left_out_and_named(
-    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_broken_run_is_left_out_and_named(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = runs / "buran.p4.r2/profile.cubex"
     broken.write_bytes(b"")
     assert main(["convert", str(runs), str(tmp_path / "a.jsonl")]) == 1

@@ -21,9 +21,7 @@ def launcher() -> tuple[str, ...]:
     return ("mpirun", "--oversubscribe") if "Open MPI" in version.stdout else ("mpirun",)
 
 
-def launch(
-    binary: Path, ranks: int | None, *arguments: object, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def launch(binary: Path, ranks: int | None, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run an MPI program on this machine; without a launcher if `ranks` is None."""
     allowed = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     start = () if ranks is None else (*launcher(), "-n", str(ranks))

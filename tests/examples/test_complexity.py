@@ -85,9 +85,7 @@ def leading_term(x: Sequence[int], y: Sequence[float]) -> tuple[Fraction, int]:
     return min(terms, key=lambda term: misfit(values, counts, *term))
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter"), [(name, parameter) for name in NAMES for parameter in BASE[name]]
-)
+@pytest.mark.parametrize(("name", "parameter"), [(name, parameter) for name in NAMES for parameter in BASE[name]])
 def test_leading_terms(measure: Measure, name: str, parameter: str) -> None:
     values = KEYS if (name, parameter) == ("treesort", "n") else VALUES[parameter]
     profiles = [measure(name, tuple({**BASE[name], parameter: value}.items())) for value in values]

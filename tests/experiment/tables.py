@@ -96,9 +96,7 @@ def profile_of(tree: CallTree, **values: list[list[float]]) -> Profile:
             array = tree.inclusive(array)
         arrays[name] = array.astype(np.uint64) if METRICS[name].dtype == "UINT64" else array
     ranks = next(iter(arrays.values())).shape[1]
-    return Profile(
-        tree, tuple(Location(r) for r in range(ranks)), {name: METRICS[name] for name in values}, arrays, {}
-    )
+    return Profile(tree, tuple(Location(r) for r in range(ranks)), {name: METRICS[name] for name in values}, arrays, {})
 
 
 def same(a: Experiment, b: Experiment) -> None:

@@ -75,11 +75,7 @@ def runs():
         for p in (2, 4, 8, 16, 32):
             for r in (1, 2):
                 tree = early if n < 3000 else late
-                work = (
-                    [[5] * p, [n * n] * p, [64] * p]
-                    if n < 3000
-                    else [[5] * p, [n * n] * p, [p] * p, [64] * p]
-                )
+                work = [[5] * p, [n * n] * p, [64] * p] if n < 3000 else [[5] * p, [n * n] * p, [p] * p, [64] * p]
                 time = [[1 + r + 0.1 * rank for rank in range(p)] for _ in work]
                 yield {"n": n, "ranks": p}, r, profile_of(tree, time=time, basic_blocks=work, bytes_sent=work)
 
@@ -121,7 +117,5 @@ def test_extra_p_opens_the_files(write, kind: str, name: str, tmp_path: Path) ->
     for key, rows in found["means"].items():
         path, metric = key.split("|")
         rows = np.array(sorted(rows))
-        assert np.allclose(
-            rows[:, 2], table.over_locations(metric)[paths.index(path)].mean(axis=1), rtol=1e-9
-        )
+        assert np.allclose(rows[:, 2], table.over_locations(metric)[paths.index(path)].mean(axis=1), rtol=1e-9)
     assert "n^(2)" in found["models"]["main->solve|basic_blocks"]

@@ -24,12 +24,8 @@ from buran.experiment.table import Experiment
 from buran.profile.profile import CallTree, Region
 
 DATA = Path(os.environ.get("BURAN_EXTRAP_DATA", Path(__file__).parents[3] / "shared/data/extrap"))
-needs_data = pytest.mark.skipif(
-    not DATA.is_dir(), reason=f"no files of Extra-P in {DATA} (BURAN_EXTRAP_DATA)"
-)
-reuse_folder = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50
-)
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no files of Extra-P in {DATA} (BURAN_EXTRAP_DATA)")
+reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
 # Names that the formats without regions give back as they are.
 PLAIN = st.one_of(
     st.sampled_from(["main", "solve(int)", "MPI_Allreduce", "A<B>::operator->() const", "f(decltype(a->b))"]),
@@ -48,8 +44,7 @@ def test_json_lines_lose_nothing(table: Experiment, tmp_path: Path) -> None:
     first = (tmp_path / "t.jsonl").read_bytes()
     write_jsonl(read, tmp_path / "u.jsonl")
     assert (
-        sorted(first.splitlines()) == sorted((tmp_path / "u.jsonl").read_bytes().splitlines())
-        or len(table.tree) > 1
+        sorted(first.splitlines()) == sorted((tmp_path / "u.jsonl").read_bytes().splitlines()) or len(table.tree) > 1
     ), "one call path is written in one order"
 
 
@@ -62,9 +57,7 @@ def test_json_lines_are_what_extra_p_reads(table: Experiment, tmp_path: Path) ->
     for line in (tmp_path / "t.jsonl").read_text().splitlines():
         data = json.loads(line)
         assert list(data["params"]) == list(table.parameters)
-        seen.setdefault((data["callpath"], data["metric"], tuple(data["params"].values())), []).append(
-            data["value"]
-        )
+        seen.setdefault((data["callpath"], data["metric"], tuple(data["params"].values())), []).append(data["value"])
     for (name, metric, point), values in seen.items():
         at = [tuple(row) for row in table.points.tolist()].index(point)
         own = table.over_locations(metric)[names.index(name), at]
@@ -118,9 +111,7 @@ def test_talpas_and_the_older_json_read_as_the_rest(table: Experiment, tmp_path:
                 params = dict(zip(table.parameters, entry["point"], strict=True))
                 for value in entry["values"]:
                     pairs = {"parameters": params, "metric": metric, "callpath": path, "value": value}
-                    lines.append(
-                        "{" + ";".join(f'"{key}":{json.dumps(value)}' for key, value in pairs.items()) + "}"
-                    )
+                    lines.append("{" + ";".join(f'"{key}":{json.dumps(value)}' for key, value in pairs.items()) + "}")
                     old["measurements"].append(
                         {"callpath_id": paths.index(path), "metric_id": metrics.index(metric),
                          "coordinate_id": points.index([float(x) for x in entry["point"]]), "value": value}
@@ -294,9 +285,7 @@ TALPAS = '{"parameters":{"x":1};"metric":"m";"callpath":"c";"value":1}\n'
          "measurements[0].coordinate_id", "id 9"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named_with_their_place(
-    content: str, place: str | None, reason: str, tmp_path: Path
-) -> None:
+def test_mistakes_are_named_with_their_place(content: str, place: str | None, reason: str, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_text(content)
     with pytest.raises(FormatError) as caught:
@@ -314,13 +303,9 @@ def test_mistakes_are_named_with_their_place(
     insert=st.text(max_size=4) | st.sampled_from(['"', "}", "null", "1e999", "\n", "DATA", "(", "nan"]),
     length=st.integers(0, 30),
 )
-def test_damaged_text_gives_an_error_or_a_table(
-    kind: str, cut: int, insert: str, length: int, tmp_path: Path
-) -> None:
+def test_damaged_text_gives_an_error_or_a_table(kind: str, cut: int, insert: str, length: int, tmp_path: Path) -> None:
     table = experiment_from_profiles(
-        ({"p": p, "n": 5}, r, profile_of(tree_of("main", "main/a"), time=[[p], [r]]))
-        for p in (1, 2)
-        for r in (0, 1)
+        ({"p": p, "n": 5}, r, profile_of(tree_of("main", "main/a"), time=[[p], [r]])) for p in (1, 2) for r in (0, 1)
     )
     file = tmp_path / "input"
     if kind == "talpas":
@@ -351,9 +336,7 @@ def test_incomplete_data_are_kept(tmp_path: Path) -> None:
     assert np.isnan(values).sum() == 27 - 5
     assert np.isnan(table.values["time"][..., -1]).all(), "no sum over locations is known"
     write_extrap_text(table, tmp_path / "again")
-    assert np.array_equal(
-        read_experiment(tmp_path / "again").values["time"], table.values["time"], equal_nan=True
-    )
+    assert np.array_equal(read_experiment(tmp_path / "again").values["time"], table.values["time"], equal_nan=True)
 
 
 def test_lines_may_come_in_any_order(tmp_path: Path) -> None:

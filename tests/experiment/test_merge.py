@@ -17,9 +17,7 @@ PATHS = ("main", "main/a", "main/a/c", "main/a/MPI_Send", "main/b", "main/b/c")
 
 def test_metrics_of_two_builds_merge() -> None:
     time = experiment_from_profiles(
-        ({"p": p, "n": 5}, r, profile_of(tree_of("main", "main/a"), time=[[p], [r]]))
-        for p in (1, 2)
-        for r in (0, 1)
+        ({"p": p, "n": 5}, r, profile_of(tree_of("main", "main/a"), time=[[p], [r]])) for p in (1, 2) for r in (0, 1)
     )
     counts = experiment_from_profiles(
         ({"n": 5, "p": p}, 0, profile_of(tree_of("main", "main/b", "main/a"), basic_blocks=[[p], [7], [8]]))

@@ -136,9 +136,7 @@ def test_any_name_is_included_exactly(chosen):
             assert rules.matches("shown", other) == (other in chosen)
 
 
-@given(
-    st.from_regex(r"[ab*?]{0,6}(\[!?[ab]-?[bc]?\])?[ab*?]{0,3}", fullmatch=True), st.text("abc", max_size=8)
-)
+@given(st.from_regex(r"[ab*?]{0,6}(\[!?[ab]-?[bc]?\])?[ab*?]{0,3}", fullmatch=True), st.text("abc", max_size=8))
 def test_patterns_are_those_of_fnmatch(pattern, name):
     rule = Filter(regions=(Rule(False, "*"), Rule(True, pattern)))
     assert rule.matches(name) == fnmatch.fnmatchcase(name, pattern)

@@ -126,9 +126,7 @@ def test_the_filter_file_says_why_and_lets_exactly_these_through():
     assert "# kernel(): 96.6 % of the time\n" in text
     assert "# int solve(int): on the way" in text
     rules = parse(text)
-    assert {r.name for r in REGIONS if rules.matches(r.name, r.mangled) and r.paradigm == "compiler"} == kept(
-        result
-    )
+    assert {r.name for r in REGIONS if rules.matches(r.name, r.mangled) and r.paradigm == "compiler"} == kept(result)
 
 
 @pytest.mark.parametrize("target", [[1.0, 2.0], [], [np.nan]])

@@ -47,13 +47,9 @@ def seal(body: bytes) -> bytes:
     return body + b"BURANEND" + struct.pack("<I", zlib.crc32(body))
 
 
-def encode(
-    rank=0, size=1, threads=None, *, regions=REGIONS, info=INFO, flags=3, hertz=1e3, version=1
-) -> bytes:
+def encode(rank=0, size=1, threads=None, *, regions=REGIONS, info=INFO, flags=3, hertz=1e3, version=1) -> bytes:
     threads = {0: NODES} if threads is None else threads
-    body = HEADER.pack(
-        b"BURANDMP", version, flags, rank, size, hertz, 2 * len(info), len(regions), len(threads), 0
-    )
+    body = HEADER.pack(b"BURANDMP", version, flags, rank, size, hertz, 2 * len(info), len(regions), len(threads), 0)
     body += b"".join(text(word) for pair in info.items() for word in pair)
     for name, kind in regions:
         body += text(name) + text(f"_{name}") + text("a.cpp") + struct.pack("<II", 3, kind)

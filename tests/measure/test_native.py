@@ -33,9 +33,7 @@ def compare_with_reference(tmp_path, rules, *flags):
     filter_file = write_filter(tmp_path, rules)
     counts = {}
     for counter in ("register", "memory"):
-        binary = build(
-            "torture.cpp", tmp_path / counter, flags=flags, filter_file=filter_file, counter=counter
-        )
+        binary = build("torture.cpp", tmp_path / counter, flags=flags, filter_file=filter_file, counter=counter)
         profile = profile_of(binary, tmp_path / f"run-{counter}")
         counts[counter] = (table(profile, "basic_blocks"), table(profile, "visits"))
     assert counts["register"] == counts["memory"]
@@ -77,9 +75,7 @@ def test_debug_information_changes_no_count(plugin, tmp_path, level):
     filter_file = write_filter(tmp_path, HOOK_ALL)
     seen = []
     for debug in ("-g0", "-g"):
-        binary = build(
-            "torture.cpp", tmp_path / f"torture{debug}", flags=(level, debug), filter_file=filter_file
-        )
+        binary = build("torture.cpp", tmp_path / f"torture{debug}", flags=(level, debug), filter_file=filter_file)
         seen.append(table(profile_of(binary, tmp_path / debug), "basic_blocks"))
     assert seen[0] == seen[1]
 
@@ -113,18 +109,14 @@ def test_visits_are_those_of_the_source(torture_profile):
     visits = {name: row[0] for name, row in table(torture_profile, "visits").items()}
 
     def total(prefix):
-        return sum(
-            count for name, count in visits.items() if name == prefix or name.startswith(prefix + "->")
-        )
+        return sum(count for name, count in visits.items() if name == prefix or name.startswith(prefix + "->"))
 
     assert visits["main"] == 1
     assert visits["main->catcher(int)"] == 1
     assert visits["main->catcher(int)->passing_on(int)"] == 100
     assert visits["main->catcher(int)->passing_on(int)->between(int)->thrower(int)"] == 100
     # Caught and passed on: 5, 10, 20, 25, ... are no multiples of 3.
-    assert visits["main->catcher(int)->passing_on(int)->fib(int)"] == sum(
-        k % 5 == 0 and k % 3 != 0 for k in range(100)
-    )
+    assert visits["main->catcher(int)->passing_on(int)->fib(int)"] == sum(k % 5 == 0 and k % 3 != 0 for k in range(100))
     assert visits["main->catcher(int)->fib(int)"] == sum(k % 3 == 0 for k in range(100))
     assert visits["main->switches(int)"] == 1000
     assert total("main->fib(int)") == 2 * 987 - 1  # fib(15) makes 2 fib(16) - 1 calls

@@ -119,9 +119,7 @@ def test_unusable_clang_is_named(tmp_path, monkeypatch):
 @pytest.mark.mpi
 def test_cache_is_filled_once_and_by_several_at_once(tmp_path):
     environment = {**os.environ, "BURAN_CACHE": str(tmp_path / "cache")}
-    code = (
-        "from buran.measure.toolchain import find_toolchain; print(find_toolchain(compiler='gcc').to_json())"
-    )
+    code = "from buran.measure.toolchain import find_toolchain; print(find_toolchain(compiler='gcc').to_json())"
     running = [
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)

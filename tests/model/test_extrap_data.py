@@ -29,9 +29,7 @@ def test_two_parameters_with_noise():
     assert function.coefficients == pytest.approx((0.2,), rel=0.01)
 
 
-@pytest.mark.parametrize(
-    "name", ["one_parameter_1", "one_parameter_4", "two_parameter_3", "three_parameter_1"]
-)
+@pytest.mark.parametrize("name", ["one_parameter_1", "one_parameter_4", "two_parameter_3", "three_parameter_1"])
 def test_every_text_file_is_modelled_closely(name):
     for own in model_experiment(read_experiment(file_of(EXTRAP, f"text/{name}.txt"))).values():
         assert all(model is not None and model.quality.smape < 3 for model in own.models)

@@ -20,10 +20,7 @@ LINES = GRID[(P == 1) | (N == 8)]
 
 def structure(model):
     """Exponents of a model's terms: {((parameter, power, log), ...)}."""
-    return {
-        tuple((f.parameter, f.exponent, f.log_exponent) for f in term.factors)
-        for term in model.function.terms
-    }
+    return {tuple((f.parameter, f.exponent, f.log_exponent) for f in term.factors) for term in model.function.terms}
 
 
 @pytest.mark.parametrize("constant", [0.0, 17.0])
@@ -117,9 +114,7 @@ def test_lines_alone_tell_a_product_from_a_sum():
 
 def test_points_without_any_line():
     rng = np.random.default_rng(5)
-    points = np.unique(np.column_stack([rng.integers(2, 200, 20), rng.integers(10, 999, 20)]), axis=0).astype(
-        float
-    )
+    points = np.unique(np.column_stack([rng.integers(2, 200, 20), rng.integers(10, 999, 20)]), axis=0).astype(float)
     p, n = points.T
     values = np.stack([3 * n**1.5 * p, 0.5 * n**2 * np.log2(p)])
     found = [structure(model) for model in fit_models(points, values).models]
@@ -244,9 +239,7 @@ def test_scaling_values_and_permuting_points(noise, factor, random):
     for a, b in zip(one.models, other.models, strict=True):
         assert structure(a) == structure(b)
         assert factor * a.function.constant == pytest.approx(b.function.constant, rel=1e-6, abs=1e-6 * factor)
-        assert [factor * c for c in a.function.coefficients] == pytest.approx(
-            b.function.coefficients, rel=1e-6
-        )
+        assert [factor * c for c in a.function.coefficients] == pytest.approx(b.function.coefficients, rel=1e-6)
         assert a.quality.smape == pytest.approx(b.quality.smape, rel=1e-6)
 
 
@@ -265,9 +258,7 @@ def test_closed_form_leave_one_out_equals_refits():
     y, w = rng.random(9), 0.5 + rng.random(9)
     q, _ = np.linalg.qr(design * w[:, None])
     residual = y * w - q @ (q.T @ (y * w))
-    beam = Beam(
-        np.zeros((1, 1, 2), dtype=int), q.T[None, None], residual[None, None], np.ones((1, 1), dtype=bool)
-    )
+    beam = Beam(np.zeros((1, 1, 2), dtype=int), q.T[None, None], residual[None, None], np.ones((1, 1), dtype=bool))
     errors = []
     for left_out in range(9):
         rest = np.arange(9) != left_out
@@ -298,9 +289,7 @@ def test_reported_leave_one_out_equals_refits():
 def test_standard_error_is_that_of_least_squares():
     rng = np.random.default_rng(6)
     values = (5 + 2 * SIZES.T) * (1 + 0.02 * rng.uniform(-1, 1, (1, 5)))
-    model = fit_models(SIZES, values, space=extrap_space("never"), options=SearchOptions(max_terms=1)).models[
-        0
-    ]
+    model = fit_models(SIZES, values, space=extrap_space("never"), options=SearchOptions(max_terms=1)).models[0]
     term = model.function.terms[0].evaluate(SIZES)
     weights = relative_weights(values)[0]
     design = np.column_stack([np.ones(5), term]) * weights[:, None]

@@ -22,9 +22,7 @@ FUNCTION = ModelFunction(
 
 
 def test_text():
-    assert format_function(FUNCTION, ["n", "p"]) == (
-        "2.5 + 0.125 n^3 * log2(p) - n^(4/3) * log2(n)^2 + 3e-09 p^(-1)"
-    )
+    assert format_function(FUNCTION, ["n", "p"]) == ("2.5 + 0.125 n^3 * log2(p) - n^(4/3) * log2(n)^2 + 3e-09 p^(-1)")
     assert format_function(ModelFunction(0.0), ["n"]) == "0"
     assert format_function(ModelFunction(-3.0), ["n"]) == "-3"
     assert format_function(ModelFunction(0.0, (-2.0,), (Term((Factor(0, F(1), 0),)),)), ["n"]) == "-2 n"

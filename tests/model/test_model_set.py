@@ -18,9 +18,7 @@ def models() -> ModelSet:
     values = np.stack([x**1.5, np.full(4, np.nan), np.full(4, 3.0), rng.random(4)])
     fit = fit_models(POINTS, values)
     paths = ("main", "main->a", "main->b", "main->b->MPI_Send")
-    return ModelSet(
-        ("p",), "time", "sec", paths, fit.models, "mean", "median", tuple(map(tuple, POINTS.tolist()))
-    )
+    return ModelSet(("p",), "time", "sec", paths, fit.models, "mean", "median", tuple(map(tuple, POINTS.tolist())))
 
 
 def test_a_file_gives_back_what_was_written(models, tmp_path):

@@ -25,9 +25,7 @@ terms = st.lists(factors, min_size=1, max_size=3, unique_by=lambda factor: facto
 )
 numbers = st.floats(-1e12, 1e12)
 functions = st.builds(
-    lambda constant, parts: ModelFunction(
-        constant, tuple(c for c, _ in parts), tuple(term for _, term in parts)
-    ),
+    lambda constant, parts: ModelFunction(constant, tuple(c for c, _ in parts), tuple(term for _, term in parts)),
     numbers,
     st.lists(st.tuples(numbers, terms), max_size=4),
 )
@@ -73,9 +71,7 @@ def test_json_keeps_fractions_exact():
     assert data["terms"][0]["factors"][0]["exponent"] == "4/3"
 
 
-@pytest.mark.parametrize(
-    "broken", [{}, {"constant": 1}, {"constant": 1, "terms": [{"coefficient": 1, "factors": []}]}]
-)
+@pytest.mark.parametrize("broken", [{}, {"constant": 1}, {"constant": 1, "terms": [{"coefficient": 1, "factors": []}]}])
 def test_broken_json_is_refused(broken):
     with pytest.raises((KeyError, ValueError)):
         ModelFunction.from_json(broken)

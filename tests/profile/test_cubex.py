@@ -23,9 +23,7 @@ from buran.profile.profile import METRICS, CallTree, Location, Metric, Profile, 
 
 SHARED = Path(__file__).parents[3] / "shared/data/extrap"
 CUBE_FILES = Path(os.environ.get("BURAN_EXTRAP_DATA", SHARED)) / "cube"
-reuse_folder = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60
-)
+reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 
 
 def small(**changes: object) -> Profile:
@@ -112,9 +110,7 @@ def test_no_head_has_a_size_that_cubelib_misreads(tmp_path: Path) -> None:
     assert found == [510, 511, 1, 1, 2]
 
 
-def test_no_compressed_member_has_a_size_that_cubelib_misreads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_compressed_member_has_a_size_that_cubelib_misreads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = zlib.compress
     monkeypatch.setattr(zlib, "compress", lambda data, level: stored(data, 0))  # sizes that can be foreseen
     row = 24 + len(zlib.compress(bytes(8), 0))
@@ -234,9 +230,7 @@ def test_truncated_files_are_refused_at_every_block(tmp_path: Path) -> None:
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(compress=st.booleans(), seed=st.integers(0, 2**32), flips=st.integers(1, 4))
-def test_flipped_bytes_give_an_error_or_a_profile(
-    compress: bool, seed: int, flips: int, tmp_path: Path
-) -> None:
+def test_flipped_bytes_give_an_error_or_a_profile(compress: bool, seed: int, flips: int, tmp_path: Path) -> None:
     file = tmp_path / "p.cubex"
     write_cubex(small(), file, compress=compress)
     content = bytearray(file.read_bytes())
@@ -376,9 +370,7 @@ def test_other_metrics_of_all_types(tmp_path: Path) -> None:
     same(profile, read_cubex(tmp_path / "p.cubex"))
 
 
-@pytest.mark.skipif(
-    not CUBE_FILES.is_dir(), reason=f"no Score-P profiles in {CUBE_FILES} (BURAN_EXTRAP_DATA)"
-)
+@pytest.mark.skipif(not CUBE_FILES.is_dir(), reason=f"no Score-P profiles in {CUBE_FILES} (BURAN_EXTRAP_DATA)")
 def test_profiles_of_score_p(tmp_path: Path) -> None:
     files = sorted(CUBE_FILES.glob("*/*/*.cubex"))
     assert len(files) == 32

@@ -14,9 +14,7 @@ def tree_of(*paths: str, mangled: bool = True) -> CallTree:
     """Make a tree of paths such as ``main/solve``; parents come first."""
     names = sorted({path.split("/")[-1] for path in paths})
     regions = tuple(
-        Region(
-            name, "_Z" + name if mangled else "", paradigm="mpi" if name.startswith("MPI_") else "compiler"
-        )
+        Region(name, "_Z" + name if mangled else "", paradigm="mpi" if name.startswith("MPI_") else "compiler")
         for name in names
     )
     region = [names.index(path.split("/")[-1]) for path in paths]
@@ -57,9 +55,7 @@ def test_regions_match_by_mangled_name_or_else_by_name() -> None:
     tree, index = union.arrange()
     assert np.array_equal(first, second)
     assert len(tree) == 3
-    assert [region.mangled for region in tree.regions] == ["_Za", "_Zmain", "_Zother"] or len(
-        tree.regions
-    ) == 3
+    assert [region.mangled for region in tree.regions] == ["_Za", "_Zmain", "_Zother"] or len(tree.regions) == 3
     assert index[third].tolist()[0] == index[first].tolist()[0]
 
 
@@ -71,9 +67,7 @@ def test_rows_combine(how: str, expected: list[float]) -> None:
 
 
 def test_project_folds_work_into_the_caller_but_not_visits() -> None:
-    tree = tree_of(
-        "main", "main/a", "main/a/c", "main/a/MPI_Send", "main/b", "main/b/c", "main/b/c/d", "main/c"
-    )
+    tree = tree_of("main", "main/a", "main/a/c", "main/a/MPI_Send", "main/b", "main/b/c", "main/b/c/d", "main/c")
     profile = profile_of(
         tree,
         visits=[1, 2, 3, 4, 5, 6, 7, 8],

@@ -15,7 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-
 from workbench import Workbench, new_workbench
 
 pytestmark = [pytest.mark.mpi]
@@ -132,7 +131,9 @@ def test_verify_finds_damage_and_loss(copy: Workbench) -> None:
 
 
 def test_counts_are_the_same_in_every_run(workbench: Workbench) -> None:
-    workbench.write(effort_repetitions=3, parameters={**workbench.config["parameters"], "n": {"role": "size", "values": [20, 30]}})
+    workbench.write(
+        effort_repetitions=3, parameters={**workbench.config["parameters"], "n": {"role": "size", "values": [20, 30]}}
+    )
     workbench.buran("run", "campaign.yaml")
     report = json.loads((workbench.results / "latest" / "report.json").read_text())
     assert report["unsteady"] == {}
@@ -145,7 +146,7 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     """n = 13 crashes, 14 hangs, 15 writes a corrupt profile, 16 loses a rank, 17 does not compile."""
     profiles = "$BURAN_PROFILE_DIR"
     spoil = (
-        f"{{binary}}; code=$?; if [ -n \"{profiles}\" ]; then "
+        f'{{binary}}; code=$?; if [ -n "{profiles}" ]; then '
         f"[ {{n}} = 15 ] && truncate -s 100 {profiles}/*; [ {{n}} = 16 ] && rm -f {profiles}/*1.*; fi; exit $code"
     )
     workbench.write(
@@ -161,7 +162,7 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     output = workbench.buran("run", "campaign.yaml", expect=1)
     state = json.loads(workbench.buran("status", "campaign.yaml", "--json", expect=1))
     reasons = {failure["what"]: failure["reason"] for failure in state["failures"]}
-    assert any("n=13" in what and "signal" in reason or "exit code" in reason for what, reason in reasons.items())
+    assert any(("n=13" in what and "signal" in reason) or "exit code" in reason for what, reason in reasons.items())
     assert any("n=14" in what and "time limit" in reason for what, reason in reasons.items())
     assert any("time run, n=15" in what and "truncated" in reason for what, reason in reasons.items()), reasons
     assert any("time run, n=16" in what and "1 of 2 ranks" in reason for what, reason in reasons.items()), reasons

@@ -75,9 +75,7 @@ def _own_value_mistakes(name: str, parameter: Parameter, key: str) -> Iterator[M
     try:
         values = parameter_values(parameter)
     except ValueError as error:
-        yield Mistake(
-            path, str(error), "write, for example, {start: 8, stop: 64, factor: 2} or {..., step: 8}"
-        )
+        yield Mistake(path, str(error), "write, for example, {start: 8, stop: 64, factor: 2} or {..., step: 8}")
         return
     if not values:
         yield Mistake(path, f"{name!r} has no values", "at least two are needed")
@@ -135,19 +133,13 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
         path = below(folder, source)
         if not path.is_dir():
             git = "://" in source or source.endswith(".git") or source.startswith("git@")
-            hint = (
-                f"write {{git: {source!r}, revision: ...}}"
-                if git
-                else "paths are relative to the campaign file"
-            )
+            hint = f"write {{git: {source!r}, revision: ...}}" if git else "paths are relative to the campaign file"
             why = f"{path} is a file" if path.exists() else f"there is no folder {path}"
             yield Mistake(("target", "source"), f"the source folder {source!r} is missing", why, hint)
         elif not any(path.iterdir()):
             yield Mistake(("target", "source"), f"the source folder {source!r} is empty")
     results = below(folder, config.results)
-    blocked = next(
-        (each for each in (results / config.name, results, *results.parents) if each.exists()), None
-    )
+    blocked = next((each for each in (results / config.name, results, *results.parents) if each.exists()), None)
     if blocked is not None and not blocked.is_dir():
         yield Mistake(("results",), f"{config.results!r} cannot be a folder", f"{blocked} is a file")
 
@@ -217,9 +209,7 @@ def reach_mistakes(
     through = {*used, *launcher_names(config.environments[environment])}
     if formulas["ranks"] and "ranks" not in through and not set(formulas["ranks"]) & set(used):
         launcher = config.environments[environment].launcher
-        what = (
-            f"the number of ranks varies, but neither the launcher {launcher!r} nor the run command uses it"
-        )
+        what = f"the number of ranks varies, but neither the launcher {launcher!r} nor the run command uses it"
         hint = "use launcher: auto, or {ranks} in the launcher's template or the run command"
         yield Mistake(("environments", environment, "launcher"), what, hint=hint)
         through.add("ranks")  # one mistake is enough

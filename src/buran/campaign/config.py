@@ -202,9 +202,7 @@ class Campaign:
         numbers = {name: str(point[name]) for name in self.build_parameters}
         return self.build.fill_shell({**tools, "flags": self.flags, **numbers}, split=("flags",))
 
-    def run_command(
-        self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str
-    ) -> list[str]:
+    def run_command(self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str) -> list[str]:
         """Return the program and its arguments; each value stays within the argument it is put into."""
         values = {name: str(value) for name, value in point.items()}
         values["ranks"], values["threads"] = str(self.ranks(point)), str(self.threads(point))

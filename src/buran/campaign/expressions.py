@@ -113,9 +113,7 @@ def compile_expression(text: str | float, parameters: Collection[str], kind: Kin
     if not text:
         raise ExpressionError("the expression is empty")
     if len(text) > LONGEST:
-        raise ExpressionError(
-            f"the expression is too long: {len(text)} characters, at most {LONGEST} are allowed"
-        )
+        raise ExpressionError(f"the expression is too long: {len(text)} characters, at most {LONGEST} are allowed")
     tree = _parse(text)
     if sum(1 for _ in ast.walk(tree)) > MOST_NODES:
         raise ExpressionError(f"the expression is too long: it has more than {MOST_NODES} parts")
@@ -123,12 +121,8 @@ def compile_expression(text: str | float, parameters: Collection[str], kind: Kin
     evaluator, found = compiler.compile(tree, 0)
     if found != kind:
         if kind == "condition":
-            raise ExpressionError(
-                f"{text!r} is a number, not a condition", "compare it, as in `p * n <= 4096`"
-            )
-        raise ExpressionError(
-            f"{text!r} is a condition, not a number", "write `1 if p <= 4 else 2` to choose a number"
-        )
+            raise ExpressionError(f"{text!r} is a number, not a condition", "compare it, as in `p * n <= 4096`")
+        raise ExpressionError(f"{text!r} is a condition, not a number", "write `1 if p <= 4 else 2` to choose a number")
     names = frozenset(compiler.used)
     expression = Expression(text, names, evaluator)
     if not names:
@@ -235,9 +229,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Value, Value], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-ALLOWED = (
-    "numbers, parameters, + - * / // % **, comparisons, and, or, not, `a if condition else b` and functions"
-)
+ALLOWED = "numbers, parameters, + - * / // % **, comparisons, and, or, not, `a if condition else b` and functions"
 
 
 class _Compiler:
@@ -247,9 +239,7 @@ class _Compiler:
 
     def compile(self, node: ast.expr, depth: int) -> tuple[Evaluator, Kind]:
         if depth > DEEPEST:
-            raise ExpressionError(
-                f"the expression is nested too deeply: at most {DEEPEST} levels are allowed"
-            )
+            raise ExpressionError(f"the expression is nested too deeply: at most {DEEPEST} levels are allowed")
         inside = depth + 1
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
@@ -272,9 +262,7 @@ class _Compiler:
                 parts = [self._operand(operand, inside, "condition", "and, or") for operand in operands]
                 joined = all if isinstance(op, ast.And) else any
                 return (lambda values: joined(part(values) for part in parts)), "condition"
-            case ast.Compare(left=left, ops=ops, comparators=others) if all(
-                type(op) in _COMPARISONS for op in ops
-            ):
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
                 return self._comparison([left, *others], ops, inside), "condition"
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = self._operand(test, inside, "condition", "if")
@@ -324,17 +312,11 @@ class _Compiler:
         function = FUNCTIONS.get(name)
         if function is None:
             if name in self.parameters:
-                raise ExpressionError(
-                    f"{name!r} is a parameter, not a function", f"write `{name} * (...)` to multiply"
-                )
+                raise ExpressionError(f"{name!r} is a parameter, not a function", f"write `{name} * (...)` to multiply")
             what = f"unknown function {name!r}; the functions are: {', '.join(FUNCTIONS)}"
             raise ExpressionError(what, did_you_mean(name, FUNCTIONS))
         if not function.least <= len(nodes) <= function.most:
-            takes = (
-                str(function.least)
-                if function.least == function.most
-                else f"{function.least} to {function.most}"
-            )
+            takes = str(function.least) if function.least == function.most else f"{function.least} to {function.most}"
             raise ExpressionError(f"{name} takes {takes} arguments, not {len(nodes)}")
         arguments = [self._operand(node, depth, "number", name) for node in nodes]
         call = function.call

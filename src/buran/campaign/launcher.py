@@ -75,9 +75,7 @@ def launch(
             )
             return Launch(argv, dict(_AS_ROOT) if as_root else {})
         case "mpich":
-            return Launch(
-                (first, "-n", str(placement.ranks), *_mpich_placement(placement, oversubscribe), *command)
-            )
+            return Launch((first, "-n", str(placement.ranks), *_mpich_placement(placement, oversubscribe), *command))
         case "srun":
             layout = ("-N", str(placement.nodes), "-n", str(placement.ranks), "-c", str(placement.threads))
             bind = "--cpu-bind=none" if oversubscribe else "--cpu-bind=cores"

@@ -81,9 +81,7 @@ class _Mistakes:
 class _Loading:
     """One reading of one file: steps add mistakes, and stop only where the next needs their result."""
 
-    def __init__(
-        self, config: CampaignFile, mistakes: _Mistakes, path: Path, environment: str | None
-    ) -> None:
+    def __init__(self, config: CampaignFile, mistakes: _Mistakes, path: Path, environment: str | None) -> None:
         self.config = config
         self.mistakes = mistakes
         self.path = path
@@ -92,9 +90,7 @@ class _Loading:
 
     def campaign(self) -> Campaign:
         config, mistakes = self.config, self.mistakes
-        mistakes.add(
-            *checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config)
-        )
+        mistakes.add(*checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config))
         mistakes.add(*checks.environment_mistakes(config, self.wanted))
         mistakes.add(*checks.source_mistakes(config, self.path.parent))
         build, run = self._commands()
@@ -163,9 +159,7 @@ class _Loading:
             expression = self._compiled(("constraints", i), text, "condition")
             if expression is not None and not expression.names:
                 what = f"the constraint {expression.text!r} uses no parameter"
-                self.mistakes.add(
-                    Mistake(("constraints", i), what, f"the parameters are: {', '.join(self.names)}")
-                )
+                self.mistakes.add(Mistake(("constraints", i), what, f"the parameters are: {', '.join(self.names)}"))
             elif expression is not None:
                 out.append(Constraint(expression, ("constraints", i)))
         return out
@@ -255,12 +249,8 @@ class _Loading:
             values = {name: parameter_values(parameter) for name, parameter in self.config.parameters.items()}
             count = math.prod(len(each) for each in values.values())
             if count > MOST_POINTS:
-                what = (
-                    f"the parameters have {count} combinations of values; at most {MOST_POINTS} are allowed"
-                )
-                self.mistakes.add(
-                    Mistake(("parameters",), what, hint="take fewer values, or list the points")
-                )
+                what = f"the parameters have {count} combinations of values; at most {MOST_POINTS} are allowed"
+                self.mistakes.add(Mistake(("parameters",), what, hint="take fewer values, or list the points"))
                 self.mistakes.stop()
             kept, dropped, mistakes = satisfying(product(values), constraints)
         else:

@@ -105,7 +105,5 @@ class CampaignError(ConfigError):
         blocks = []
         for mistake in self.mistakes:
             details = (mistake.why, mistake.hint)
-            blocks.append(
-                "\n  ".join([f"{mistake.where}: {mistake.what}", *(text for text in details if text)])
-            )
+            blocks.append("\n  ".join([f"{mistake.where}: {mistake.what}", *(text for text in details if text)]))
         super().__init__(f"{len(self.mistakes)} mistakes in the campaign file", why="\n".join(blocks))

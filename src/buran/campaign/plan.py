@@ -119,9 +119,7 @@ class Bundle:
         return cls(Point.of(data["point"]), Purpose(data["purpose"]), runs)
 
 
-def randomised_blocks(
-    repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str
-) -> tuple[Run, ...]:
+def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str) -> tuple[Run, ...]:
     """Order runs as complete blocks: each round visits every build once, in seeded random order.
 
     Parameters
@@ -139,9 +137,7 @@ def randomised_blocks(
         build, mode = next(iter(repetitions))
         runs.append(Run(build, mode, -1))
     for block in range(max((len(each) for each in repetitions.values()), default=0)):
-        members = [
-            Run(build, mode, each[block]) for (build, mode), each in repetitions.items() if block < len(each)
-        ]
+        members = [Run(build, mode, each[block]) for (build, mode), each in repetitions.items() if block < len(each)]
         generator.shuffle(members)
         runs.extend(members)
     return tuple(runs)

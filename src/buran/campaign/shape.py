@@ -84,9 +84,7 @@ class Part(BaseModel):
 class GitSource(Part):
     """Sources taken from a git repository."""
 
-    git: Annotated[Text, AfterValidator(_no_option)] = Field(
-        description="URL or path that `git clone` accepts."
-    )
+    git: Annotated[Text, AfterValidator(_no_option)] = Field(description="URL or path that `git clone` accepts.")
     revision: Annotated[Text, AfterValidator(_no_option)] = Field(
         description="Commit, tag or branch; a full commit hash keeps the campaign reproducible."
     )
@@ -96,9 +94,7 @@ def _source_kind(value: object) -> str:
     return "<git>" if isinstance(value, Mapping | GitSource) else "<folder>"
 
 
-Source = Annotated[
-    Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("<git>")], Discriminator(_source_kind)
-]
+Source = Annotated[Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("<git>")], Discriminator(_source_kind)]
 
 
 class Target(Part):
@@ -191,8 +187,7 @@ class Strategy(Part):
 
     name: Literal["full", "lines"] = Field(
         "full",
-        description="`full`: every point. `lines`: one line along each parameter first, then points "
-        "between them.",
+        description="`full`: every point. `lines`: one line along each parameter first, then points between them.",
     )
     max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."
@@ -208,8 +203,7 @@ class Refinement(Part):
     )
     target: PointMapping | None = Field(
         None,
-        description="Point the models are extrapolated to, with every parameter; by default the largest "
-        "value of each.",
+        description="Point the models are extrapolated to, with every parameter; by default the largest value of each.",
         examples=[{"p": 64, "n": 512}],
     )
 
@@ -226,13 +220,10 @@ class Resources(Part):
         None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."
     )
     nodes: Formula = Field(1, description="Nodes a run occupies.", examples=["ceil(p / 48)"])
-    time_limit_s: Formula = Field(
-        600, description="Wall time after which a run is stopped and fails, in seconds."
-    )
+    time_limit_s: Formula = Field(600, description="Wall time after which a run is stopped and fails, in seconds.")
     expected_s: Formula | None = Field(
         None,
-        description="Expected wall time of a run, in seconds: lets the cost be predicted before the "
-        "first measurement.",
+        description="Expected wall time of a run, in seconds: lets the cost be predicted before the first measurement.",
         examples=["1e-6 * n**3 / p"],
     )
 
@@ -272,8 +263,7 @@ class CampaignFile(Part):
     )
     points_file: Text | None = Field(
         None,
-        description="CSV file with the modelling points, relative to this file; its first row names the "
-        "parameters.",
+        description="CSV file with the modelling points, relative to this file; its first row names the parameters.",
     )
     evaluation_points: tuple[PointMapping, ...] = Field(
         (),
@@ -304,9 +294,7 @@ class CampaignFile(Part):
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
     )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
-    refinement: Refinement = Field(
-        default_factory=Refinement, description="How the instrumentation filter is refined."
-    )
+    refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
         1, description="Makes every random choice, such as the order of runs, repeatable."

@@ -72,9 +72,7 @@ class Document:
         """Return the mistake with its file and line, unless it has them."""
         if mistake.file is not None:
             return mistake
-        return Mistake(
-            mistake.path, mistake.what, mistake.why, mistake.hint, self.path, self.line(mistake.path)
-        )
+        return Mistake(mistake.path, mistake.what, mistake.why, mistake.hint, self.path, self.line(mistake.path))
 
 
 def read_text(path: Path) -> str:
@@ -93,9 +91,7 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise refuse(
-            "there is no such file", hint="`buran init DIR` writes a campaign file to start from"
-        ) from None
+        raise refuse("there is no such file", hint="`buran init DIR` writes a campaign file to start from") from None
     except OSError as error:
         raise refuse("the file cannot be read", error.strerror) from None
     if len(raw) > MOST_BYTES:
@@ -151,9 +147,7 @@ class _Reading:
     lines: dict[KeyPath, int] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
 
-    def note(
-        self, node: yaml.Node, path: KeyPath, what: str, why: str | None = None, hint: str | None = None
-    ) -> None:
+    def note(self, node: yaml.Node, path: KeyPath, what: str, why: str | None = None, hint: str | None = None) -> None:
         self.mistakes.append(Mistake(path, what, why, hint, self.path, _line(node)))
 
     def value(self, node: yaml.Node, path: KeyPath) -> object:

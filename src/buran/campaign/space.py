@@ -110,9 +110,7 @@ def read_points(path: Path, key: KeyPath, parameters: Sequence[str]) -> tuple[li
     return points, mistakes
 
 
-def _header_mistakes(
-    path: Path, key: KeyPath, header: Sequence[str], parameters: Sequence[str]
-) -> Iterator[Mistake]:
+def _header_mistakes(path: Path, key: KeyPath, header: Sequence[str], parameters: Sequence[str]) -> Iterator[Mistake]:
     for i, name in enumerate(header):
         if name in header[:i]:
             yield Mistake(key, f"the column {name!r} stands twice", file=path, line=1)

@@ -114,10 +114,7 @@ def parse_template(text: str, allowed: Collection[str]) -> Template:
             raise TemplateError(f"a single {found!r} in {text!r}", f"write {found * 2!r} for a brace")
         elif name.strip() not in allowed:
             what = f"unknown placeholder {{{name}}}; known are: {listed(f'{{{one}}}' for one in allowed)}"
-            hint = (
-                did_you_mean(name.strip(), allowed)
-                or f"for braces that are meant as such, write {{{{{name}}}}}"
-            )
+            hint = did_you_mean(name.strip(), allowed) or f"for braces that are meant as such, write {{{{{name}}}}}"
             raise TemplateError(what, hint)
         else:
             names.append(name.strip())

@@ -59,9 +59,7 @@ def summarise(campaign: Campaign) -> dict[str, Any]:
         "digest": campaign.digest(),
         "results": str(campaign.results_root),
         "environment": campaign.environment,
-        "parameters": {
-            name: sorted({point[name] for point in campaign.points}) for name in campaign.parameters
-        },
+        "parameters": {name: sorted({point[name] for point in campaign.points}) for name in campaign.parameters},
         "points": len(campaign.points),
         "evaluation_points": len(campaign.evaluation_points),
         "points_dropped_by_constraints": campaign.points_dropped,

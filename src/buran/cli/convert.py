@@ -74,9 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(Exit.SOME_RUNS_FAILED if problems else Exit.DONE)
 
 
-def _to_file(
-    source: Path, target: Path, format: str | None, aggregate: Aggregate, problems: list[BuranError]
-) -> str:
+def _to_file(source: Path, target: Path, format: str | None, aggregate: Aggregate, problems: list[BuranError]) -> str:
     from buran.experiment.extrap_json import write_extrap_json
     from buran.experiment.extrap_text import write_extrap_text
     from buran.experiment.jsonl import write_jsonl
@@ -85,9 +83,7 @@ def _to_file(
     experiment = read_experiment(source, format, problems)
     if target.suffix == ".jsonl":
         if aggregate != "mean":
-            raise UsageError(
-                "JSON Lines keep all values over locations", where="--aggregate", hint="leave it out"
-            )
+            raise UsageError("JSON Lines keep all values over locations", where="--aggregate", hint="leave it out")
         write_jsonl(experiment, target)
     else:
         write = write_extrap_json if target.suffix == ".json" else write_extrap_text
@@ -105,9 +101,7 @@ def _to_file(
 def _has_values(experiment: Experiment, aggregate: Aggregate) -> bool:
     import numpy as np
 
-    return any(
-        not np.isnan(experiment.over_locations(metric, aggregate)).all() for metric in experiment.metrics
-    )
+    return any(not np.isnan(experiment.over_locations(metric, aggregate)).all() for metric in experiment.metrics)
 
 
 def _summary(experiment: Experiment) -> str:

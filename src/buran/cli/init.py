@@ -43,9 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         with campaign.open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(
-            "cannot write the files", where=error.filename or folder, why=error.strerror
-        ) from None
+        raise UsageError("cannot write the files", where=error.filename or folder, why=error.strerror) from None
     print(f"wrote {campaign}" + (f" and {folder / example}/" if example else ""))
     if example:
         print(f"next: buran run {campaign}")

@@ -25,18 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="measurements in any format `buran convert` reads, or a models file",
     )
-    parser.add_argument(
-        "--metric", metavar="M", action="append", help="metric to model (repeatable; default: all)"
-    )
+    parser.add_argument("--metric", metavar="M", action="append", help="metric to model (repeatable; default: all)")
     parser.add_argument(
         "--aggregate", choices=_AGGREGATES, default="mean", help="over ranks and threads (default: mean)"
     )
     parser.add_argument(
         "--repetition", choices=_REPETITIONS, default="median", help="over repetitions (default: median)"
     )
-    parser.add_argument(
-        "--space", choices=("full", "extrap"), default="full", help="exponents to try (default: full)"
-    )
+    parser.add_argument("--space", choices=("full", "extrap"), default="full", help="exponents to try (default: full)")
     parser.add_argument(
         "--negative",
         choices=("never", "always"),
@@ -44,9 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="whether negative powers compete, as strong scaling needs them (default: always)",
     )
     parser.add_argument("--format", choices=_FORMATS, default="text", help="what to write (default: text)")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, help="write there instead of to the terminal"
-    )
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to the terminal")
     parser.add_argument("--json", action="store_true", help="same as --format json")
 
 
@@ -75,9 +69,7 @@ def _models(arguments: argparse.Namespace) -> dict[str, ModelSet]:
 
         experiment = read_experiment(arguments.input)
         space = named_space(arguments.space, arguments.negative)
-        return model_experiment(
-            experiment, arguments.metric, arguments.aggregate, arguments.repetition, space
-        )
+        return model_experiment(experiment, arguments.metric, arguments.aggregate, arguments.repetition, space)
     sets = {own.metric: own for own in read_models(arguments.input)}
     wanted = arguments.metric or list(sets)
     for name in wanted:

@@ -39,8 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
             slots = [slot_of(session.target, session.layout, run, bundle) for run in bundle.runs]
             present = sum(slot.verdict() is not None for slot in slots)
             claimed = sum(slot.verdict() is None and slot.claim.exists() for slot in slots)
-            rows.append(
-                (bundle.point.key, bundle.purpose, len(slots) - present - claimed, present, claimed)
-            )
+            rows.append((bundle.point.key, bundle.purpose, len(slots) - present - claimed, present, claimed))
         print(table(("point", "for", "new runs", "present", "claimed"), rows, right=(2, 3, 4)))
     return 0

@@ -11,15 +11,9 @@ HELP = "measure a point again, as a new generation beside the old one"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", type=Path, help="campaign file")
-    parser.add_argument(
-        "--point", action="append", required=True, metavar="NAME=VALUE,...", help="may be repeated"
-    )
-    parser.add_argument(
-        "--profile", default="default", help="where to measure: name of a profile, or its folder"
-    )
-    parser.add_argument(
-        "--mark-only", action="store_true", help="leave the measuring to the next `buran run`"
-    )
+    parser.add_argument("--point", action="append", required=True, metavar="NAME=VALUE,...", help="may be repeated")
+    parser.add_argument("--profile", default="default", help="where to measure: name of a profile, or its folder")
+    parser.add_argument("--mark-only", action="store_true", help="leave the measuring to the next `buran run`")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -19,14 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = "buran run FILE [--profile P] [--dry-run] [--retry-failed] [-- SNAKEMAKE ARGUMENTS]"
     parser.add_argument("file", type=Path, help="campaign file")
-    parser.add_argument(
-        "--profile", default="default", help="where to measure: name of a profile, or its folder"
-    )
+    parser.add_argument("--profile", default="default", help="where to measure: name of a profile, or its folder")
     parser.add_argument("--dry-run", "-n", action="store_true", help="show the command and what it would do")
     parser.add_argument("--retry-failed", action="store_true", help="give failed builds and runs another try")
-    parser.add_argument(
-        "snakemake", nargs="*", metavar="SNAKEMAKE ARGUMENT", help="after --: passed on as they are"
-    )
+    parser.add_argument("snakemake", nargs="*", metavar="SNAKEMAKE ARGUMENT", help="after --: passed on as they are")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -107,9 +103,7 @@ def _finish(session: Session, code: int, log: Path) -> int:
         f"{style('done', 'green')}: {state.measured} runs measured, {state.failed} failed, "
         f"{state.spent_core_hours:.4g} core hours; {state.reason}"
     )
-    print(
-        f"report: {_shown(session.layout.latest / 'report.txt')}  (or: buran report {_shown(session.campaign.path)})"
-    )
+    print(f"report: {_shown(session.layout.latest / 'report.txt')}  (or: buran report {_shown(session.campaign.path)})")
     if state.failures:
         return Exit.SOME_RUNS_FAILED
     return Exit.BUDGET_REACHED if state.budget_reached else Exit.DONE
@@ -159,19 +153,12 @@ class _Watcher:
         if not plans:
             return
         runs = len(
-            {
-                (run.build, bundle.point, run.repetition)
-                for p in plans
-                for bundle in p.bundles
-                for run in bundle.runs
-            }
+            {(run.build, bundle.point, run.repetition) for p in plans for bundle in p.bundles for run in bundle.runs}
         )
         if self.settled_at_start is None:
             self.settled_at_start = settled
         new = settled - self.settled_at_start
-        text = (
-            f"iteration {plans[-1].iteration}: {min(settled, runs)}/{runs} runs, {spent:.4g} core hours spent"
-        )
+        text = f"iteration {plans[-1].iteration}: {min(settled, runs)}/{runs} runs, {spent:.4g} core hours spent"
         if new > 0 and runs > settled:
             eta_s = (time.monotonic() - self.start_s) / new * (runs - settled)
             per_run = spent / max(settled, 1)

@@ -43,9 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     left = "unknown" if state.remaining_core_hours is None else f"{state.remaining_core_hours:.4g}"
     print(f"core hours: {state.spent_core_hours:.4g}{budget} spent, {left} left in the plans so far")
     if state.other_targets:
-        print(
-            f"{state.other_targets} other versions of the target (sources, flags or compiler) were measured before"
-        )
+        print(f"{state.other_targets} other versions of the target (sources, flags or compiler) were measured before")
     print_failures(state)
     return code
 

@@ -26,11 +26,7 @@ def split_call_path(name: str) -> tuple[str, ...]:
     for i, char in enumerate(name):
         if char in "()":
             depth += 1 if char == "(" else -1
-        elif (
-            name.startswith(SEPARATOR, i)
-            and (depth <= 0 or not balanced)
-            and not name.endswith("operator", start, i)
-        ):
+        elif name.startswith(SEPARATOR, i) and (depth <= 0 or not balanced) and not name.endswith("operator", start, i):
             parts.append(name[start:i])
             start = i + len(SEPARATOR)
     parts.append(name[start:])

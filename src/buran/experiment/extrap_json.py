@@ -55,11 +55,7 @@ class _Reader:
         return collector.point(numbers)
 
     def names(self, given: Sequence[Any], where: str) -> tuple[str, ...]:
-        if (
-            not given
-            or not all(isinstance(name, str) and name for name in given)
-            or len(set(given)) != len(given)
-        ):
+        if not given or not all(isinstance(name, str) and name for name in given) or len(set(given)) != len(given):
             raise self.error(where, "these are no different names")
         return tuple(given)
 
@@ -93,9 +89,7 @@ class _Reader:
     def old(self, data: Any) -> Collector:
         parameters = self.by_id(data, "parameters")
         named = {
-            key: {
-                number: self.get(entry, "name", str, f"{key}, id {number}") for number, entry in found.items()
-            }
+            key: {number: self.get(entry, "name", str, f"{key}, id {number}") for number, entry in found.items()}
             for key, found in ((key, self.by_id(data, key)) for key in ("callpaths", "metrics"))
         }
         names = [self.get(entry, "name", str, f"parameters, id {own}") for own, entry in parameters.items()]
@@ -104,26 +98,20 @@ class _Reader:
         for own, entry in self.by_id(data, "coordinates").items():
             where = f"coordinates, id {own}"
             pairs = self.get(entry, "parameter_value_pairs", list, where)
-            given = {
-                self.get(pair, "parameter_id", int, where): pair.get("parameter_value") for pair in pairs
-            }
+            given = {self.get(pair, "parameter_id", int, where): pair.get("parameter_value") for pair in pairs}
             if given.keys() != parameters.keys():
                 raise self.error(where, "the parameters are not those of the file")
             points[own] = self.point(collector, [given[number] for number in parameters], where)
         for number, entry in enumerate(self.get(data, "measurements", list, "")):
             where = f"measurements[{number}]"
-            ids = {
-                key: self.get(entry, f"{key}_id", int, where) for key in ("callpath", "metric", "coordinate")
-            }
+            ids = {key: self.get(entry, f"{key}_id", int, where) for key in ("callpath", "metric", "coordinate")}
             tables = {"callpath": named["callpaths"], "metric": named["metrics"], "coordinate": points}
             for key, own in ids.items():
                 if own not in tables[key]:
                     raise self.error(f"{where}.{key}_id", f"there is no {key} with the id {own}")
             call_path = collector.call_path(named["callpaths"][ids["callpath"]])
             for value in self.numbers(entry.get("value", "nothing"), f"{where}.value", True):
-                collector.add_value(
-                    call_path, named["metrics"][ids["metric"]], points[ids["coordinate"]], value
-                )
+                collector.add_value(call_path, named["metrics"][ids["metric"]], points[ids["coordinate"]], value)
         return collector
 
 
@@ -164,8 +152,7 @@ def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate =
             values = experiment.over_locations(metric, aggregate)[call_path]
             there = ~np.isnan(values)
             entries = [
-                {"point": points[i], "values": values[i][there[i]].tolist()}
-                for i in np.flatnonzero(there.any(axis=1))
+                {"point": points[i], "values": values[i][there[i]].tolist()} for i in np.flatnonzero(there.any(axis=1))
             ]
             if entries:
                 own[metric] = entries

@@ -81,9 +81,7 @@ class _Parser:
             )
         numbers = self.numbers(text, line, True)
         if not numbers:
-            raise self.error(
-                line, "there are no numbers", "DATA and the repetitions, nan where one is missing"
-            )
+            raise self.error(line, "there are no numbers", "DATA and the repetitions, nan where one is missing")
         call_path = self.collector.call_path(self.region)
         for number in numbers:
             self.collector.add_value(call_path, self.metric, self.points[self.position], number)
@@ -154,9 +152,7 @@ def write_extrap_text(experiment: Experiment, path: Path, aggregate: Aggregate =
     UsageError
         The format cannot hold the parameters.
     """
-    if len(experiment.parameters) > MOST_PARAMETERS or any(
-        len(name.split()) != 1 for name in experiment.parameters
-    ):
+    if len(experiment.parameters) > MOST_PARAMETERS or any(len(name.split()) != 1 for name in experiment.parameters):
         raise UsageError(
             "Extra-P's text format cannot hold these parameters",
             where=", ".join(repr(name) for name in experiment.parameters),

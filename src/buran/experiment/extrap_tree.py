@@ -94,9 +94,7 @@ def list_runs(folder: Path) -> list[RunFile]:
         seen[key] = own
         found.append(run)
     if not found:
-        raise FormatError(
-            "there are no profiles", where=folder, why="no folder in it has a cubex file", hint=_HINT
-        )
+        raise FormatError("there are no profiles", where=folder, why="no folder in it has a cubex file", hint=_HINT)
     return sorted(found, key=lambda run: (tuple(run.point.values()), run.repetition))
 
 

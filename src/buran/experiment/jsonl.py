@@ -91,9 +91,7 @@ class _Lines:
             self.collector = Collector(tuple(params))
         names = self.collector.parameters
         if set(params) != set(names):
-            raise self.error(
-                line, f"the parameters are {', '.join(params)}, but {', '.join(names)} in the first line"
-            )
+            raise self.error(line, f"the parameters are {', '.join(params)}, but {', '.join(names)} in the first line")
         values = [as_number(params[name]) for name in names]
         if any(value is None or math.isnan(value) for value in values):
             raise self.error(line, f"a parameter is no finite number: {params}")
@@ -134,9 +132,7 @@ class _Lines:
         self, data: dict[str, Any], line: int, call_path: int, metric: str, point: int, numbers: list[float]
     ) -> None:
         repetition = data.get("repetition")
-        if len(numbers) != 1 or not (
-            repetition is None or (type(repetition) is int and 0 <= repetition < 1_000_000)
-        ):
+        if len(numbers) != 1 or not (repetition is None or (type(repetition) is int and 0 <= repetition < 1_000_000)):
             raise self.error(line, "'repetition' is no small number, or there are several values with it")
         locations = data.get("locations")
         if locations is None:
@@ -150,9 +146,7 @@ class _Lines:
             own = numbers + [value for value in rest if value is not None]
         assert self.collector is not None
         if not self.collector.add(call_path, metric, point, own, repetition):
-            raise self.error(
-                line, f"repetition {repetition} of this call path, metric and point is there twice"
-            )
+            raise self.error(line, f"repetition {repetition} of this call path, metric and point is there twice")
 
     def finish(self) -> Experiment:
         if self.collector is None:
@@ -205,9 +199,7 @@ def read_talpas(path: Path) -> Experiment:
 
 def _region_record(region: Region) -> dict[str, object]:
     return {
-        key: getattr(region, key)
-        for key in _TYPES
-        if key not in _DEFAULTS or getattr(region, key) != _DEFAULTS[key]
+        key: getattr(region, key) for key in _TYPES if key not in _DEFAULTS or getattr(region, key) != _DEFAULTS[key]
     }
 
 

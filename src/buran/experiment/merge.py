@@ -57,9 +57,7 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
     return Experiment(first.parameters, points, tree, values, units)
 
 
-def _fold_values(
-    values: NDArray[np.float64], target: NDArray[np.int64], size: int, metric: str
-) -> NDArray[np.float64]:
+def _fold_values(values: NDArray[np.float64], target: NDArray[np.int64], size: int, metric: str) -> NDArray[np.float64]:
     """Bring call paths with the same target together; shapes (call path, point, repetition, aggregate)."""
     if len(np.unique(target)) == len(target) == size:
         return values[np.argsort(target)]

@@ -44,9 +44,7 @@ def detect_format(path: Path) -> Format:
     FormatError
         It is none of `FORMATS`.
     """
-    expected = (
-        "a folder of runs with cubex files, or a file in Extra-P's text, JSON, JSON Lines or TaLPas format"
-    )
+    expected = "a folder of runs with cubex files, or a file in Extra-P's text, JSON, JSON Lines or TaLPas format"
     if path.is_dir():
         return "cubex"
     if path.suffix == ".cubex":
@@ -72,9 +70,7 @@ def detect_format(path: Path) -> Format:
     raise wrong(path, f"it begins with {first[:40]!r}", line=1, expected=expected)
 
 
-def read_experiment(
-    path: Path, format: str | None = None, problems: list[BuranError] | None = None
-) -> Experiment:
+def read_experiment(path: Path, format: str | None = None, problems: list[BuranError] | None = None) -> Experiment:
     """Read measurements from a file or a folder of runs.
 
     Parameters
@@ -99,9 +95,7 @@ def read_experiment(
         runs = read_runs(path, problems)
         first = next(runs, None)
         if first is None:
-            raise FormatError(
-                "no profile can be read", where=path, why=str(problems[0]) if problems else None
-            )
+            raise FormatError("no profile can be read", where=path, why=str(problems[0]) if problems else None)
         return experiment_from_profiles(chain([first], runs))
     if chosen not in _READERS:
         raise UsageError(f"there is no format {chosen!r}", why=f"there are {', '.join(FORMATS)}")

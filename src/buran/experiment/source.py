@@ -12,14 +12,10 @@ from buran.errors import FormatError
 from buran.profile.profile import CallTree
 
 
-def wrong(
-    path: Path, why: str, *, line: int | None = None, key: str | None = None, expected: str
-) -> FormatError:
+def wrong(path: Path, why: str, *, line: int | None = None, key: str | None = None, expected: str) -> FormatError:
     """Return the error for a file whose content is not as expected."""
     where = str(path) + (f", line {line}" if line is not None else "") + (f", {key}" if key else "")
-    return FormatError(
-        "the measurement file cannot be read", where=where, why=why, hint=f"expected: {expected}"
-    )
+    return FormatError("the measurement file cannot be read", where=where, why=why, hint=f"expected: {expected}")
 
 
 def read_text(path: Path) -> str:

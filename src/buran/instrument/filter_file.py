@@ -166,9 +166,7 @@ def parse(text: str, where: str | Path = "filter") -> Filter:
     for line, token in _tokens(text, where):
         if block is None:
             if token not in _BEGIN:
-                raise _mistake(
-                    where, line, f"{token!r} stands outside of a block", f"begin with {' or '.join(_BEGIN)}"
-                )
+                raise _mistake(where, line, f"{token!r} stands outside of a block", f"begin with {' or '.join(_BEGIN)}")
             block, opened, include, mangled = _BEGIN[token], line, None, False
         elif token == _END[block]:
             block = None
@@ -182,9 +180,7 @@ def parse(text: str, where: str | Path = "filter") -> Filter:
         elif token in ("EXCLUDE", "INCLUDE"):
             include, mangled = token == "INCLUDE", False
         elif include is None:
-            raise _mistake(
-                where, line, f"{token!r} without EXCLUDE or INCLUDE", "write EXCLUDE or INCLUDE before it"
-            )
+            raise _mistake(where, line, f"{token!r} without EXCLUDE or INCLUDE", "write EXCLUDE or INCLUDE before it")
         elif token in ("MANGLED", "DEMANGLED") and block == "region":
             mangled = token == "MANGLED"
         else:

@@ -58,21 +58,26 @@ class EmbeddedBackend:
 
     @cached_property
     def identity(self) -> str:
+        """Name and fingerprint: compiler, MPI and the runtime's sources."""
         return f"embedded-{self.toolchain.fingerprint}"
 
     @property
     def mpi_flavour(self) -> str:
+        """As the toolchain found it."""
         return self.toolchain.mpi
 
     @property
     def mpiexec(self) -> str:
+        """As the toolchain found it."""
         return str(self.toolchain.mpiexec)
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """As the toolchain found it."""
         return tuple(self.toolchain.notes)
 
     def tools(self) -> Mapping[str, str]:
+        """Return the plain compilers and our wrappers around the MPI's."""
         wrappers = Path(sys.executable).parent
         return {
             "cc": self.toolchain.cc,
@@ -82,15 +87,18 @@ class EmbeddedBackend:
         }
 
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
+        """Tell the wrappers what to do."""
         environment = {"BURAN_MODE": str(mode), "BURAN_TOOLCHAIN": str(self.toolchain_file)}
         if filter_file is not None:
             environment["BURAN_FILTER"] = str(filter_file)
         return environment
 
     def run_environment(self, mode: Mode, folder: Path) -> Mapping[str, str]:
+        """Tell the runtime where to leave its dumps; a plain program leaves none."""
         return {} if mode is Mode.VANILLA else {"BURAN_PROFILE_DIR": str(folder)}
 
     def collect(self, folder: Path, ranks: int) -> Profile:
+        """Merge the dumps of all ranks."""
         return read_dumps(folder, ranks)
 
 

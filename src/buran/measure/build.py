@@ -88,9 +88,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
             time_limit_s=TIME_LIMIT_S,
         )
     except Interrupted:
-        write_json(
-            temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "interrupted"}
-        )
+        write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "interrupted"})
         store.keep_failure(slot, temporary)
         raise
     (temporary / "build.err").unlink(missing_ok=True)

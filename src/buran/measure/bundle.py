@@ -64,9 +64,7 @@ def slot_of(target: Target, layout: Layout, run: Run, bundle: Bundle) -> store.S
     return store.Slot.of(point, run.name)
 
 
-def measure_bundle(
-    target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None
-) -> dict[str, Any]:
+def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None) -> dict[str, Any]:
     """Make the runs of a bundle that the store does not have; return what became of all of them.
 
     Returns
@@ -118,9 +116,7 @@ def _outcome(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
     }
 
 
-def _measure(
-    target: Target, layout: Layout, bundle: Bundle, run: Run, slot: store.Slot, temporary: Path
-) -> None:
+def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: store.Slot, temporary: Path) -> None:
     campaign, backend, point = target.campaign, target.backend, bundle.point
     ranks, cores = campaign.ranks(point), campaign.cores(point)
     built = layout.build(run.build) / store.RECORD

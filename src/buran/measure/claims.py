@@ -43,9 +43,7 @@ class Owner:
     def this_process(cls) -> Owner:
         """Describe the calling process."""
         pid = os.getpid()
-        return cls(
-            socket.gethostname(), pid, _start_ticks(pid) or 0, _boot_id(), os.environ.get("SLURM_JOB_ID")
-        )
+        return cls(socket.gethostname(), pid, _start_ticks(pid) or 0, _boot_id(), os.environ.get("SLURM_JOB_ID"))
 
 
 def _start_ticks(pid: int) -> int | None:

@@ -39,9 +39,7 @@ NODE = np.dtype(
 # Facts that must be the same in all processes of a run.
 COMMON_INFO = ("executable", "build_id", "mode", "compiler", "mpi", "toolchain", "fingerprint")
 
-_POINT_TO_POINT = (
-    "Send Ssend Bsend Rsend Isend Issend Ibsend Irsend Recv Irecv Mrecv Sendrecv Sendrecv_replace"
-)
+_POINT_TO_POINT = "Send Ssend Bsend Rsend Isend Issend Ibsend Irsend Recv Irecv Mrecv Sendrecv Sendrecv_replace"
 ROLES: Mapping[str, str] = {
     f"MPI_{prefix}{name[0].lower() if prefix else name[0]}{name[1:]}": role
     for role, names in {
@@ -111,9 +109,7 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
         If a rank is missing or there twice, or a file is truncated, foreign, not completed, or of another
         binary.
     """
-    dumps = sorted(
-        (read_dump(path) for path in sorted(Path(folder).glob("*.buran"))), key=lambda dump: dump.rank
-    )
+    dumps = sorted((read_dump(path) for path in sorted(Path(folder).glob("*.buran"))), key=lambda dump: dump.rank)
     _check_together(dumps, Path(folder), ranks)
     return _merge(dumps)
 
@@ -125,9 +121,7 @@ def read_dump(path: Path) -> Dump:
     except OSError as error:
         raise RunError("a profile cannot be read", where=path, why=error.strerror) from None
     if len(data) < HEADER.size or data[: len(MAGIC)] != MAGIC:
-        raise RunError(
-            "this is not a profile of Buran's runtime", where=path, why=f"it does not begin with {MAGIC!r}"
-        )
+        raise RunError("this is not a profile of Buran's runtime", where=path, why=f"it does not begin with {MAGIC!r}")
     _, version, flags, rank, size, hertz, n_info, n_regions, n_threads, _ = HEADER.unpack_from(data)
     if version != VERSION:
         raise RunError(
@@ -262,9 +256,7 @@ def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
                     why=f"{key} is {dump.info[key]}, and {first.info[key]} in {first.path.name}",
                 )
         if dump.counts_blocks != first.counts_blocks:
-            raise RunError(
-                "profiles of different binaries", where=dump.path, why="only some count basic blocks"
-            )
+            raise RunError("profiles of different binaries", where=dump.path, why="only some count basic blocks")
 
 
 # ---- merging
@@ -282,9 +274,7 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     locations: list[Location] = []
     offset = 0
     for dump in dumps:
-        numbers = np.array(
-            [index_of.setdefault(region, len(index_of)) for region in dump.regions], dtype=np.int64
-        )
+        numbers = np.array([index_of.setdefault(region, len(index_of)) for region in dump.regions], dtype=np.int64)
         for thread, nodes in sorted(dump.threads.items()):
             parent = nodes["parent"].astype(np.int64)
             parent[0] = -1
@@ -346,9 +336,7 @@ def _exclusive_blocks(nodes: NDArray[np.void], parent: NDArray[np.int64], dump: 
     out = nodes["blocks"].astype(np.int64)
     np.subtract.at(out, parent[1:], nodes["blocks"][1:].astype(np.int64))
     if (out < 0).any():
-        raise RunError(
-            "a profile is damaged", where=dump.path, why="a call path counts fewer blocks than its callees"
-        )
+        raise RunError("a profile is damaged", where=dump.path, why="a call path counts fewer blocks than its callees")
     return out
 
 

@@ -44,9 +44,7 @@ def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
     for name, folders, files in os.walk(folder):
         parent = Path(name)
         folders[:] = sorted(
-            each
-            for each in folders
-            if each not in SKIPPED_FOLDERS and (parent / each).resolve() not in skipped
+            each for each in folders if each not in SKIPPED_FOLDERS and (parent / each).resolve() not in skipped
         )
         found.extend(
             (parent / each).relative_to(folder)
@@ -95,9 +93,7 @@ def git_source(url: str, revision: str, cache: Path) -> Source:
             _git(repository, "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*")
             commit = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}")
         if commit is None:
-            raise ConfigError(
-                f"the repository has no revision {revision!r}", where="target.source.revision", why=url
-            )
+            raise ConfigError(f"the repository has no revision {revision!r}", where="target.source.revision", why=url)
         folder = cache / commit
         if not folder.is_dir():
             temporary = cache / f".tmp-{commit}"
@@ -113,9 +109,7 @@ def _clone(url: str, repository: Path) -> None:
         ["git", "clone", "--quiet", "--bare", "--", url, str(repository)], capture_output=True, text=True
     )
     if done.returncode:
-        raise ConfigError(
-            "cannot clone the target's repository", where="target.source.git", why=done.stderr.strip()
-        )
+        raise ConfigError("cannot clone the target's repository", where="target.source.git", why=done.stderr.strip())
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

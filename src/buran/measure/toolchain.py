@@ -102,9 +102,7 @@ class Toolchain:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
-            raise ToolError(
-                "the toolchain description cannot be read", where=path, why=error.strerror
-            ) from None
+            raise ToolError("the toolchain description cannot be read", where=path, why=error.strerror) from None
         return cls.from_json(text, path)
 
     def save(self, path: str | Path) -> None:
@@ -228,9 +226,7 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "buran"
 
 
-def _run(
-    command: Sequence[str | Path], *, what: str, stdin: str = "", env: Mapping[str, str] | None = None
-) -> str:
+def _run(command: Sequence[str | Path], *, what: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
     """Run a tool and return its output; raise `ToolError` with the end of its messages if it fails."""
     words = [str(word) for word in command]
     try:
@@ -287,9 +283,7 @@ def _mpi_from_macros(macros: str, where: str) -> tuple[str, str]:
     for macro in ("MPICH_VERSION", "MVAPICH2_VERSION", "I_MPI_VERSION"):
         if macro in values:
             return "mpich", values[macro].strip('"')
-    raise ToolError(
-        "unknown kind of MPI", where=where, why="neither Open MPI nor derived from MPICH", hint=NO_MPI_HINT
-    )
+    raise ToolError("unknown kind of MPI", where=where, why="neither Open MPI nor derived from MPICH", hint=NO_MPI_HINT)
 
 
 def _clang_names(compiler: str) -> Iterator[str]:
@@ -318,9 +312,7 @@ def _inspect_clang(name: str) -> Compiler:
     major = int(found[1])
     version = _run([path, "--version"], what="does not work").splitlines()[0].strip()
     binaries = Path(path).resolve().parent
-    cxx = next(
-        (p for p in (binaries / "clang++", Path(path).with_name(f"clang++-{major}")) if p.exists()), None
-    )
+    cxx = next((p for p in (binaries / "clang++", Path(path).with_name(f"clang++-{major}")) if p.exists()), None)
     if cxx is None:
         raise ToolError("has no clang++ beside it")
     configs = (
@@ -341,9 +333,7 @@ def _inspect_clang(name: str) -> Compiler:
 def _find_gcc() -> Compiler:
     cc, cxx = shutil.which("gcc"), shutil.which("g++")
     if not cc or not cxx:
-        raise ToolError(
-            "no C and C++ compiler found", hint="apt install build-essential, or clang-16 llvm-16-dev"
-        )
+        raise ToolError("no C and C++ compiler found", hint="apt install build-essential, or clang-16 llvm-16-dev")
     return Compiler(cc, cxx, _run([cc, "--version"], what="gcc does not work").splitlines()[0].strip(), None)
 
 
@@ -420,9 +410,7 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
             source = NATIVE / f"{name.removesuffix('.o').split('-')[0]}.c"
             macros = _info_macros(toolchain, mode) if name.startswith("build_info") else []
             if not (scratch / name).exists():
-                _run(
-                    [toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env
-                )
+                _run([toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env)
     if compiler.llvm_include:
         flags = [
             "-std=c++17",

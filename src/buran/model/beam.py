@@ -37,9 +37,7 @@ class Dictionary:
 
     def take(self, calls: Mask) -> Dictionary:
         """Return the part for some of the call paths."""
-        return Dictionary(
-            self.rows[calls], self.columns[calls], self.usable[calls], self.simple[calls], self.always
-        )
+        return Dictionary(self.rows[calls], self.columns[calls], self.usable[calls], self.simple[calls], self.always)
 
 
 @dataclass(frozen=True, eq=False)

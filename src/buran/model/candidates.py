@@ -141,9 +141,7 @@ def log_misfit(table: TermTable, points: Array, parameter: int, values: Array, w
     others = np.log(np.maximum(np.delete(points, parameter, axis=1), tiny))
     design = np.column_stack([np.ones(len(points)), others - others.mean(axis=0)])
     q, _ = np.linalg.qr(design)
-    target = np.log(
-        np.maximum(np.abs(values), 1 / weights)
-    )  # 1/weight is never below the floor of the values
+    target = np.log(np.maximum(np.abs(values), 1 / weights))  # 1/weight is never below the floor of the values
     logs = np.log(np.maximum(np.abs(table.values), tiny))
     y = target - (target @ q) @ q.T
     t = logs - (logs @ q) @ q.T
@@ -199,9 +197,7 @@ def patterns(lengths: tuple[int, ...]) -> Ids:
     parameters = len(lengths)
     out: list[tuple[int, ...]] = []
     for size in range(1, parameters + 1):
-        best = (
-            max(lengths, default=0) if size == 1 else int((_PRODUCTS / comb(parameters, size)) ** (1 / size))
-        )
+        best = max(lengths, default=0) if size == 1 else int((_PRODUCTS / comb(parameters, size)) ** (1 / size))
         if size == parameters:
             best = max(best, 1)
         for chosen in combinations(range(parameters), size):

@@ -75,9 +75,7 @@ class Model:
         at = np.asarray(points, dtype=np.float64)
         if not self.covariance:
             return np.full(at.shape[:-1], np.nan)
-        row = np.stack(
-            [np.ones(at.shape[:-1]), *(term.evaluate(at) for term in self.function.terms)], axis=-1
-        )
+        row = np.stack([np.ones(at.shape[:-1]), *(term.evaluate(at) for term in self.function.terms)], axis=-1)
         variance = np.einsum("...i,ij,...j->...", row, np.array(self.covariance), row)
         return np.asarray(np.sqrt(np.maximum(variance, 0)))
 
@@ -178,9 +176,7 @@ def fit_models(
     order = np.lexsort(points.T[::-1])
     points = points[order]
     values, binary = _scaled(values[:, order])
-    weights = (
-        relative_weights(values) if weights is None else _normalised(np.asarray(weights)[:, order], values)
-    )
+    weights = relative_weights(values) if weights is None else _normalised(np.asarray(weights)[:, order], values)
     for calls, present in _patterns_of_absence(values):
         if not present.any():
             continue
@@ -254,9 +250,7 @@ def _fit_complete(
     size = chosen.any(axis=2).sum(axis=1)
     for terms in np.unique(size):
         calls = np.flatnonzero(size == terms)
-        block = _final_fit(
-            points, values[calls], weights[calls], binary[calls], tables, chosen[calls, :terms]
-        )
+        block = _final_fit(points, values[calls], weights[calls], binary[calls], tables, chosen[calls, :terms])
         for call, model in zip(calls, block, strict=True):
             models[call] = model
     return [model for model in models if model is not None]
@@ -330,9 +324,7 @@ def _final_fit(
     bound = 1 - hat < _BOUND
     left_out = np.where(bound, np.nan, values - residual / np.where(bound, 1.0, 1 - hat))
     degrees = count - used
-    spread = np.divide(
-        ((residual * weights) ** 2).sum(axis=1), degrees, out=np.full(calls, np.nan), where=degrees > 0
-    )
+    spread = np.divide(((residual * weights) ** 2).sum(axis=1), degrees, out=np.full(calls, np.nan), where=degrees > 0)
     with_loo = ~bound.any(axis=1) & (degrees > 0)
     loo_smape = np.where(with_loo, smape(np.where(with_loo[:, None], left_out, 0.0), values), np.nan)
     error = _loo_error(design, coefficients, hat, values, weights)
@@ -365,9 +357,7 @@ def _loo_error(design: Array, coefficients: Array, hat: Array, values: Array, we
     return np.asarray(np.where(bound.any(axis=1), np.nan, out))
 
 
-def _function(
-    tables: list[TermTable], chosen: Ids, coefficients: Array, free: Mask
-) -> tuple[ModelFunction, Ids]:
+def _function(tables: list[TermTable], chosen: Ids, coefficients: Array, free: Mask) -> tuple[ModelFunction, Ids]:
     """Make the model function; also return the columns of the design in its order, the constant first."""
     terms = [
         Term(tuple(Factor(p, *table.pairs[row - 1]) for p, table in enumerate(tables) if (row := rows[p])))

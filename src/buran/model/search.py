@@ -239,11 +239,7 @@ def _cost(
         many = distinct > table.safe
         out[many] = np.where(holds_without(beam, many, table.same_value), out[many], np.inf)
         dear = np.minimum(fancy, extra)
-        out += (
-            costs.parameter * (distinct > 0)
-            + costs.extra_term * dear
-            + costs.extra_plain_term * (extra - dear)
-        )
+        out += costs.parameter * (distinct > 0) + costs.extra_term * dear + costs.extra_plain_term * (extra - dear)
     falling = np.zeros(rows.shape[:3], dtype=bool)
     outgrown = np.ones((*rows.shape[:3], terms), dtype=bool)  # the third axis by the fourth
     for p, table in enumerate(tables):

@@ -63,9 +63,7 @@ class HypothesisSpace:
         """
         if self.negative == "never":
             return self.pairs
-        negated = tuple(
-            (-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME))
-        )
+        negated = tuple((-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME)))
         return self.pairs + tuple(pair for pair in negated if pair not in self.pairs)
 
     def candidates(self, x: Array) -> tuple[Exponents, ...]:
@@ -88,9 +86,7 @@ class HypothesisSpace:
         if values <= 2:
             return _LINE[: values - 1]
         lowest = x.min()
-        return tuple(
-            (i, j) for i, j in self.with_negatives if (j == 0 or lowest >= 1) and (i >= 0 or lowest > 0)
-        )
+        return tuple((i, j) for i, j in self.with_negatives if (j == 0 or lowest >= 1) and (i >= 0 or lowest > 0))
 
 
 def is_plain(pair: Exponents) -> bool:
@@ -107,9 +103,7 @@ def full_space(negative: Negative = "always") -> HypothesisSpace:
 def extrap_space(negative: Negative = "always") -> HypothesisSpace:
     """Return the 42 pairs that Extra-P 4 offers by default."""
     groups = (group.split(":") for group in _EXTRAP.split())
-    return HypothesisSpace(
-        tuple((Fraction(power), int(log)) for power, logs in groups for log in logs), negative
-    )
+    return HypothesisSpace(tuple((Fraction(power), int(log)) for power, logs in groups for log in logs), negative)
 
 
 SPACES = {"full": full_space, "extrap": extrap_space}

@@ -109,9 +109,7 @@ class ModelFunction:
     def dominating_terms(self) -> tuple[Term, ...]:
         """Terms that no other term outgrows in every parameter: the growth class."""
         return tuple(
-            term
-            for term in self.terms
-            if not any(other is not term and _outgrows(other, term) for other in self.terms)
+            term for term in self.terms if not any(other is not term and _outgrows(other, term) for other in self.terms)
         )
 
     def to_json(self) -> dict[str, Any]:

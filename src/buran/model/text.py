@@ -87,10 +87,7 @@ def _names(parameters: Sequence[str], style: Style) -> list[str]:
 
 def _latex_names(parameters: Sequence[str]) -> list[str]:
     escape = {"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}"}
-    return [
-        name if len(name) == 1 else rf"\mathit{{{''.join(escape.get(c, c) for c in name)}}}"
-        for name in parameters
-    ]
+    return [name if len(name) == 1 else rf"\mathit{{{''.join(escape.get(c, c) for c in name)}}}" for name in parameters]
 
 
 def _number(value: float, style: Style) -> str:

@@ -179,9 +179,7 @@ def _locations(anchor: Any) -> tuple[tuple[Location, ...], NDArray[np.int64], in
     return locations, np.array([column for _, column in columns], dtype=np.int64), len(found) - len(locations)
 
 
-def _values(
-    parser: Any, metric: Any, dtype: _Dtype, index: dict[int, int], columns: NDArray[np.int64]
-) -> NDArray[Any]:
+def _values(parser: Any, metric: Any, dtype: _Dtype, index: dict[int, int], columns: NDArray[np.int64]) -> NDArray[Any]:
     """Return shape (call path, location) in the order of the call paths and threads."""
     array = _ARRAYS.get(dtype, np.float64)
     # By default pycubexr turns counts that are too large into 0, as cubelib does.

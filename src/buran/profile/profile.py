@@ -27,7 +27,8 @@ class Region:
     file, line
         Where it begins; empty and 0 if unknown.
     paradigm
-        Who owns it: ``compiler`` for functions of the program, ``mpi`` for MPI operations, ``measurement`` for the root.
+        Who owns it: ``compiler`` for functions of the program, ``mpi`` for MPI operations, ``measurement`` for the
+        root.
     role
         Score-P's role name: ``function``, ``artificial``, ``point2point``, ``allreduce``, ...
     """

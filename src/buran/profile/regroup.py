@@ -101,9 +101,7 @@ def preorder(parent: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.array(order, dtype=np.int64)
 
 
-def combine(
-    values: NDArray[np.generic], target: NDArray[np.int64], size: int, how: Combine
-) -> NDArray[np.generic]:
+def combine(values: NDArray[np.generic], target: NDArray[np.int64], size: int, how: Combine) -> NDArray[np.generic]:
     """Bring rows together that have the same target.
 
     Parameters
@@ -177,9 +175,7 @@ def fold(tree: CallTree, keep: Keep) -> Folding:
     keep
         Predicate over regions, or shape (region,). MPI operations and roots always stay.
     """
-    kept = (
-        np.array([keep(region) for region in tree.regions], dtype=bool) if callable(keep) else np.array(keep)
-    )
+    kept = np.array([keep(region) for region in tree.regions], dtype=bool) if callable(keep) else np.array(keep)
     if kept.shape != (len(tree.regions),) or kept.dtype != bool:
         raise ValueError(f"keep has shape {kept.shape} for {len(tree.regions)} regions, or is not boolean")
     kept |= np.array([region.paradigm == "mpi" for region in tree.regions], dtype=bool)

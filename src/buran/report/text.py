@@ -103,8 +103,8 @@ def _summary(report: Report, target: str) -> str:
             added = target_values(report.models["time"], report.target).sum()
             if not 1 / _FAR <= added / at <= _FAR:
                 lines.append(
-                    f"Note: the models of the call paths below add up to {added:.4g} s at {target}. They say which call "
-                    "paths grow, not how far: noise, or too few values of a parameter, is extrapolated with them."
+                    f"Note: the models of the call paths below add up to {added:.4g} s at {target}. They say which "
+                    "call paths grow, not how far: noise, or too few values of a parameter, is extrapolated with them."
                 )
     lines += [f"Note: {note}" for note in report.notes]
     return "\n".join(lines)

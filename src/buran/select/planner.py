@@ -98,14 +98,8 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
         strategy = STRATEGIES[question.strategy]
         base = strategy.base(question.points, lambda point: _weight(question, point))
         every = len(base) == len(question.points)
-        which = (
-            "every point of the campaign"
-            if every
-            else f"{len(base)} base points of strategy {question.strategy!r}"
-        )
-        return draft.plan(
-            base, Purpose.MODEL, f"first iteration: {which}, with the default instrumentation", ""
-        )
+        which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
+        return draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with the default instrumentation", "")
     last = known.plans[-1]
     if any(not outcome["complete"] for outcome in known.outcomes):
         return draft.done("the budget is spent; some planned runs were not started", budget_reached=True)
@@ -121,9 +115,7 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
         if rest or changed:
             reasons = []
             if changed:
-                reasons.append(
-                    "the models chose fewer functions: their points are measured again under the new filter"
-                )
+                reasons.append("the models chose fewer functions: their points are measured again under the new filter")
             if rest:
                 reasons.append("points between and beyond those measured, cheapest first")
             filter_text = known.filter_text if changed else last.filter_text
@@ -144,9 +136,7 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
         return draft.done("the evaluation points do not fit into the budget", budget_reached=True)
     reached = any(plan.budget_reached for plan in known.plans)
     what = "every affordable point is measured" if reached else "every point is measured"
-    return draft.done(
-        f"{what} and the filter has settled" if question.refine else what, budget_reached=reached
-    )
+    return draft.done(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)
 
 
 def _weight(question: Question, point: Point) -> float:

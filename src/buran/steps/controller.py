@@ -100,10 +100,7 @@ def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
             pointer.unlink()
     if retry_failed:
         for pointer in sorted((pointers / "builds").glob("*.json")):
-            if (
-                not pointer.name.endswith(".spec.json")
-                and read_json(pointer)["status"] == store.Status.FAILED
-            ):
+            if not pointer.name.endswith(".spec.json") and read_json(pointer)["status"] == store.Status.FAILED:
                 store.allow_retry(store.Slot(layout.store / pointer.stem, "build"))
                 pointer.unlink()
 

@@ -26,9 +26,7 @@ def parse_point(campaign: Campaign, text: str) -> Point:
         except ValueError:
             equals = ""
         if not equals:
-            raise UsageError(
-                f"cannot read the point {text!r}", where="--point", hint="write it as in p=4,n=1000"
-            )
+            raise UsageError(f"cannot read the point {text!r}", where="--point", hint="write it as in p=4,n=1000")
     point = Point.of(values)
     if point not in (*campaign.points, *campaign.evaluation_points):
         raise UsageError(

@@ -85,9 +85,7 @@ def gather(session: Session) -> Report:
         points=(len(measured), len(campaign.points)),
         models=models,
         runtime=findings.runtime,
-        overhead=[
-            {**asdict(each), "functions": _functions(filters[each.filter_number])} for each in findings.overhead
-        ],
+        overhead=[{**asdict(each), "functions": _functions(filters[each.filter_number])} for each in findings.overhead],
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
         failures=[asdict(failure) for failure in state.failures],
