@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from buran.errors import UsageError
 from buran.model import SearchOptions, extrap_space, fit_models, full_space, predict, relative_weights
-from buran.model.beam import Beam, leave_one_out
+from buran.model.beam import Beam, leave_group_out, leave_one_out
 
 SIZES = np.array([[8.0], [16.0], [24.0], [32.0], [48.0]])
 GRID = np.array([(p, n) for p in (1.0, 2.0, 4.0, 8.0, 16.0) for n in (8.0, 16.0, 24.0, 32.0, 48.0)])
@@ -139,6 +139,13 @@ def test_factors_do_not_interpolate_the_values_of_a_parameter():
     assert cubic.function.lead(1) == (F(3), 0)
 
 
+def test_a_staircase_is_not_followed_by_as_many_factors_as_it_has_steps():
+    """Bytes sent in a process grid: the neighbours grow in steps, the message with the area."""
+    values = N**2 * np.interp(P, [1, 2, 4, 8, 16], [0, 32, 48, 64, 64])
+    (model,) = fit_models(GRID[P > 1], values[None, P > 1]).models
+    assert len({factor for term in model.function.terms for factor in term.factors if factor.parameter == 0}) <= 2
+
+
 def test_more_factors_are_found_where_the_other_parameter_tells_them_apart():
     grid = np.array([(p, n) for p in (1.0, 2.0, 4.0) for n in (8.0, 12.0, 16.0, 24.0)])
     p, n = grid.T
@@ -265,6 +272,28 @@ def test_closed_form_leave_one_out_equals_refits():
         c = np.linalg.lstsq(design[rest] * w[rest, None], y[rest] * w[rest], rcond=None)[0]
         errors.append(abs(y[left_out] - design[left_out] @ c) * w[left_out])
     assert leave_one_out(beam)[0, 0] == pytest.approx(np.mean(errors))
+
+
+def test_closed_form_leave_group_out_equals_refits():
+    rng = np.random.default_rng(3)
+    group = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    design = np.column_stack([np.ones(9), rng.random((9, 2))])
+    y = rng.random(9)
+    q, _ = np.linalg.qr(design)
+    one = np.ones((1, 1), dtype=bool)
+    beam = Beam(np.zeros((1, 1, 2), dtype=int), q.T[None, None], (y - q @ (q.T @ y))[None, None], one)
+    errors = []
+    for left_out in range(3):
+        rest = group != left_out
+        c = np.linalg.lstsq(design[rest], y[rest], rcond=None)[0]
+        errors.extend(np.abs(y[~rest] - design[~rest] @ c))
+    groups = np.arange(3)[:, None] == group
+    assert leave_group_out(beam, one, groups) == pytest.approx([np.mean(errors)])
+    design[group == 1, 1:] = [[1.0, 0.0], [0.0, 1.0]]
+    design[group != 1, 1:] = 0.0
+    q, _ = np.linalg.qr(design)
+    alone = Beam(beam.members, q.T[None, None], beam.residual, one)
+    assert leave_group_out(alone, one, groups) == [np.inf]
 
 
 def test_reported_leave_one_out_equals_refits():

@@ -94,11 +94,11 @@ def leave_one_out(beam: Beam) -> Array:
     return np.where(bound.any(axis=2) | ~beam.usable, np.inf, out)
 
 
-def holds_without(beam: Beam, asked: Mask, groups: Mask) -> Mask:
-    """Whether the other points determine all coefficients when any one group of points is left out.
+def leave_group_out(beam: Beam, asked: Mask, groups: Mask) -> Array:
+    """Mean absolute weighted error at each point when its whole group is left out, in closed form.
 
-    Without it, factors of a parameter can pass through all its values whatever they are, and points that
-    share a value hide that from leave-one-out.
+    With Q the orthonormal basis at the points of a group and r their residuals, the errors are
+    ``r + Q' (1 - Q Q')^-1 Q r`` (Woodbury). Infinite where the other groups do not determine all coefficients.
 
     Parameters
     ----------
@@ -107,20 +107,24 @@ def holds_without(beam: Beam, asked: Mask, groups: Mask) -> Mask:
     asked
         Shape (call path, hypothesis): those in question.
     groups
-        Shape (group, point).
+        Shape (group, point); each point in one group.
 
     Returns
     -------
     array
         Shape (asked hypothesis,).
     """
-    basis = beam.basis[asked]
-    out = np.ones(len(basis), dtype=bool)
+    basis, residual = beam.basis[asked], beam.residual[asked]
+    out = np.where(beam.usable[asked], 0.0, np.inf)
     for group in groups if len(basis) else ():
-        own = basis[:, :, group]
+        own, r = basis[:, :, group], residual[:, group]
         rest = np.eye(basis.shape[1]) - np.matmul(own, own.transpose(0, 2, 1))
-        out &= np.linalg.eigvalsh(rest)[:, 0] > DEPENDENT
-    return out
+        bound = np.linalg.eigvalsh(rest)[:, 0] < DEPENDENT
+        rest[bound] = np.eye(basis.shape[1])
+        correction = np.linalg.solve(rest, np.einsum("hkp,hp->hk", own, r)[..., None])[..., 0]
+        errors = np.abs(r + np.einsum("hkp,hk->hp", own, correction)).sum(axis=1)
+        out += np.where(bound, np.inf, errors)
+    return np.asarray(out / residual.shape[1])
 
 
 def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.model.beam import Beam, Dictionary, extend, holds_without, leave_one_out, parents
+from buran.model.beam import Beam, Dictionary, extend, leave_group_out, leave_one_out, parents
 from buran.model.candidates import (
     DEPENDENT,
     Ids,
@@ -143,7 +143,7 @@ def _beam_search(
     active = np.arange(calls)
     for terms in range(1, largest + 1):
         beam = extend(dictionary, beam, options.beam)
-        errors = leave_one_out(beam)
+        errors = _errors(tables, dictionary, beam)
         cost, handicap = _cost(tables, dictionary, beam, centred, options.costs)
         scores = score(errors, cost, count, terms + 1) + handicap
         winner = np.argmin(scores, axis=1)
@@ -220,6 +220,28 @@ def _plain_products(tables: list[TermTable], rows: Ids) -> Mask:
     return out
 
 
+def _errors(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Array:
+    """Return shape (call path, hypothesis): errors at left-out points.
+
+    A hypothesis with nearly as many factors of a parameter as the parameter has values could follow any values,
+    and points that share a value would hide it: all points with a value are then left out together.
+    """
+    out = leave_one_out(beam)
+    at = np.arange(len(beam.members))[:, None, None]
+    for p, table in enumerate(tables):
+        own = np.sort(dictionary.rows[at, beam.members, p], axis=2)
+        many = _first_occurrence(own).sum(axis=2) > table.safe
+        out[many] = np.maximum(out[many], leave_group_out(beam, many, table.same_value))
+    return out
+
+
+def _first_occurrence(rows: Ids) -> Mask:
+    """Mark present factors (above 0) that differ from the one before, in `rows` sorted along the last axis."""
+    out = np.asarray(rows > 0)
+    out[..., 1:] &= rows[..., 1:] != rows[..., :-1]
+    return out
+
+
 def _cost(
     tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: Array, costs: Costs
 ) -> tuple[Array, Array]:
@@ -230,14 +252,11 @@ def _cost(
     out = np.full(rows.shape[:2], float(costs.coefficient * terms))
     for p, table in enumerate(tables):
         own = np.sort(rows[..., p], axis=2)
-        new = own > 0
-        new[..., 1:] &= own[..., 1:] != own[..., :-1]
+        new = _first_occurrence(own)
         distinct = new.sum(axis=2)
         fancy = (new & ~table.plain[own]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
-        many = distinct > table.safe
-        out[many] = np.where(holds_without(beam, many, table.same_value), out[many], np.inf)
         dear = np.minimum(fancy, extra)
         out += costs.parameter * (distinct > 0) + costs.extra_term * dear + costs.extra_plain_term * (extra - dear)
     falling = np.zeros(rows.shape[:3], dtype=bool)
