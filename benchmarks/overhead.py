@@ -101,7 +101,7 @@ class Workshop:
         toolchain = find_toolchain(compiler=compiler)
         toolchain.save(folder / "toolchain.json")
         for name in ("mpicc", "mpicxx"):
-            code = f"from buran.measure.wrapper import {name}; {name}()"
+            code = f"from buran.measure.wrappers import {name}; {name}()"
             script = folder / name
             script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n')
             script.chmod(0o755)

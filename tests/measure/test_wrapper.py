@@ -10,7 +10,8 @@ from native_programs import toolchain
 from buran.errors import UsageError
 from buran.measure.dump import read_dumps
 from buran.measure.toolchain import CLANG_PLUGIN, GCC_FALLBACK, Toolchain
-from buran.measure.wrapper import CommandLine, inspect, translate
+from buran.measure.wrappers.command_line import CommandLine, inspect
+from buran.measure.wrappers.translate import CC, CXX, MPICC, MPICXX, translate
 
 CLANG = Toolchain(
     kind=CLANG_PLUGIN,
@@ -42,11 +43,11 @@ BOTH = CommandLine(compiles=True, links=True, lto=False)
         ("-O2 -c -o a.o a.cpp", COMPILE),
         ("-c a.c b.c", COMPILE),
         ("-S a.c", COMPILE),
-        ("-E a.c", COMPILE),
-        ("-M a.c", COMPILE),
-        ("-MM a.c", COMPILE),
+        ("-E a.c", NOTHING),
+        ("-M a.c", NOTHING),
+        ("-MM a.c", NOTHING),
         ("-MD -MF a.d -MT a.o -c a.c", COMPILE),
-        ("-fsyntax-only a.c", COMPILE),
+        ("-fsyntax-only a.c", NOTHING),
         ("a.o b.o -o program", LINK),
         ("a.o -o program.c", LINK),  # the name of the output is no source
         ("a.o -L dir.c -lfoo", LINK),
@@ -57,8 +58,30 @@ BOTH = CommandLine(compiles=True, links=True, lto=False)
         ("-x c -", BOTH),
         ("-xc++ source", BOTH),
         ("a.o -x none", LINK),
-        ("-shared a.o -o liba.so", CommandLine(compiles=False, links=False, lto=False)),
-        ("-shared -fPIC a.c -o liba.so", COMPILE),
+        ("-E -x c -", NOTHING),
+        ("-dM -E -x c /dev/null", NOTHING),
+        ("-MD -c a.c", COMPILE),
+        ("-S -o - a.c", COMPILE),
+        ("-shared a.o -o liba.so", CommandLine(compiles=False, links=False, shares=True)),
+        ("-shared -fPIC a.c -o liba.so", CommandLine(compiles=True, links=False, shares=True)),
+        ("-shared a.o -Wl,-soname,x,-z,defs", CommandLine(False, False, shares=True, refuses_undefined=True)),
+        ("-shared a.o -Wl,--no-undefined", CommandLine(False, False, shares=True, refuses_undefined=True)),
+        ("-shared a.o -z defs", CommandLine(False, False, shares=True, refuses_undefined=True)),
+        ("-shared a.o -Xlinker -z -Xlinker defs", CommandLine(False, False, shares=True, refuses_undefined=True)),
+        ("-shared a.o -Wl,--no-undefined-version", CommandLine(False, False, shares=True)),
+        ("-nostdlib a.o", NOTHING),
+        ("a.f90", BOTH),
+        ("-c a.F", COMPILE),
+        ("a.o -lmpi", CommandLine(False, True, names_mpi=True)),
+        ("a.o -l mpi", CommandLine(False, True, names_mpi=True)),
+        ("a.o /usr/lib/openmpi/libmpi.so.40", CommandLine(False, True, names_mpi=True)),
+        ("a.o libmpich.a", CommandLine(False, True, names_mpi=True)),
+        ("a.o mpi.o libsimpi.a -lm", LINK),
+        ("-x c++-header a.h -o a.pch", CommandLine(False, False, precompiles=True)),
+        ("-c a.hpp", CommandLine(False, False, precompiles=True)),
+        ("-Xclang -emit-pch -x c++-header -c a.cxx", CommandLine(False, False, precompiles=True)),
+        ("-x c -c a.h", COMPILE),
+        ("-E a.h", NOTHING),
         ("-r a.o b.o -o c.o", NOTHING),
         ("", NOTHING),
         ("-v", NOTHING),
@@ -86,7 +109,7 @@ def test_response_files_are_read(tmp_path):
 
 
 def test_vanilla_adds_nothing():
-    assert translate(["-O2", "a.c"], cxx=False, mode="vanilla", toolchain=CLANG) == [
+    assert translate(["-O2", "a.c"], wrapper=MPICC, mode="vanilla", toolchain=CLANG) == [
         "/usr/bin/mpicc",
         "-O2",
         "a.c",
@@ -95,41 +118,68 @@ def test_vanilla_adds_nothing():
 
 def test_compiling_takes_the_plugin_and_linking_the_runtime():
     def command(*arguments, mode="effort", tools=CLANG):
-        return translate(arguments, cxx=True, mode=mode, toolchain=tools)
+        return translate(arguments, wrapper=MPICXX, mode=mode, toolchain=tools)
 
     compile_only = command("-c", "a.cpp")
     assert "-fpass-plugin=/cache/plugin.so" in compile_only and "/cache/r.o" not in compile_only
     assert compile_only[-2:] == ["-c", "a.cpp"]
     link_only = command("a.o", mode="time")
-    assert link_only[:2] == ["/usr/bin/mpicxx", "a.o"]
+    assert link_only[0] == "/usr/bin/mpicxx"
+    assert link_only.index("/cache/time.o") < link_only.index("a.o")  # what begins first ends last
     assert "/cache/time.o" in link_only and "/cache/effort.o" not in link_only
     assert not any("plugin" in word for word in link_only)
     both = command("-g", "a.cpp")
     assert both.index("-gline-tables-only") < both.index("-g")  # the user's choice wins
-    assert both.index("a.cpp") < both.index("none") < both.index("/cache/r.o")
     assert "-fsanitize-coverage=trace-pc" in command("-c", "a.c", tools=GCC)
     assert "-fsanitize-coverage=trace-pc" not in command("-c", "a.c", mode="time", tools=GCC)
 
 
-def test_counting_with_lto_is_refused():
+@pytest.mark.parametrize("mode", ["time", "effort"])
+@pytest.mark.parametrize("line", ["-flto -c a.c", "-flto=thin a.o", "-flto=auto -shared a.o"])
+def test_lto_is_refused(line, mode):
     with pytest.raises(UsageError, match="link-time optimisation"):
-        translate(["-flto", "-c", "a.c"], cxx=False, mode="effort", toolchain=CLANG)
-    assert translate(["-flto", "-c", "a.c"], cxx=False, mode="time", toolchain=CLANG)
-    assert translate(["-flto", "--version"], cxx=False, mode="effort", toolchain=CLANG)
+        translate(line.split(), wrapper=MPICC, mode=mode, toolchain=CLANG)
+    for harmless in ("-flto --version", "-flto -E a.c"):
+        assert translate(harmless.split(), wrapper=MPICC, mode=mode, toolchain=CLANG)
+    assert translate(line.split(), wrapper=MPICC, mode="vanilla", toolchain=CLANG)
+
+
+def test_precompiled_headers_are_refused():
+    for line in ("-x c++-header a.h", "-c a.hpp", "-Xclang -emit-pch -x c++-header -c a.cxx"):
+        with pytest.raises(UsageError, match="precompiled headers") as caught:
+            translate(line.split(), wrapper=MPICXX, mode="time", toolchain=CLANG)
+        assert "CMAKE_DISABLE_PRECOMPILE_HEADERS" in str(caught.value)
+
+
+def test_shared_libraries_leave_the_runtime_to_the_program():
+    command = translate(["-shared", "a.o", "-Wl,--no-undefined"], wrapper=CC, mode="time", toolchain=CLANG)
+    assert command == ["clang", "-shared", "a.o", "-Wl,--no-undefined", "-Wl,--unresolved-symbols=ignore-all"]
+    command = translate(["-shared", "a.o"], wrapper=CC, mode="time", toolchain=CLANG)
+    assert command == ["clang", "-shared", "a.o"]
+
+
+def test_plain_compilers_take_an_mpi_layer_that_needs_no_mpi():
+    tools = Toolchain(**{**vars(CLANG), "objects": {"time": ("/c/r.o", "/c/mpi.o")}})
+
+    def command(line):
+        return translate(line.split(), wrapper=CXX, mode="time", toolchain=tools)
+
+    assert command("a.o")[:4] == ["clang++", "/c/r.o", "/c/weak-mpi.o", "a.o"]
+    assert command("a.o -lmpi")[:4] == ["clang++", "/c/r.o", "/c/mpi.o", "a.o"]
 
 
 def test_unknown_mode():
     with pytest.raises(UsageError, match="unknown build mode `fast`"):
-        translate(["a.c"], cxx=False, mode="fast", toolchain=CLANG)
+        translate(["a.c"], wrapper=MPICC, mode="fast", toolchain=CLANG)
 
 
 def test_filter_of_the_fallback_becomes_a_part_of_the_program(tmp_path):
     path = tmp_path / "filter,1.txt"
     path.write_text("")
     with pytest.raises(UsageError, match="comma"):
-        translate(["a.o"], cxx=False, mode="time", toolchain=GCC, filter_file=str(path))
+        translate(["a.o"], wrapper=MPICC, mode="time", toolchain=GCC, filter_file=str(path))
     with pytest.raises(UsageError, match="cannot be read"):
-        translate(["a.o"], cxx=False, mode="time", toolchain=GCC, filter_file=str(tmp_path / "none"))
+        translate(["a.o"], wrapper=MPICC, mode="time", toolchain=GCC, filter_file=str(tmp_path / "none"))
 
 
 # ---- as a command
@@ -144,7 +194,7 @@ SOURCES = {
 def wrapper(folder, *arguments, mode="effort", **variables):
     (folder / "toolchain.json").write_text(toolchain().to_json())
     environment = {**os.environ, "BURAN_TOOLCHAIN": str(folder / "toolchain.json"), "BURAN_MODE": mode}
-    code = "from buran.measure.wrapper import mpicc; mpicc()"
+    code = "from buran.measure.wrappers import mpicc; mpicc()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=folder,
@@ -202,7 +252,7 @@ def test_errors_have_no_traceback(tmp_path):
 
 def test_start_up_loads_only_what_is_needed():
     code = (
-        "import sys, buran.measure.wrapper, buran.measure.toolchain;"
+        "import sys, buran.measure.wrappers, buran.measure.toolchain;"
         "print([m for m in ('numpy', 'pydantic', 'scipy', 'asyncio') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -20,6 +20,9 @@ NATIVE = Path(__file__).parent / "native"
 MODES = ("time", "effort")
 NEWEST_CLANG, OLDEST_CLANG = 25, 14
 
+EXPORTS = "exports.list"  # symbols of a program that shared libraries may need
+WEAK = "weak-"  # objects of the MPI layer for programs that may be without an MPI
+
 CLANG_PLUGIN = "clang-plugin"
 GCC_FALLBACK = "gcc-fallback"
 
@@ -177,14 +180,29 @@ def flags_for_compiling(toolchain: Toolchain, mode: str) -> tuple[str, ...]:
     return (*hooks, "-fsanitize-coverage=trace-pc") if mode == "effort" else hooks
 
 
+def runtime_objects(toolchain: Toolchain, mode: str, *, mpi: bool) -> tuple[str, ...]:
+    """Return the objects that go into a program, and only there: its shared libraries use the program's.
+
+    Without `mpi` nothing says that the program uses MPI. It may still do so through a shared library of its own, so the
+    MPI layer is there, but all it needs of the MPI may be missing.
+    """
+    if mode not in MODES:
+        return ()
+    objects = [Path(path) for path in toolchain.objects[mode]]
+    if not mpi:
+        objects = [path.with_name(WEAK + path.name) if path.name.startswith("mpi") else path for path in objects]
+    return tuple(map(str, objects))
+
+
 def flags_for_linking(toolchain: Toolchain, mode: str, filter_file: str | None = None) -> tuple[str, ...]:
-    """Return what goes on the link line of a program.
+    """Return the options for linking a program, besides `runtime_objects`; they stand behind the user's.
 
     The fallback applies the filter while the program runs: there the file becomes a part of the program.
     """
     if mode not in MODES:
         return ()
-    flags = (*toolchain.objects[mode], "-Wl,--build-id=sha1", "-pthread", "-ldl")
+    exports = Path(toolchain.objects[mode][0]).with_name(EXPORTS)
+    flags = (f"-Wl,--dynamic-list={exports}", "-Wl,--build-id=sha1", "-pthread", "-ldl")
     if toolchain.kind == CLANG_PLUGIN:
         return flags
     return (*flags, "-rdynamic", *(_embedded(filter_file) if filter_file else ()))
@@ -411,6 +429,9 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
             macros = _info_macros(toolchain, mode) if name.startswith("build_info") else []
             if not (scratch / name).exists():
                 _run([toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env)
+                if name.startswith("mpi"):
+                    _run(["objcopy", "--weaken", scratch / name, scratch / f"{WEAK}{name}"], what=what)
+    shutil.copy(NATIVE / EXPORTS, scratch / EXPORTS)
     if compiler.llvm_include:
         flags = [
             "-std=c++17",
