@@ -9,6 +9,8 @@ from pathlib import Path
 
 from snakemake.utils import min_version
 
+from buran.cli.status import print_failures
+from buran.steps.progress import progress_of
 from buran.steps.session import open_session
 
 min_version("9.20")
@@ -41,6 +43,10 @@ include: "rules/plan.smk"
 include: "rules/model.smk"
 include: "rules/refine.smk"
 include: "rules/report.smk"
+
+
+onsuccess:
+    print_failures(progress_of(SESSION))
 
 
 localrules:

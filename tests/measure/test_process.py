@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from buran.errors import ToolError
 from buran.measure.machine import exclusive_machine, new_marker
 from buran.measure.process import MARKER, Outcome, marked_processes, run_limited
 
@@ -95,3 +96,10 @@ def test_two_measurements_never_overlap(tmp_path: Path) -> None:
     workers = [subprocess.Popen([sys.executable, "-c", script], env=environment) for _ in range(3)]
     assert [worker.wait() for worker in workers] == [0, 0, 0]
     assert (tmp_path / "log").read_text().split() == ["in", "out"] * 15
+
+
+def test_a_lock_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path / "file"))
+    with pytest.raises(ToolError, match="lock"), exclusive_machine():
+        pass

@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from workbench import Workbench, new_workbench
 
+from buran.experiment.read import read_experiment
+
 pytestmark = [pytest.mark.mpi]
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +49,21 @@ def test_everything_planned_is_measured(finished: Workbench) -> None:
     for name in ("report.txt", "report.json", "models.json", "experiment.jsonl", "scorep.filter"):
         assert (finished.results / "latest" / name).exists()
     assert "0 problems" in finished.buran("verify", "campaign.yaml")
+
+
+def test_exported_trees_can_be_read_again_and_extrap_opens_them(finished: Workbench) -> None:
+    tree = finished.results / "latest" / "extrap" / "effort"
+    experiment = read_experiment(tree)
+    assert experiment.parameters == ("p", "n")
+    assert len(experiment.points) == 4
+    python = os.environ.get("BURAN_EXTRAP_PYTHON")
+    if not python:
+        pytest.skip("the tree is readable; BURAN_EXTRAP_PYTHON names no Python with Extra-P to open it")
+    command = [python, "-m", "extrap.extrap", "--cube", str(tree), "--print", "all"]
+    script = f"import sys; from extrap.extrapcmd import main; sys.exit(main({command[3:]!r}))"
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "work" in done.stdout and "basic_blocks" in done.stdout
 
 
 def test_a_second_run_measures_nothing(copy: Workbench) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from buran.campaign.mistakes import did_you_mean, listed
+from buran.campaign.mistakes import TextError, did_you_mean, listed
 from buran.campaign.point import Value, canonical
 
 Kind = Literal["number", "condition"]
@@ -28,21 +28,8 @@ DEEPEST = 30
 MOST_BITS = 1024
 
 
-class ExpressionError(ValueError):
-    """An expression that is not allowed, or that cannot be computed at a point.
-
-    Parameters
-    ----------
-    what
-        What is wrong.
-    hint
-        What to write instead.
-    """
-
-    def __init__(self, what: str, hint: str | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
+class ExpressionError(TextError):
+    """An expression that is not allowed, or that cannot be computed at a point."""
 
 
 @dataclass(frozen=True)

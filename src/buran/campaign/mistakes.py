@@ -40,6 +40,23 @@ def listed(words: Iterable[object], limit: int = 12) -> str:
     return ", ".join(texts) if more <= 0 else ", ".join(texts[:limit]) + f" and {more} more"
 
 
+class TextError(ValueError):
+    """A piece of text in a campaign file that is not well formed; becomes a `Mistake` where its key is known.
+
+    Parameters
+    ----------
+    what
+        What is wrong.
+    hint
+        What to write instead.
+    """
+
+    def __init__(self, what: str, hint: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.hint = hint
+
+
 @dataclass(frozen=True)
 class Mistake:
     """One thing that is wrong, and where.

@@ -7,28 +7,15 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from buran.campaign.mistakes import did_you_mean, listed
+from buran.campaign.mistakes import TextError, did_you_mean, listed
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _OPERATOR = re.compile(r"[0-9]*[<>]|[|;&]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
-class TemplateError(ValueError):
-    """A command that is not well formed, or uses a placeholder that does not exist.
-
-    Parameters
-    ----------
-    what
-        What is wrong.
-    hint
-        What to write instead.
-    """
-
-    def __init__(self, what: str, hint: str | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.hint = hint
+class TemplateError(TextError):
+    """A command that is not well formed, or uses a placeholder that does not exist."""
 
 
 @dataclass(frozen=True)

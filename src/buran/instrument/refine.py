@@ -15,6 +15,9 @@ from buran.profile.profile import CallTree, Region
 _MAINS = ("main", "MAIN__")
 _FILTERABLE = ("compiler", "user")
 
+_STARTUP = ("MPI_Init", "MPI_Init_thread", "MPI_Session_init", "MPI_Session_finalize", "MPI_Finalize")
+"""Starting and ending MPI: a share of short runs that no function of the program causes."""
+
 VISIT_COST_S = 120e-9  # enter and exit, about 60 ns each
 
 Floats = NDArray[np.float64]
@@ -40,7 +43,7 @@ class Refinement:
     call_path_share
         Shape (call path,): as `time_share`, for each call path.
     total_s
-        Predicted time of all call paths together at the target.
+        Predicted time of all call paths together at the target, without starting and ending MPI.
     unknown
         Names of the call paths that have no time model.
     """
@@ -93,7 +96,7 @@ def refine(
 
     Kept are functions with a share of the predicted time at the target, functions one of whose call paths has
     no model, and everything on the call paths from ``main`` to them and to MPI operations with such a share.
-    Negative predictions count as 0.
+    Negative predictions count as 0; so does the time in which MPI starts and ends, which short runs are full of.
 
     Parameters
     ----------
@@ -127,6 +130,8 @@ def refine(
         )
     at = np.asarray(target, dtype=np.float64)
     seconds, number = _predictions(tree, time, at), None if visits is None else _predictions(tree, visits, at)
+    startup = np.array([region.name in _STARTUP for region in tree.regions], dtype=bool)
+    seconds = np.where(startup[tree.region], 0.0, seconds)
     total = float(np.nansum(seconds))
     path_share = seconds / total if total > 0 else np.where(np.isnan(seconds), np.nan, 0.0)
     own_s, own_share = _by_region(tree, seconds), _by_region(tree, path_share)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from buran.errors import ToolError
 from buran.files import digest
 from buran.measure.process import kill_marked
 
@@ -27,7 +28,19 @@ def new_marker() -> str:
 
 def _open_lock() -> int:
     path = lock_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _open_or_create(path)
+    except OSError as error:
+        raise ToolError(
+            "cannot use the machine's measurement lock",
+            where=path,
+            why=error.strerror,
+            hint="make it readable and writable for all, or name another folder in BURAN_LOCK_FOLDER",
+        ) from error
+
+
+def _open_or_create(path: Path) -> int:
     # Opening with O_CREAT another user's file in a sticky folder is refused by hardened kernels.
     with contextlib.suppress(FileNotFoundError):
         return os.open(path, os.O_RDWR)

@@ -1,0 +1,91 @@
+"""The command line's front: usage, help and what it says before anything was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from buran.cli import VERBS, main
+from buran.cli.terminal import duration, style, table
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "Makefile").write_text("program:\n\ttrue\n")
+    file = tmp_path / "campaign.yaml"
+    config = {
+        "name": "front",
+        "target": {"source": "source", "build": "make {mpicc}", "binary": "program", "run": "{binary} {n}"},
+        "parameters": {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [1, 2]}},
+    }
+    file.write_text(yaml.safe_dump(config))
+    return file
+
+
+def test_a_wrong_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rum"]) == 2
+    assert "invalid choice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    assert verb in capsys.readouterr().out
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("buran ")
+
+
+@pytest.mark.parametrize("verb", ["report", "filter"])
+@pytest.mark.mpi
+def test_what_needs_a_finished_campaign_says_so(verb: str, campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, str(campaign)]) == 2
+    error = capsys.readouterr().err
+    assert "buran run" in error and "Traceback" not in error
+
+
+@pytest.mark.mpi
+def test_status_and_plan_before_the_first_run(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", str(campaign), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 0
+    assert main(["plan", str(campaign), "--json"]) == 0
+    (plan,) = json.loads(capsys.readouterr().out)
+    assert len(plan["bundles"]) == 4
+    assert main(["plan", str(campaign)]) == 0
+    assert "every point of the campaign" in capsys.readouterr().out
+
+
+@pytest.mark.mpi
+def test_an_unknown_profile_is_a_usage_error(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(campaign), "--profile", "nowhere"]) == 2
+    assert "known: default" in capsys.readouterr().err
+
+
+def test_a_missing_campaign_file_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(tmp_path / "nothing.yaml")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_no_compiler_is_an_environment_error(
+    campaign: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    assert main(["run", str(campaign)]) == 3
+    assert "install" in capsys.readouterr().err
+
+
+def test_tables_are_aligned_and_colour_is_for_terminals() -> None:
+    assert table(("a", "long"), [("xyz", 1)], right=(1,)) == "a    long\n---  ----\nxyz     1"
+    assert style("text", "red") == "text"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (420, "7 min"), (12600, "3.5 h")])
+def test_durations_are_for_people(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
