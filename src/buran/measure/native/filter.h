@@ -19,6 +19,7 @@
 #define BURAN_FILTER_H
 
 #include <fnmatch.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,76 +29,93 @@ typedef enum buran_verdict { BURAN_NO_RULE = 0, BURAN_INCLUDE = 1, BURAN_EXCLUDE
 typedef struct buran_rule {
     buran_verdict verdict;
     int mangled, about_file;
+    int line;    /* in the filter file */
+    int matched; /* whether any function or file so far; also rules that a later one overrules */
     char *pattern;
 } buran_rule;
 
 typedef struct buran_filter {
     buran_rule *rules;
     size_t count;
+    int line;      /* where reading stopped: of the mistake, if there is one */
+    uint64_t hash; /* FNV-1a of the file */
 } buran_filter;
 
-/* The next word, or 0 at the end. Comments are skipped; a backslash keeps the next character in the word. */
-static inline int buran_filter_word(FILE *file, char *word, size_t capacity) {
-    size_t length = 0;
+static inline int buran_filter_char(buran_filter *filter, FILE *file) {
     int c = getc(file);
+    if (c == '\n')
+        filter->line++;
+    if (c != EOF)
+        filter->hash = (filter->hash ^ (uint64_t)(unsigned char)c) * 0x100000001b3u;
+    return c;
+}
+
+/* The next word; 0 at the end, negative for a mistake. Comments are skipped; a backslash keeps the next character in the
+ * word. `next` holds the character behind the last word. */
+static inline int buran_filter_word(buran_filter *filter, FILE *file, int *next, char *word, size_t capacity, int *line) {
+    size_t length = 0;
+    int c = *next ? *next : buran_filter_char(filter, file);
     for (;;) {
         while (c == ' ' || c == '\t' || c == '\n' || c == '\r')
-            c = getc(file);
+            c = buran_filter_char(filter, file);
         if (c != '#')
             break;
         while (c != '\n' && c != EOF)
-            c = getc(file);
+            c = buran_filter_char(filter, file);
     }
+    *line = filter->line;
     while (c != EOF && c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '#') {
         if (length + 3 > capacity)
             return -1;
         word[length++] = (char)c;
         if (c == '\\') {
-            c = getc(file);
-            if (c == EOF)
-                break;
+            c = buran_filter_char(filter, file);
+            if (c == EOF || c == '\n')
+                return -2;
             word[length++] = (char)c;
         }
-        c = getc(file);
+        c = buran_filter_char(filter, file);
     }
-    if (c == '#')
-        ungetc(c, file);
+    *next = c;
     word[length] = '\0';
     return length > 0;
 }
 
-/* Returns NULL, or what is wrong with the file. */
+/* Returns NULL, or what is wrong with the file in line `filter->line`. */
 static inline const char *buran_filter_read(buran_filter *filter, FILE *file) {
     enum { NOWHERE, NAMES, FILES } section = NOWHERE;
     buran_verdict verdict = BURAN_NO_RULE;
-    int mangled = 0, status;
+    int mangled = 0, status, next = 0, line = 1, opened = 1;
     char word[8192];
     const char *problem = NULL;
 
     filter->rules = NULL;
     filter->count = 0;
-    while (!problem && (status = buran_filter_word(file, word, sizeof word)) != 0) {
+    filter->line = 1;
+    filter->hash = 0xcbf29ce484222325u;
+    while (!problem && (status = buran_filter_word(filter, file, &next, word, sizeof word, &line)) != 0) {
         if (status < 0) {
-            problem = "has a word of more than 8000 characters";
+            problem = status == -1 ? "a word of more than 8000 characters" : "a backslash ends the line";
         } else if (!strcmp(word, "SCOREP_REGION_NAMES_BEGIN") || !strcmp(word, "SCOREP_FILE_NAMES_BEGIN")) {
             if (section != NOWHERE)
-                problem = "begins a block inside another one";
+                problem = "a block begins inside another one";
+            opened = line;
             section = word[7] == 'R' ? NAMES : FILES;
             verdict = BURAN_NO_RULE;
             mangled = 0;
         } else if (!strcmp(word, "SCOREP_REGION_NAMES_END") || !strcmp(word, "SCOREP_FILE_NAMES_END")) {
             if (section != (word[7] == 'R' ? NAMES : FILES))
-                problem = "ends a block that was not begun";
+                problem = "a block ends that was not begun";
             section = NOWHERE;
         } else if (section == NOWHERE) {
-            problem = "has text outside of SCOREP_REGION_NAMES and SCOREP_FILE_NAMES blocks";
+            problem = "text outside of SCOREP_REGION_NAMES and SCOREP_FILE_NAMES blocks";
         } else if (!strcmp(word, "EXCLUDE") || !strcmp(word, "INCLUDE")) {
             verdict = word[0] == 'I' ? BURAN_INCLUDE : BURAN_EXCLUDE;
             mangled = 0;
-        } else if (section == NAMES && !strcmp(word, "MANGLED")) {
-            mangled = 1;
         } else if (verdict == BURAN_NO_RULE) {
-            problem = "has a pattern before EXCLUDE or INCLUDE";
+            problem = "a pattern before EXCLUDE or INCLUDE";
+        } else if (section == NAMES && (!strcmp(word, "MANGLED") || !strcmp(word, "DEMANGLED"))) {
+            mangled = word[0] == 'M';
         } else {
             buran_rule *rules = (buran_rule *)realloc(filter->rules, (filter->count + 1) * sizeof *rules);
             size_t size = strlen(word) + 1;
@@ -109,12 +127,17 @@ static inline const char *buran_filter_read(buran_filter *filter, FILE *file) {
             rules[filter->count].verdict = verdict;
             rules[filter->count].mangled = mangled;
             rules[filter->count].about_file = section == FILES;
+            rules[filter->count].line = line;
+            rules[filter->count].matched = 0;
             rules[filter->count].pattern = pattern;
             filter->count++;
         }
     }
-    if (!problem && section != NOWHERE)
-        problem = "ends inside a block";
+    if (!problem && section != NOWHERE) {
+        problem = "the file ends inside a block that begins here";
+        line = opened;
+    }
+    filter->line = line;
     return problem;
 }
 
@@ -185,13 +208,16 @@ static inline buran_verdict buran_filter_decide(const buran_filter *filter, cons
     memcpy(bare, without_type, length);
     bare[length] = '\0';
     for (i = 0; i < filter->count; i++) {
-        const buran_rule *rule = &filter->rules[i];
-        if (rule->about_file) {
-            if (*file && fnmatch(rule->pattern, file, 0) == 0)
-                by_file = rule->verdict;
-        } else if (buran_filter_name_matches(rule, mangled, name, without_type, bare)) {
+        buran_rule *rule = &filter->rules[i];
+        int matches = rule->about_file ? *file && fnmatch(rule->pattern, file, 0) == 0
+                                       : buran_filter_name_matches(rule, mangled, name, without_type, bare);
+        if (!matches)
+            continue;
+        rule->matched = 1;
+        if (rule->about_file)
+            by_file = rule->verdict;
+        else
             by_name = rule->verdict;
-        }
     }
     free(bare);
     return by_file == BURAN_EXCLUDE ? BURAN_EXCLUDE : by_name;

@@ -14,7 +14,9 @@
 //                         vectorisation, and so simple that it serves as the reference in tests
 //   BURAN_FILTER          filter file
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Analysis/GlobalsModRef.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/TargetLibraryInfo.h"
@@ -30,6 +32,7 @@
 #else
 #include "llvm/Passes/PassPlugin.h"
 #endif
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/IndVarSimplify.h"
@@ -43,6 +46,7 @@
 #include <string>
 
 #include "filter.h"
+#include "llvm_static.h"
 #include "runtime.h"
 
 using namespace llvm;
@@ -60,7 +64,7 @@ constexpr unsigned TinyBlocks = 8;
 struct Settings {
   bool Effort = false;
   bool InMemory = false;
-  buran_filter Filter = {nullptr, 0};
+  buran_filter Filter = {};
 
   static const Settings &get() {
     static const Settings Instance;
@@ -80,11 +84,11 @@ private:
     if (Path.empty())
       return;
     std::FILE *File = std::fopen(Path.c_str(), "r");
-    const char *Problem = File ? buran_filter_read(&Filter, File) : "cannot be read";
+    const char *Problem = File ? buran_filter_read(&Filter, File) : "the filter file cannot be read";
     if (File)
       std::fclose(File);
     if (Problem) {
-      errs() << "buran: the filter file " << Path << " " << Problem << "\n";
+      errs() << Path << ":" << Filter.line << ": error: " << Problem << " (BURAN_FILTER)\n";
       std::exit(2);
     }
   }
@@ -536,6 +540,28 @@ PreservedAnalyses nothingPreserved() {
 
 // ---- passes
 
+std::string sourceOf(const Module &M) {
+  SmallString<256> Path(M.getSourceFileName());
+  sys::fs::make_absolute(Path);
+  sys::path::remove_dots(Path, true);
+  return std::string(Path);
+}
+
+void describe(Module &M, ArrayRef<Function *> Present, ArrayRef<Function *> Selected) {
+  const buran_filter &Filter = Settings::get().Filter;
+  SmallVector<int, 16> Matched;
+  for (size_t I = 0; I < Filter.count; I++)
+    if (Filter.rules[I].matched)
+      Matched.push_back(Filter.rules[I].line);
+  buran::StaticFeatures Features;
+  Features.beginUnit(sourceOf(M), Filter.count ? utohexstr(Filter.hash, true) : "", Matched);
+  DenseSet<const Function *> Hooked(Selected.begin(), Selected.end());
+  for (Function *F : Present)
+    if (!F->hasAvailableExternallyLinkage()) // described where it is defined
+      Features.addFunction(*F, sourceFile(*F), Hooked.contains(F));
+  Features.emit(M);
+}
+
 struct HookPass : PassInfoMixin<HookPass> {
   static bool isRequired() { return true; } // also at -O0
 
@@ -544,10 +570,14 @@ struct HookPass : PassInfoMixin<HookPass> {
     if (Settings::get().Effort)
       blockCounter(M); // the counting pass may be a function pass, which must not add globals
     Selection Select;
-    SmallVector<Function *, 64> Selected;
+    SmallVector<Function *, 64> Present, Selected;
     for (Function &F : M)
-      if (canCarryCode(F) && Select.isSelected(F))
-        Selected.push_back(&F);
+      if (canCarryCode(F))
+        Present.push_back(&F);
+    for (Function *F : Present)
+      if (Select.isSelected(*F))
+        Selected.push_back(F);
+    describe(M, Present, Selected);
     Hooks Hook(M);
     for (Function *F : Selected)
       Hook.add(*F);
