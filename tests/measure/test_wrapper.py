@@ -191,10 +191,10 @@ SOURCES = {
 }
 
 
-def wrapper(folder, *arguments, mode="effort", **variables):
+def wrapper(folder, *arguments, tool="mpicc", mode="effort", **variables):
     (folder / "toolchain.json").write_text(toolchain().to_json())
     environment = {**os.environ, "BURAN_TOOLCHAIN": str(folder / "toolchain.json"), "BURAN_MODE": mode}
-    code = "from buran.measure.wrappers import mpicc; mpicc()"
+    code = f"from buran.measure.wrappers import {tool}; {tool}()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=folder,

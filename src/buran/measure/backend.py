@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from buran.campaign.plan import Mode
-from buran.errors import ConfigError
+from buran.errors import BuildError, ConfigError
 from buran.files import write_text
 from buran.measure.dump import read_dumps
-from buran.measure.toolchain import Toolchain, find_toolchain
+from buran.measure.elf import Elf, is_elf
+from buran.measure.static_features import StaticFeatures, notes_on, read_static_features
+from buran.measure.toolchain import CLANG_PLUGIN, Toolchain, find_toolchain
+from buran.measure.wrappers import ccache
 from buran.profile.profile import Profile
 
 
@@ -41,6 +44,14 @@ class Backend(Protocol):
 
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
         """Return environment variables for the build."""
+
+    def inspect_build(
+        self, binary: Path, folder: Path, filter_text: str
+    ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
+        """Return static features of an instrumented program and what a user should know of it, in sentences.
+
+        Without features this backend knows none. Raises `BuildError` if runs of the program would be worthless.
+        """
 
     def run_environment(self, mode: Mode, folder: Path) -> Mapping[str, str]:
         """Return environment variables for a run that leaves its raw profile in `folder`."""
@@ -77,11 +88,11 @@ class EmbeddedBackend:
         return tuple(self.toolchain.notes)
 
     def tools(self) -> Mapping[str, str]:
-        """Return the plain compilers and our wrappers around the MPI's."""
+        """Return our wrappers."""
         wrappers = Path(sys.executable).parent
         return {
-            "cc": self.toolchain.cc,
-            "cxx": self.toolchain.cxx,
+            "cc": str(wrappers / "buran-cc"),
+            "cxx": str(wrappers / "buran-cxx"),
             "mpicc": str(wrappers / "buran-mpicc"),
             "mpicxx": str(wrappers / "buran-mpicxx"),
         }
@@ -89,9 +100,28 @@ class EmbeddedBackend:
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
         """Tell the wrappers what to do."""
         environment = {"BURAN_MODE": str(mode), "BURAN_TOOLCHAIN": str(self.toolchain_file)}
-        if filter_file is not None:
-            environment["BURAN_FILTER"] = str(filter_file)
-        return environment
+        path = None if filter_file is None else str(filter_file)
+        if path is not None:
+            environment["BURAN_FILTER"] = path
+        return environment | ccache.variables(self.toolchain, str(mode), path)
+
+    def inspect_build(
+        self, binary: Path, folder: Path, filter_text: str
+    ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
+        """Read the features from the program; refuse one that the wrappers had nothing to do with."""
+        if self.toolchain.kind != CLANG_PLUGIN:
+            return None, ()
+        if not is_elf(binary):
+            return None, (f"{binary.name} is a script: what it starts cannot be checked.",)
+        own = {f.name for path in self.toolchain.objects["time"] for f in Elf.read(Path(path)).functions or ()}
+        features = read_static_features(binary, folder, own)
+        if features is None:
+            raise BuildError(
+                "no code of the program was compiled with Buran's wrappers",
+                where=binary,
+                hint="the build command must use the compilers it is given: {mpicc}, {mpicxx}, {cc}, {cxx}",
+            )
+        return features, notes_on(features, filter_text)
 
     def run_environment(self, mode: Mode, folder: Path) -> Mapping[str, str]:
         """Tell the runtime where to leave its dumps; a plain program leaves none."""

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import BuildSpec
+from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
-from buran.errors import BuildError
+from buran.errors import BuildError, BuranError
 from buran.files import file_sha256, write_json, write_text
 from buran.measure import store
 from buran.measure.machine import new_marker
@@ -20,6 +20,7 @@ from buran.measure.target import Target
 
 TIME_LIMIT_S = 4 * 3600.0
 SCHEMA = 1
+STATIC = "static.jsonl"
 
 
 def build(target: Target, layout: Layout, spec: BuildSpec) -> dict[str, Any]:
@@ -98,6 +99,15 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         reason = f"the build command succeeded but made no file {campaign.binary!r} (target.binary)"
     elif reason is None and not os.access(binary, os.X_OK):
         reason = f"the file {campaign.binary!r} (target.binary) is not executable"
+    elif reason is None and spec.mode is not Mode.VANILLA:
+        try:
+            features, notes = backend.inspect_build(binary, folder, spec.filter_text)
+        except BuranError as error:
+            reason = str(error)
+        else:
+            record["notes"] += notes
+            if features is not None:
+                write_text(temporary / STATIC, features.to_jsonl())
     record |= {"wall_s": outcome.wall_s, "reason": reason}
     if reason:
         record["status"] = store.Status.FAILED

@@ -4,9 +4,11 @@
 // sections of everything that goes into a program, so that a program always carries the features of exactly its own
 // objects: also from static libraries and from a compiler cache. One JSON object in each line:
 //
-//   {"unit": ..., "filter": ..., "matched": [...]}    begins an object file: source, hash of the filter file, lines of
-//                                                     the filter's rules that match something in here
-//   {"name": ..., "mangled": ..., ...}                one for each function
+//   {"unit": ..., "filter": ..., "rules": [...], "matched": [...]}
+//       begins an object file: its source, the hash of the filter file, the line of each of its rules, and the numbers
+//       of those rules (from 0) that match something in here
+//   {"name": ..., "mangled": ..., ...}
+//       one for each function
 //
 // The reader is buran/measure/static_features.py: keep both in step.
 #ifndef BURAN_LLVM_STATIC_H
@@ -47,11 +49,10 @@ inline std::string quoted(llvm::StringRef Text) {
 // Collects the lines of one module and puts them into its object file.
 class StaticFeatures {
 public:
-  void beginUnit(llvm::StringRef Source, llvm::StringRef Filter, llvm::ArrayRef<int> MatchedLines) {
-    std::string Lines;
-    for (int Line : MatchedLines)
-      Lines += (Lines.empty() ? "" : ", ") + std::to_string(Line);
-    add("{\"unit\": " + quoted(Source) + ", \"filter\": " + quoted(Filter) + ", \"matched\": [" + Lines + "]}");
+  void beginUnit(llvm::StringRef Source, llvm::StringRef Filter, llvm::ArrayRef<int> RuleLines,
+                 llvm::ArrayRef<int> Matched) {
+    add("{\"unit\": " + quoted(Source) + ", \"filter\": " + quoted(Filter) + ", \"rules\": " + list(RuleLines) +
+        ", \"matched\": " + list(Matched) + "}");
   }
 
   void addFunction(llvm::Function &F, llvm::StringRef File, bool Hooked) {
@@ -123,6 +124,13 @@ public:
 
 private:
   void add(std::string Line) { JsonLines.push_back(std::move(Line)); }
+
+  static std::string list(llvm::ArrayRef<int> Values) {
+    std::string Out;
+    for (int Value : Values)
+      Out += (Out.empty() ? "" : ", ") + std::to_string(Value);
+    return "[" + Out + "]";
+  }
 
   static std::string truth(bool Value) { return Value ? "true" : "false"; }
 

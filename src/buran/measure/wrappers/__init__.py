@@ -12,6 +12,7 @@ BURAN_TOOLCHAIN
 BURAN_FILTER
     Score-P filter file that selects functions.
 
+With ``-print-ccache-key`` alone they print what CCACHE_EXTRAFILES must hold before ccache may be put in front of them.
 Started once per source file: standard library only, and only what is needed.
 """
 
@@ -23,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from buran.errors import BuranError, ToolError
+from buran.measure.wrappers import ccache
 from buran.measure.wrappers.translate import CC, CXX, MPICC, MPICXX, VANILLA, Wrapper, translate
 
 
@@ -37,6 +39,10 @@ def run(arguments: Sequence[str], *, wrapper: Wrapper, environment: Mapping[str,
         if environment.get("BURAN_WRAPPER") == "off":
             mode = VANILLA
         filter_file = environment.get("BURAN_FILTER") or None
+        if list(arguments) == [ccache.QUESTION]:
+            print(ccache.key_file(toolchain, mode, filter_file))
+            sys.exit(0)
+        ccache.refuse_unless_keyed(environment, toolchain, mode, filter_file)
         command = translate(arguments, wrapper=wrapper, mode=mode, toolchain=toolchain, filter_file=filter_file)
         if "--help" in arguments:
             print(f"{wrapper.name}: {' '.join(command[:1])} with Buran's instrumentation.\n{__doc__}", flush=True)

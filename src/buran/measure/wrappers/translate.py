@@ -27,17 +27,22 @@ class Wrapper:
         Field of the toolchain that holds the program it stands for.
     mpi
         Whether that program is the MPI's own wrapper, which finds headers and libraries itself.
+    fortran
+        Whether that program compiles Fortran.
     """
 
     name: str
     tool: str
     mpi: bool
+    fortran: bool = False
 
 
 CC = Wrapper("buran-cc", "cc", mpi=False)
 CXX = Wrapper("buran-cxx", "cxx", mpi=False)
+FC = Wrapper("buran-fc", "fc", mpi=False, fortran=True)
 MPICC = Wrapper("buran-mpicc", "mpicc", mpi=True)
 MPICXX = Wrapper("buran-mpicxx", "mpicxx", mpi=True)
+MPIFORT = Wrapper("buran-mpifort", "mpifort", mpi=True, fortran=True)
 
 
 def translate(

@@ -1,0 +1,166 @@
+"""Reading what is needed of ELF files: a section by its name, needed libraries, functions."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from buran.errors import FormatError
+
+MAGIC = b"\x7fELF"
+SYMBOL_TABLE, DYNAMIC, NOBITS = 2, 6, 8
+NEEDED, RUNPATHS = 1, (15, 29)
+FUNCTION, LOCAL, UNDEFINED = 2, 0, 0
+
+
+def is_elf(path: Path) -> bool:
+    """Whether a file is a program, library or object."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section header: names as in the ELF specification, without their prefix."""
+
+    name: str
+    type: int
+    offset: int
+    size: int
+    link: int
+    entry_size: int
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that a file defines and that others may refer to."""
+
+    name: str
+    place: tuple[int, int]  # section and address: aliases share them
+
+
+@dataclass(frozen=True)
+class Elf:
+    """A program, a library or an object.
+
+    Attributes
+    ----------
+    path
+        For messages.
+    data
+        The file's contents.
+    """
+
+    path: Path
+    data: bytes
+
+    @classmethod
+    def read(cls, path: Path) -> Elf:
+        """Read a file; raise `FormatError` if it is none or cannot be read."""
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise FormatError("a program cannot be read", where=path, why=error.strerror) from None
+        if len(data) < 64 or data[:4] != MAGIC or data[4] not in (1, 2) or data[5] not in (1, 2):
+            raise FormatError("this is no program, library or object", where=path, why="it has no ELF header")
+        return cls(path, data)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is a 64-bit file."""
+        return self.data[4] == 2
+
+    def _unpack(self, layout: str, offset: int) -> tuple[int, ...]:
+        try:
+            return struct.unpack_from(("<" if self.data[5] == 1 else ">") + layout, self.data, offset)
+        except struct.error:
+            raise self._damaged("a table lies outside of the file") from None
+
+    def _damaged(self, why: str) -> FormatError:
+        return FormatError("a program is damaged", where=self.path, why=why)
+
+    def _text(self, table: Section, offset: int) -> str:
+        start = table.offset + offset
+        end = self.data.find(b"\0", start, table.offset + table.size)
+        if end < 0:
+            raise self._damaged("a name has no end")
+        return self.data[start:end].decode("utf-8", "replace")
+
+    @cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """All sections; none in a file whose section headers were stripped."""
+        if self.is_wide:
+            (start,) = self._unpack("Q", 40)
+            size, count, names = self._unpack("HHH", 58)
+            layout, smallest = "IIQQQQIIQQ", 64
+        else:
+            (start,) = self._unpack("I", 32)
+            size, count, names = self._unpack("HHH", 46)
+            layout, smallest = "IIIIIIIIII", 40
+        if start == 0:
+            return ()
+        if size < smallest:
+            raise self._damaged("section headers are too small")
+        if count == 0 or names == 0xFFFF:  # too many for the header: the first section has the numbers
+            first = self._unpack(layout, start)
+            count, names = count or first[5], first[6] if names == 0xFFFF else names
+        if start + count * size > len(self.data):
+            raise self._damaged("section headers lie outside of the file")
+        heads = [self._unpack(layout, start + i * size) for i in range(count)]
+        plain = [Section("", head[1], head[4], head[5], head[6], head[9]) for head in heads]
+        if names >= len(plain):
+            raise self._damaged("section names are missing")
+        return tuple(
+            Section(self._text(plain[names], head[0]), s.type, s.offset, s.size, s.link, s.entry_size)
+            for head, s in zip(heads, plain, strict=True)
+        )
+
+    def section(self, name: str) -> bytes | None:
+        """Contents of a section, None if there is none of this name; several of one name are joined."""
+        found = [section for section in self.sections if section.name == name and section.type != NOBITS]
+        if any(section.offset + section.size > len(self.data) for section in found):
+            raise self._damaged(f"the section {name} is cut off")
+        return b"".join(self.data[s.offset : s.offset + s.size] for s in found) if found else None
+
+    @cached_property
+    def needed(self) -> tuple[str, ...]:
+        """Names of the shared libraries it is linked with."""
+        found = []
+        for section in self.sections:
+            if section.type != DYNAMIC:
+                continue
+            strings = self._linked(section)
+            step, layout = (16, "qQ") if self.is_wide else (8, "iI")
+            for at in range(section.offset, section.offset + section.size, step):
+                tag, value = self._unpack(layout, at)
+                if tag == 0:
+                    break
+                if tag == NEEDED:
+                    found.append(self._text(strings, value))
+        return tuple(found)
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...] | None:
+        """Functions others may refer to; None if the symbol table was stripped."""
+        tables = [section for section in self.sections if section.type == SYMBOL_TABLE]
+        if not tables:
+            return None
+        found = []
+        for table in tables:
+            strings = self._linked(table)
+            step = 24 if self.is_wide else 16
+            for at in range(table.offset, table.offset + table.size - step + 1, step):
+                if self.is_wide:
+                    name, info, _, place, value, _ = self._unpack("IBBHQQ", at)
+                else:
+                    name, value, _, info, _, place = self._unpack("IIIBBH", at)
+                if info & 15 == FUNCTION and info >> 4 != LOCAL and place != UNDEFINED:
+                    found.append(Function(self._text(strings, name), (place, value)))
+        return tuple(found)
+
+    def _linked(self, section: Section) -> Section:
+        if section.link >= len(self.sections):
+            raise self._damaged("a string table is missing")
+        return self.sections[section.link]
