@@ -257,7 +257,7 @@ def test_objects_of_two_modes_do_not_link(plugin, tmp_path):
 @pytest.fixture(scope="module")
 def fallback_profile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("fallback")
-    binary = build("torture.cpp", folder / "torture", tools=toolchain("gcc"))
+    binary = build("torture.cpp", folder / "torture", tools=toolchain("gcc-fallback"))
     return profile_of(binary, folder / "run")
 
 
@@ -280,7 +280,7 @@ def test_fallback_counts_blocks(fallback_profile):
 
 def test_fallback_is_deterministic_and_applies_the_filter(tmp_path):
     filter_file = write_filter(tmp_path, SELECTED)
-    binary = build("torture.cpp", tmp_path / "t", tools=toolchain("gcc"), filter_file=filter_file)
+    binary = build("torture.cpp", tmp_path / "t", tools=toolchain("gcc-fallback"), filter_file=filter_file)
     first, second = (profile_of(binary, tmp_path / name) for name in ("a", "b"))
     assert table(first, "basic_blocks") == table(second, "basic_blocks")
     assert table(first, "visits") == table(second, "visits")
@@ -295,7 +295,7 @@ def test_fallback_is_deterministic_and_applies_the_filter(tmp_path):
 
 
 def test_fallback_says_what_it_costs():
-    tools = toolchain("gcc")
+    tools = toolchain("gcc-fallback")
     assert tools.plugin is None
     assert any("clang" in note for note in tools.notes)
 

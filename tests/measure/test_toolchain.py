@@ -9,6 +9,7 @@ import pytest
 from native_programs import toolchain
 
 from buran.errors import FormatError, ToolError
+from buran.measure import gnu
 from buran.measure import toolchain as module
 from buran.measure.toolchain import Toolchain, cache_folder, find_toolchain
 
@@ -107,12 +108,21 @@ def test_unusable_clang_is_named(tmp_path, monkeypatch):
     with pytest.raises(ToolError, match="no usable clang") as caught:
         find_toolchain(compiler=str(tmp_path / "notclang"))
     assert "is not a clang" in str(caught.value)
-    # Automatically the fallback is taken, and its notes say why.
+    # Automatically gcc is taken; without headers of its own with the fallback, and the notes say why.
     monkeypatch.setenv("BURAN_CLANG", str(tmp_path / "notclang"))
     monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(module, "_build_into", lambda *_: None)
+    monkeypatch.setattr(gnu, "plugin_headers", lambda compiler, number: tmp_path)
+    assert find_toolchain().kind == "gcc-plugin"
+
+    def no_headers(compiler, number):
+        raise ToolError("has no headers for compiler plugins", where=compiler)
+
+    monkeypatch.setattr(gnu, "plugin_headers", no_headers)
     tools = find_toolchain()
     assert tools.kind == "gcc-fallback"
     assert any("notclang: is not a clang" in note for note in tools.notes)
+    assert any("gcc: has no headers for compiler plugins" in note for note in tools.notes)
 
 
 @pytest.mark.slow

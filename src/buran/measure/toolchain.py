@@ -7,23 +7,25 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from buran.errors import FormatError, ToolError, UsageError
+from buran.measure import gnu
+from buran.measure.tool import find_tool, run_tool
 
 NATIVE = Path(__file__).parent / "native"
 MODES = ("time", "effort")
 NEWEST_CLANG, OLDEST_CLANG = 25, 14
 
 EXPORTS = "exports.list"  # symbols of a program that shared libraries may need
+PLUGIN, FORTRAN_PLUGIN = "plugin.so", "fortran-plugin.so"
 WEAK = "weak-"  # objects of the MPI layer for programs that may be without an MPI
 
 CLANG_PLUGIN = "clang-plugin"
+GCC_PLUGIN = "gcc-plugin"
 GCC_FALLBACK = "gcc-fallback"
 
 FALLBACK_NOTES = (
@@ -31,8 +33,8 @@ FALLBACK_NOTES = (
     "Expect run times of 2 to 30 times the original in C++ programs with many small functions.",
     "Basic blocks are counted by a call in every block: effort builds take 1.5 to 4 times as long.",
     "Regions have no file and line; a function's first block is counted for its caller.",
-    "Install clang and its LLVM headers for measurements with a few per cent of overhead: "
-    "apt install clang-16 llvm-16-dev",
+    "For measurements with a few per cent of overhead install clang and its LLVM headers (apt install clang-16 "
+    "llvm-16-dev), or gcc's headers for plugins (apt install gcc-12-plugin-dev, for gcc 12).",
 )
 NO_MPI_HINT = "install an MPI: apt install libopenmpi-dev openmpi-bin, or: pip install mpich"
 
@@ -44,7 +46,7 @@ class Toolchain:
     Attributes
     ----------
     kind
-        ``clang-plugin``, or ``gcc-fallback`` where no clang with headers is found.
+        ``clang-plugin``, ``gcc-plugin``, or ``gcc-fallback`` where headers for plugins are missing.
     cc, cxx
         Paths of the compilers.
     compiler_version
@@ -64,6 +66,14 @@ class Toolchain:
     fingerprint
         Hash of compiler version, MPI version and runtime sources; a part of every build's identity. The same
         on every machine that has the same.
+    fc
+        Path of gfortran; None if Fortran programs cannot be measured here.
+    fortran_plugin
+        Its compiler plugin; None for the fallback.
+    mpifort
+        The MPI's compiler wrapper for Fortran; None if it has none.
+    fortran_missing
+        Why there is no `fc`; empty if there is one.
     """
 
     kind: str
@@ -79,6 +89,10 @@ class Toolchain:
     mpi_version: str
     notes: tuple[str, ...]
     fingerprint: str
+    fc: str | None = None
+    fortran_plugin: str | None = None
+    mpifort: str | None = None
+    fortran_missing: str = ""
 
     def to_json(self) -> str:
         """Return the JSON text that `from_json` reads."""
@@ -115,12 +129,16 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler pair, and the LLVM headers for its plugin if it is a clang."""
+    """A compiler pair and gfortran, with the headers for their plugins where there are any."""
 
+    kind: str
     cc: str
     cxx: str
     version: str
-    llvm_include: str | None
+    headers: str | None
+    fortran: gnu.Fortran | None = None
+    fortran_headers: str | None = None
+    fortran_missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +148,7 @@ class Mpi:
     mpicc: str
     mpicxx: str
     mpiexec: str
+    mpifort: str | None
     flavour: str
     version: str
 
@@ -140,8 +159,8 @@ def find_toolchain(*, compiler: str = "auto") -> Toolchain:
     Parameters
     ----------
     compiler
-        ``auto`` (clang with its headers if there is one, else gcc), ``clang``, ``gcc``, or the name or path
-        of a clang.
+        ``auto`` (clang with its headers if there is one, else gcc), ``clang``, ``gcc`` (with its plugin if it has the
+        headers), ``gcc-fallback`` (without), or the name or path of a clang or gcc.
 
     Raises
     ------
@@ -149,8 +168,10 @@ def find_toolchain(*, compiler: str = "auto") -> Toolchain:
         If there is no MPI, no compiler, or the runtime does not build. Says what to install.
     """
     mpi = _find_mpi()
-    if compiler == "gcc":
-        return _prepare(_find_gcc(), mpi, ())
+    if compiler == GCC_FALLBACK:
+        return _prepare(_inspect_gcc("gcc", plugin=False), mpi, ())
+    if gnu.is_gcc_name(compiler):
+        return _prepare_gcc(compiler, mpi, ())
     reasons: list[str] = []
     for name in _clang_names(compiler):
         try:
@@ -163,13 +184,20 @@ def find_toolchain(*, compiler: str = "auto") -> Toolchain:
             why="\n".join(reasons) or "no clang in PATH",
             hint="apt install clang-16 llvm-16-dev, or set BURAN_CLANG to a clang, or use the compiler `gcc`",
         )
-    return _prepare(_find_gcc(), mpi, tuple(reasons))
+    return _prepare_gcc("gcc", mpi, tuple(reasons))
 
 
-def flags_for_compiling(toolchain: Toolchain, mode: str) -> tuple[str, ...]:
-    """Return the compiler flags of a build mode; they stand before the user's, which so win."""
+def flags_for_compiling(toolchain: Toolchain, mode: str, *, fortran: bool = False) -> tuple[str, ...]:
+    """Return the flags of a build mode for the C and C++ compilers, or for Fortran's.
+
+    They stand before the user's, which so win.
+    """
     if mode not in MODES:
         return ()
+    if fortran and toolchain.fortran_plugin:
+        return (f"-fplugin={toolchain.fortran_plugin}",)
+    if toolchain.kind == GCC_PLUGIN:
+        return (f"-fplugin={toolchain.plugin}",)
     if toolchain.kind == CLANG_PLUGIN:
         return ("-gline-tables-only", f"-fpass-plugin={toolchain.plugin}")
     hooks = (
@@ -203,7 +231,7 @@ def flags_for_linking(toolchain: Toolchain, mode: str, filter_file: str | None =
         return ()
     exports = Path(toolchain.objects[mode][0]).with_name(EXPORTS)
     flags = (f"-Wl,--dynamic-list={exports}", "-Wl,--build-id=sha1", "-pthread", "-ldl")
-    if toolchain.kind == CLANG_PLUGIN:
+    if toolchain.kind != GCC_FALLBACK:
         return flags
     return (*flags, "-rdynamic", *(_embedded(filter_file) if filter_file else ()))
 
@@ -231,6 +259,8 @@ def environment_for(toolchain: Toolchain, mode: str) -> dict[str, str]:
         "MPICH_CC": toolchain.cc,
         "MPICH_CXX": toolchain.cxx,
     }
+    if toolchain.fc:
+        variables |= {"OMPI_FC": toolchain.fc, "MPICH_FC": toolchain.fc}
     if mode in MODES:
         variables["BURAN_PLUGIN_MODE"] = mode
     return variables
@@ -244,52 +274,29 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "buran"
 
 
-def _run(command: Sequence[str | Path], *, what: str, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
-    """Run a tool and return its output; raise `ToolError` with the end of its messages if it fails."""
-    words = [str(word) for word in command]
-    try:
-        done = subprocess.run(
-            words,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "LC_ALL": "C", **(env or {})},
-        )
-    except OSError as error:
-        raise ToolError(what, where=words[0], why=error.strerror) from None
-    if done.returncode:
-        messages = "\n".join((done.stderr or done.stdout).strip().splitlines()[-12:])
-        raise ToolError(what, where=" ".join(words), why=messages or f"exit code {done.returncode}")
-    return done.stdout
-
-
-def _which(name: str) -> str | None:
-    """Find a program in PATH, or beside the Python that runs (where pip puts an MPI)."""
-    beside = Path(sys.executable).parent / name
-    return shutil.which(name) or (str(beside) if os.access(beside, os.X_OK) else None)
-
-
 def _find_mpi() -> Mpi:
-    mpicc = os.environ.get("BURAN_MPICC") or _which("mpicc")
+    mpicc = os.environ.get("BURAN_MPICC") or find_tool("mpicc")
     if not mpicc:
         raise ToolError("no MPI found", why="there is no mpicc in PATH or beside Python", hint=NO_MPI_HINT)
     folder = Path(mpicc).parent
 
+    def here(name: str) -> str | None:
+        return str(folder / name) if os.access(folder / name, os.X_OK) else None
+
     def beside(*names: str) -> str:
         for name in names:
-            if os.access(folder / name, os.X_OK):
-                return str(folder / name)
-            if found := _which(name):
+            if found := here(name) or find_tool(name):
                 return found
         raise ToolError("this MPI is not complete", where=mpicc, why=f"no {names[0]}", hint=NO_MPI_HINT)
 
-    macros = _run(
+    macros = run_tool(
         [mpicc, "-E", "-dM", "-x", "c", "-"],
         what="the MPI compiler wrapper does not work",
         stdin="#include <mpi.h>\n",
     )
     flavour, version = _mpi_from_macros(macros, mpicc)
-    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), flavour, version)
+    mpifort = here("mpifort") or here("mpif90")
+    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), mpifort, flavour, version)
 
 
 def _mpi_from_macros(macros: str, where: str) -> tuple[str, str]:
@@ -323,12 +330,12 @@ def _inspect_clang(name: str) -> Compiler:
     path = shutil.which(name)
     if not path:
         raise ToolError("not found in PATH")
-    macros = _run([path, "-E", "-dM", "-x", "c", "-"], what="does not work")
+    macros = run_tool([path, "-E", "-dM", "-x", "c", "-"], what="does not work")
     found = re.search(r"#define __clang_major__ (\d+)", macros)
     if not found:
         raise ToolError("is not a clang")
     major = int(found[1])
-    version = _run([path, "--version"], what="does not work").splitlines()[0].strip()
+    version = run_tool([path, "--version"], what="does not work").splitlines()[0].strip()
     binaries = Path(path).resolve().parent
     cxx = next((p for p in (binaries / "clang++", Path(path).with_name(f"clang++-{major}")) if p.exists()), None)
     if cxx is None:
@@ -341,31 +348,58 @@ def _inspect_clang(name: str) -> Compiler:
     for config in configs:
         if not shutil.which(config):
             continue
-        out = _run([config, "--version", "--includedir"], what="llvm-config does not work").split()
+        out = run_tool([config, "--version", "--includedir"], what="llvm-config does not work").split()
         headers = Path(out[1]) / "llvm"
         if out[0].split(".")[0] == str(major) and (headers / "Passes").is_dir():
-            return Compiler(path, str(cxx), version, out[1])
+            return _with_fortran(Compiler(CLANG_PLUGIN, path, str(cxx), version, out[1]), None)
     raise ToolError("has no LLVM headers of its version", why=f"apt install llvm-{major}-dev")
 
 
-def _find_gcc() -> Compiler:
-    cc, cxx = shutil.which("gcc"), shutil.which("g++")
-    if not cc or not cxx:
-        raise ToolError("no C and C++ compiler found", hint="apt install build-essential, or clang-16 llvm-16-dev")
-    return Compiler(cc, cxx, _run([cc, "--version"], what="gcc does not work").splitlines()[0].strip(), None)
+def _inspect_gcc(name: str, *, plugin: bool) -> Compiler:
+    """Return gcc as it will be used; raise `ToolError` if something is missing."""
+    gcc = gnu.find_gcc(name)
+    headers = str(gnu.plugin_headers(gcc.cc, gcc.number)) if plugin else None
+    kind = GCC_PLUGIN if plugin else GCC_FALLBACK
+    return _with_fortran(Compiler(kind, gcc.cc, gcc.cxx, gcc.version, headers), gcc)
+
+
+def _with_fortran(compiler: Compiler, gcc: gnu.Gcc | None) -> Compiler:
+    """Add gfortran. It goes with any C compiler if it has its plugin, and without one only with the fallback."""
+    try:
+        fortran = gnu.find_fortran(gcc)
+        headers = compiler.headers if gcc else str(gnu.plugin_headers(fortran.fc, fortran.number))
+    except ToolError as error:
+        return replace(compiler, fortran_missing=_reason(error))
+    return replace(compiler, fortran=fortran, fortran_headers=headers)
+
+
+def _reason(error: ToolError) -> str:
+    """Return an error in one line, with what to do about it."""
+    parts = (str(error.where) if error.where else "", error.what)
+    tail = "".join(f" ({text})" for text in (error.why, error.hint) if text)
+    return ": ".join(filter(None, parts)) + tail
+
+
+def _prepare_gcc(name: str, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
+    try:
+        return _prepare(_inspect_gcc(name, plugin=True), mpi, reasons)
+    except ToolError as error:
+        return _prepare(_inspect_gcc(name, plugin=False), mpi, (*reasons, _reason(error)))
 
 
 def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
     """Return the toolchain from the cache, building it first if it is not there."""
-    kind = CLANG_PLUGIN if compiler.llvm_include else GCC_FALLBACK
+    kind, fortran = compiler.kind, compiler.fortran
     sources = hashlib.sha256()
     for path in sorted(NATIVE.iterdir()):
         if path.is_file():
             sources.update(path.name.encode() + b"\0" + path.read_bytes())
-    identity = (kind, compiler.version, mpi.flavour, mpi.version, sources.hexdigest())
+    identity = [kind, compiler.version, mpi.flavour, mpi.version, sources.hexdigest()]
+    if kind == CLANG_PLUGIN and fortran:  # else it has gcc's version
+        identity.append(fortran.version)
     fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     # Two installations of one version differ in their paths, which the description contains.
-    places = (compiler.cc, compiler.cxx, compiler.llvm_include, mpi.mpicc, mpi.mpicxx, mpi.mpiexec)
+    places = (repr(compiler), repr(mpi))
     folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
 
     described = Toolchain(
@@ -373,24 +407,41 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
         cc=compiler.cc,
         cxx=compiler.cxx,
         compiler_version=compiler.version,
-        plugin=str(folder / "plugin.so") if compiler.llvm_include else None,
+        plugin=str(folder / PLUGIN) if compiler.headers else None,
         objects={mode: tuple(str(folder / name) for name in _object_names(kind, mode)) for mode in MODES},
         mpicc=mpi.mpicc,
         mpicxx=mpi.mpicxx,
         mpiexec=mpi.mpiexec,
         mpi=mpi.flavour,
         mpi_version=mpi.version,
-        notes=() if kind == CLANG_PLUGIN else (*FALLBACK_NOTES, *reasons),
+        notes=(*FALLBACK_NOTES, *reasons) if kind == GCC_FALLBACK else (),
         fingerprint=fingerprint,
+        fc=fortran.fc if fortran else None,
+        fortran_plugin=_fortran_plugin(folder, compiler),
+        mpifort=mpi.mpifort,
+        fortran_missing=compiler.fortran_missing,
     )
     if not (folder / "toolchain.json").exists():
-        _build_into(folder, described, compiler)
+        try:
+            _build_into(folder, described, compiler)
+        except ToolError as error:
+            if kind != CLANG_PLUGIN or not compiler.fortran_headers:
+                raise
+            # If it was the other plugin's fault, C and C++ can still be measured.
+            without = replace(compiler, fortran=None, fortran_headers=None, fortran_missing=_reason(error))
+            return _prepare(without, mpi, reasons)
     return described
+
+
+def _fortran_plugin(folder: Path, compiler: Compiler) -> str | None:
+    if not compiler.fortran_headers:
+        return None
+    return str(folder / (PLUGIN if compiler.kind == GCC_PLUGIN else FORTRAN_PLUGIN))
 
 
 def _object_names(kind: str, mode: str) -> tuple[str, ...]:
     common = ("runtime.o", "dump.o", "mpi.o")
-    hooks = () if kind == CLANG_PLUGIN else ("fallback.o",)
+    hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
     return (*common, *hooks, f"build_info-{mode}.o")
 
 
@@ -428,33 +479,29 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
             source = NATIVE / f"{name.removesuffix('.o').split('-')[0]}.c"
             macros = _info_macros(toolchain, mode) if name.startswith("build_info") else []
             if not (scratch / name).exists():
-                _run([toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env)
+                run_tool([toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env)
                 if name.startswith("mpi"):
-                    _run(["objcopy", "--weaken", scratch / name, scratch / f"{WEAK}{name}"], what=what)
+                    run_tool(["objcopy", "--weaken", scratch / name, scratch / f"{WEAK}{name}"], what=what)
     shutil.copy(NATIVE / EXPORTS, scratch / EXPORTS)
-    if compiler.llvm_include:
-        flags = [
-            "-std=c++17",
-            "-O1",
-            "-fPIC",
-            "-shared",
-            "-fno-rtti",
-            f"-I{NATIVE}",
-            "-isystem",
-            compiler.llvm_include,
-        ]
-        plugin = scratch / "plugin.so"
-        what = "the compiler plugin does not compile"
-        _run([compiler.cxx, *flags, NATIVE / "llvm_plugin.cpp", "-o", plugin], what=what)
-        # A plugin that does not load (headers of another build) must show here, not during a campaign.
-        trial = ["-O2", f"-fpass-plugin={plugin}", "-x", "c", "-S", "-o", "-", "-"]
-        code = _run(
-            [compiler.cc, *trial],
-            what="the compiler plugin does not load",
-            stdin="int main(void){return 0;}\n",
-        )
-        if "buran_objects_are_for_time" not in code:
-            raise ToolError("the compiler plugin has no effect", where=compiler.cc)
+    if compiler.kind == CLANG_PLUGIN:
+        _build_clang_plugin(scratch / PLUGIN, compiler)
+    if compiler.kind == GCC_PLUGIN:
+        gnu.build_plugin(compiler.cc, compiler.cxx, Path(compiler.headers or ""), NATIVE, scratch / PLUGIN)
+    elif compiler.fortran and compiler.fortran_headers:
+        headers = Path(compiler.fortran_headers)
+        gnu.build_plugin(compiler.fortran.fc, compiler.cxx, headers, NATIVE, scratch / FORTRAN_PLUGIN)
+
+
+def _build_clang_plugin(plugin: Path, compiler: Compiler) -> None:
+    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-fno-rtti", f"-I{NATIVE}", "-isystem", str(compiler.headers)]
+    what = "the compiler plugin does not compile"
+    run_tool([compiler.cxx, *flags, NATIVE / "llvm_plugin.cpp", "-o", plugin], what=what)
+    # A plugin that does not load (headers of another build) must show here, not during a campaign.
+    trial = ["-O2", f"-fpass-plugin={plugin}", "-x", "c", "-S", "-o", "-", "-"]
+    what = "the compiler plugin does not load"
+    code = run_tool([compiler.cc, *trial], what=what, stdin="int main(void){return 0;}\n")
+    if "buran_objects_are_for_time" not in code:
+        raise ToolError("the compiler plugin has no effect", where=compiler.cc)
 
 
 def _info_macros(toolchain: Toolchain, mode: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The compiler wrappers: ``buran-cc``, ``buran-cxx``, ``buran-mpicc``, ``buran-mpicxx``.
+"""The compiler wrappers: ``buran-cc``, ``buran-cxx``, ``buran-fc``, ``buran-mpicc``, ``buran-mpicxx``, ``buran-mpifort``.
 
 They call the toolchain's compiler, directly or through the MPI's own wrapper, and add what the build mode needs. A
 target's build system only has to be told another compiler name; everything else comes from the environment:
@@ -25,7 +25,7 @@ from typing import NoReturn
 
 from buran.errors import BuranError, ToolError
 from buran.measure.wrappers import ccache
-from buran.measure.wrappers.translate import CC, CXX, MPICC, MPICXX, VANILLA, Wrapper, translate
+from buran.measure.wrappers.translate import CC, CXX, FC, MPICC, MPICXX, MPIFORT, VANILLA, Wrapper, translate
 
 
 def run(arguments: Sequence[str], *, wrapper: Wrapper, environment: Mapping[str, str]) -> NoReturn:
@@ -66,6 +66,11 @@ def cxx() -> NoReturn:
     run(sys.argv[1:], wrapper=CXX, environment=os.environ)
 
 
+def fc() -> NoReturn:
+    """Run ``buran-fc``."""
+    run(sys.argv[1:], wrapper=FC, environment=os.environ)
+
+
 def mpicc() -> NoReturn:
     """Run ``buran-mpicc``."""
     run(sys.argv[1:], wrapper=MPICC, environment=os.environ)
@@ -74,3 +79,8 @@ def mpicc() -> NoReturn:
 def mpicxx() -> NoReturn:
     """Run ``buran-mpicxx``."""
     run(sys.argv[1:], wrapper=MPICXX, environment=os.environ)
+
+
+def mpifort() -> NoReturn:
+    """Run ``buran-mpifort``."""
+    run(sys.argv[1:], wrapper=MPIFORT, environment=os.environ)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from buran.errors import UsageError
+from buran.errors import ToolError, UsageError
 from buran.measure.wrappers.command_line import CommandLine, inspect
 
 if TYPE_CHECKING:
@@ -65,10 +65,12 @@ def translate(
     ------
     UsageError
         If the mode is unknown, or if code cannot be instrumented with these options.
+    ToolError
+        If there is no such compiler.
     """
     from buran.measure.toolchain import MODES, flags_for_compiling, flags_for_linking, runtime_objects
 
-    program = str(getattr(toolchain, wrapper.tool))
+    program = program_of(wrapper, toolchain)
     if mode == VANILLA:
         return [program, *arguments]
     if mode not in MODES:
@@ -81,11 +83,22 @@ def translate(
     # that the profile holds the destructors of static objects.
     before = runtime_objects(toolchain, mode, mpi=wrapper.mpi or does.names_mpi) if does.links else ()
     if does.compiles:
-        before = (*before, *flags_for_compiling(toolchain, mode))
+        before = (*before, *flags_for_compiling(toolchain, mode, fortran=wrapper.fortran))
     after: tuple[str, ...] = flags_for_linking(toolchain, mode, filter_file) if does.links else ()
     if does.shares and does.refuses_undefined:
         after = ("-Wl,--unresolved-symbols=ignore-all",)  # the runtime is in the executable, and only there
     return [program, *before, *arguments, *after]
+
+
+def program_of(wrapper: Wrapper, toolchain: Toolchain) -> str:
+    """Return the program a wrapper stands for; raise `ToolError` if this machine has none."""
+    program: str | None = getattr(toolchain, wrapper.tool)
+    if wrapper.fortran and not toolchain.fc:
+        raise ToolError("Fortran programs cannot be measured here", where=wrapper.name, why=toolchain.fortran_missing)
+    if program is None:
+        hint = "Open MPI's package of Debian has one: apt install libopenmpi-dev openmpi-bin"
+        raise ToolError("this MPI has no compiler wrapper for Fortran", where=toolchain.mpicc, hint=hint)
+    return program
 
 
 def refuse(does: CommandLine, arguments: Sequence[str]) -> None:
