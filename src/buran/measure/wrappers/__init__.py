@@ -1,4 +1,4 @@
-"""The compiler wrappers: ``buran-cc``, ``buran-cxx``, ``buran-fc``, ``buran-mpicc``, ``buran-mpicxx``, ``buran-mpifort``.
+"""The compiler wrappers: buran-cc, buran-cxx and buran-fc, and for MPI buran-mpicc, buran-mpicxx and buran-mpifort.
 
 They call the toolchain's compiler, directly or through the MPI's own wrapper, and add what the build mode needs. A
 target's build system only has to be told another compiler name; everything else comes from the environment:
