@@ -6,23 +6,27 @@
  *     f64 ticks per second, u32 number of info strings, u32 regions, u32 threads, u32 reserved
  *     info      key, value, key, value, ...
  *     regions   name, mangled, file, u32 line, u32 kind
- *     threads   u32 id, u32 nodes, then node_record each; node 0 is the root, parents come first
+ *     threads   u32 id, u32 nodes, then node_record each; node 0 is the root, parents come first;
+ *               all numbers of a node are its own, without its children's
  *     end       magic "BURANEND", u32 CRC-32 of everything before the end
+ *
+ * Neither malloc nor stdio's buffers: the process may end in a signal handler.
  */
 #define _GNU_SOURCE
-#include <elf.h>
 #include <errno.h>
-#include <limits.h>
-#include <link.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
 
-#define DUMP_VERSION 1u
+#define DUMP_VERSION 2u
+
+/* So many files lie in one folder; programs with more ranks use a folder for each so many. */
+#define RANKS_PER_FOLDER 1024
 
 typedef struct node_record {
     uint32_t parent, region;
@@ -33,12 +37,13 @@ typedef struct node_record {
 _Static_assert(sizeof(node_record) == 64, "the reader expects 64 bytes");
 
 typedef struct writer {
-    FILE *file;
-    uint32_t crc;
+    int file, error; /* the first error's errno */
+    uint32_t crc, used;
     uint32_t table[256];
+    unsigned char bytes[1 << 16];
 } writer;
 
-static void prepare_crc(writer *out) {
+static void prepare(writer *out, int file) {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t value = i;
         for (int bit = 0; bit < 8; bit++)
@@ -46,13 +51,30 @@ static void prepare_crc(writer *out) {
         out->table[i] = value;
     }
     out->crc = 0xFFFFFFFFu;
+    out->file = file;
+    out->error = 0;
+    out->used = 0;
+}
+
+static void flush(writer *out) {
+    for (uint32_t done = 0; done < out->used && !out->error;) {
+        ssize_t written = write(out->file, out->bytes + done, out->used - done);
+        if (written >= 0)
+            done += (uint32_t)written;
+        else if (errno != EINTR)
+            out->error = errno;
+    }
+    out->used = 0;
 }
 
 static void put(writer *out, const void *data, size_t size) {
     const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++)
+    for (size_t i = 0; i < size; i++) {
+        if (out->used == sizeof out->bytes)
+            flush(out);
         out->crc = out->table[(out->crc ^ bytes[i]) & 0xFF] ^ (out->crc >> 8);
-    fwrite(data, 1, size, out->file);
+        out->bytes[out->used++] = bytes[i];
+    }
 }
 
 static void put_u32(writer *out, uint32_t value) { put(out, &value, sizeof value); }
@@ -60,87 +82,108 @@ static void put_i32(writer *out, int32_t value) { put(out, &value, sizeof value)
 static void put_f64(writer *out, double value) { put(out, &value, sizeof value); }
 
 static void put_text(writer *out, const char *text) {
-    size_t length = text ? strlen(text) : 0;
+    size_t length = strlen(text);
     put_u32(out, (uint32_t)length);
     put(out, text, length);
 }
 
-/* ---- which binary this is: the linker's build id, so that profiles of two builds are never mixed */
-
-static int find_build_id(struct dl_phdr_info *info, size_t size, void *result) {
-    (void)size;
-    char *text = result;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
-        if (segment->p_type != PT_NOTE)
-            continue;
-        const char *at = (const char *)(info->dlpi_addr + segment->p_vaddr), *end = at + segment->p_memsz;
-        while (at + sizeof(ElfW(Nhdr)) <= end) {
-            const ElfW(Nhdr) *note = (const ElfW(Nhdr) *)at;
-            const char *name = at + sizeof *note;
-            const unsigned char *id = (const unsigned char *)name + ((note->n_namesz + 3u) & ~3u);
-            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && !memcmp(name, "GNU", 4)) {
-                for (uint32_t k = 0; k < note->n_descsz && k < 32; k++)
-                    sprintf(text + 2 * k, "%02x", id[k]);
-                return 1;
-            }
-            at = (const char *)id + ((note->n_descsz + 3u) & ~3u);
-        }
-    }
-    return 1; /* the first object is the executable: look no further */
-}
-
-static void executable_name(char *name, size_t size) {
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
-    const char *slash = strrchr(path, '/');
-    snprintf(name, size, "%.*s", (int)size - 1, slash ? slash + 1 : path);
+static void put_number(writer *out, const char *key, uint64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    put_text(out, key);
+    put_text(out, text);
 }
 
 /* ---- sections */
 
-static void put_info(writer *out, const buran_dump_source *source, uint32_t build_strings, uint64_t skipped) {
-    char build_id[65] = "", name[NAME_MAX + 1], number[32];
-    dl_iterate_phdr(find_build_id, build_id);
-    executable_name(name, sizeof name);
-    snprintf(number, sizeof number, "%llu", (unsigned long long)skipped);
-    const char *own[] = {"executable", name, "build_id", build_id, "clock", source->clock, "visits_below_depth_limit",
-                         number};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        put_text(out, own[i]);
-    for (uint32_t i = 0; i < build_strings; i++)
+/* MPI libraries start threads that have nothing to do with the program: they are no locations. */
+static int has_worked(const buran_thread *thread) {
+    if (thread->number == 0 || thread->is_used || thread->below_limit || thread->interrupting || thread->without_node)
+        return 1;
+    if (thread->state == BURAN_THREAD_RUNNING && *thread->blocks)
+        return 1;
+    for (const buran_chunk *chunk = thread->first_chunk; chunk; chunk = chunk->next)
+        for (uint32_t i = 0; i < chunk->used; i++)
+            if (chunk->nodes[i].blocks || (chunk->nodes[i].parent && chunk->nodes[i].visits))
+                return 1;
+    return 0;
+}
+
+typedef struct totals {
+    uint64_t nodes, below_limit, interrupting, running, shared;
+    uint32_t threads;
+} totals;
+
+static totals add_up(const buran_dump_source *source) {
+    totals sum = {0};
+    for (buran_thread *thread = source->threads; thread; thread = thread->next) {
+        thread->is_in_dump = has_worked(thread); /* asked once: others still run */
+        if (!thread->is_in_dump)
+            continue;
+        sum.threads++;
+        sum.nodes += thread->node_count;
+        sum.below_limit += thread->below_limit;
+        sum.interrupting += thread->interrupting;
+        sum.shared += thread->shared_by - 1;
+        sum.running += thread->state == BURAN_THREAD_RUNNING && thread->depth > 0 && thread->number > 0;
+    }
+    return sum;
+}
+
+#define NUMBERS 11
+#define TEXTS 5
+
+static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
+    const char *texts[TEXTS][2] = {
+        {"executable", source->executable},
+        {"build_id", source->build_id},
+        {"clock", source->clock},
+        {"recursion", source->settings->folds_recursion ? "fold" : "unfold"},
+        {"incomplete", source->incomplete ? source->incomplete : ""},
+    };
+    for (int i = 0; i < TEXTS; i++) {
+        put_text(out, texts[i][0]);
+        put_text(out, texts[i][1]);
+    }
+    put_number(out, "clock_hz", (uint64_t)(source->ticks_per_second + 0.5));
+    put_number(out, "depth_limit", source->settings->depth_limit);
+    put_number(out, "visits_below_depth_limit", sum->below_limit);
+    put_number(out, "visits_in_interrupted_hooks", sum->interrupting);
+    put_number(out, "call_path_limit", source->settings->node_limit);
+    put_number(out, "call_paths", sum->nodes);
+    put_number(out, "memory_bytes", source->memory_bytes);
+    put_number(out, "threads", sum->threads);
+    put_number(out, "threads_sharing_a_location", sum->shared);
+    put_number(out, "threads_running_at_exit", sum->running);
+    put_number(out, "forks", source->forks);
+    for (uint32_t i = 0; buran_build_info[i]; i++)
         put_text(out, buran_build_info[i]);
 }
 
-/* Entries that were never left, as after exit() in a function, last until now. */
-static void close_open_frames(buran_thread *thread, uint64_t now) {
-    uint64_t blocks = *thread->blocks;
-    for (uint32_t depth = thread->depth; depth-- > 0;) {
-        buran_frame *frame = &thread->frames[depth];
-        frame->node->visits++;
-        frame->node->ticks += now - frame->ticks;
-        frame->node->blocks += blocks - frame->blocks;
-    }
-    thread->depth = 0;
-    thread->root->ticks = now - thread->started;
-    thread->root->blocks = blocks;
+static uint32_t count_info(void) {
+    uint32_t count = 2 * (TEXTS + NUMBERS);
+    for (uint32_t i = 0; buran_build_info[i]; i++)
+        count++;
+    return count;
 }
 
-static void put_thread(writer *out, buran_thread *thread, uint64_t now) {
-    close_open_frames(thread, thread->final_ticks ? thread->final_ticks : now);
-    uint32_t count = thread->node_count, done = 0;
-    put_u32(out, thread->id);
+static void put_thread(writer *out, const buran_thread *thread, uint32_t number, uint64_t now) {
+    /* What a living thread has done since its last hook belongs to where it is. */
+    const buran_node *open = thread->state == BURAN_THREAD_RUNNING ? thread->current : NULL;
+    uint64_t ticks = open && now > thread->last_ticks ? now - thread->last_ticks : 0;
+    uint64_t blocks = open ? *thread->blocks - thread->last_blocks : 0;
+    uint32_t count = __atomic_load_n(&thread->node_count, __ATOMIC_ACQUIRE), done = 0;
+    put_u32(out, number);
     put_u32(out, count);
-    for (buran_chunk *chunk = thread->first_chunk; chunk && done < count; chunk = chunk->next)
+    for (const buran_chunk *chunk = thread->first_chunk; chunk && done < count; chunk = chunk->next)
         for (uint32_t i = 0; i < chunk->used && done < count; i++, done++) {
             const buran_node *node = &chunk->nodes[i];
             node_record record = {
                 .parent = node->parent ? node->parent->index : 0,
-                .region = node->region->id,
+                .region = node->region,
                 .visits = node->visits,
-                .ticks = node->ticks,
-                .blocks = node->blocks,
+                .ticks = node->ticks + (node == open ? ticks : 0),
+                .blocks = node->blocks + (node == open ? blocks : 0),
                 .bytes_sent = node->bytes_sent,
                 .bytes_received = node->bytes_received,
                 .comm_sum = node->comm_sum,
@@ -151,83 +194,92 @@ static void put_thread(writer *out, buran_thread *thread, uint64_t now) {
         }
 }
 
-static void put_all(writer *out, const buran_dump_source *source) {
-    uint32_t thread_count = 0, build_strings = 0;
-    uint64_t skipped = 0;
-    for (buran_thread *thread = source->threads; thread; thread = thread->next) {
-        thread_count++;
-        skipped += thread->skipped_visits;
-    }
-    while (buran_build_info[build_strings])
-        build_strings++;
+static void put_threads(writer *out, const buran_dump_source *source) {
+    uint32_t number = 0;
+    for (const buran_thread *thread = source->threads; thread; thread = thread->next)
+        if (thread->is_in_dump)
+            put_thread(out, thread, number++, source->now);
+}
 
+static void put_all(writer *out, const buran_dump_source *source) {
+    totals sum = add_up(source);
     put(out, "BURANDMP", 8);
     put_u32(out, DUMP_VERSION);
-    put_u32(out, (source->complete ? 1u : 0u) | (buran_counts_blocks ? 2u : 0u));
+    put_u32(out, (source->incomplete ? 0u : 1u) | (buran_counts_blocks ? 2u : 0u));
     put_i32(out, source->process->rank);
     put_i32(out, source->process->size);
     put_f64(out, source->ticks_per_second);
-    put_u32(out, 8 + build_strings);
+    put_u32(out, count_info());
     put_u32(out, source->region_count);
-    put_u32(out, thread_count);
+    put_u32(out, sum.threads);
     put_u32(out, 0);
-    put_info(out, source, build_strings, skipped);
+    put_info(out, source, &sum);
     for (uint32_t i = 0; i < source->region_count; i++) {
-        const buran_region *region = source->regions[i];
+        const buran_known_region *region = &source->regions[i];
         put_text(out, region->name);
         put_text(out, region->mangled);
         put_text(out, region->file);
         put_u32(out, region->line);
         put_u32(out, region->kind);
     }
-    for (buran_thread *thread = source->threads; thread; thread = thread->next)
-        put_thread(out, thread, source->now);
+    put_threads(out, source);
     uint32_t crc = out->crc ^ 0xFFFFFFFFu;
-    fwrite("BURANEND", 1, 8, out->file);
-    fwrite(&crc, sizeof crc, 1, out->file);
+    put(out, "BURANEND", 8);
+    put_u32(out, crc);
+    flush(out);
 }
 
-static int complain(const char *doing, const char *path) {
-    fprintf(stderr, "buran: cannot %s %s: %s\n", doing, path, strerror(errno));
+static int complain(const char *doing, const char *path, int error) {
+    dprintf(2, "buran: cannot %s %s: %s\n", doing, path, strerror(error));
     return -1;
 }
 
-/* A reader never sees half a file: write beside it, then give it its name. A name that is taken is not overwritten,
- * so that two processes that believe to be the same rank are noticed. */
-int buran_dump_to_folder(const buran_dump_source *source, const char *folder) {
-    char temporary[PATH_MAX], final[PATH_MAX];
-    int rank = source->process->rank;
-    long pid = (long)getpid();
-    if (snprintf(temporary, sizeof temporary, "%s/.rank-%06d.%ld.tmp", folder, rank, pid) >= (int)sizeof temporary)
-        return complain("use the folder", folder);
-    snprintf(final, sizeof final, "%s/rank-%06d.buran", folder, rank);
-    mkdir(folder, 0777);
-
-    writer *out = malloc(sizeof *out);
-    if (!out)
-        return complain("write", temporary);
-    out->file = fopen(temporary, "wb");
-    if (!out->file) {
-        free(out);
-        return complain("create", temporary);
-    }
-    prepare_crc(out);
-    put_all(out, source);
-    int failed = ferror(out->file) || fflush(out->file);
-    failed |= fclose(out->file);
-    free(out);
-    if (failed) {
-        complain("write", temporary);
-        unlink(temporary);
-        return -1;
-    }
+/* A name that is taken is not overwritten, so that two processes that believe to be the same rank are noticed. */
+static int give_name(const char *temporary, const char *final, const char *otherwise) {
     if (link(temporary, final) == 0) {
         unlink(temporary);
         return 0;
     }
-    if (errno == EEXIST)
-        snprintf(final, sizeof final, "%s/rank-%06d.%ld.buran", folder, rank, pid);
-    if (rename(temporary, final)) /* also where a file system knows no hard links */
-        return complain("name", final);
+    /* Some file systems know no links. */
+    int is_taken = errno == EEXIST || access(final, F_OK) == 0;
+    if (rename(temporary, is_taken ? otherwise : final)) {
+        int error = errno;
+        unlink(temporary);
+        return complain("name", final, error);
+    }
     return 0;
+}
+
+/* A reader never sees half a file: write beside it, then give it its name. */
+int buran_dump_to_folder(const buran_dump_source *source, const char *folder) {
+    char place[PATH_MAX], temporary[PATH_MAX + 64], final[PATH_MAX + 64], otherwise[PATH_MAX + 64];
+    int rank = source->process->rank;
+    long pid = (long)getpid();
+    mkdir(folder, 0777);
+    if (source->process->size > RANKS_PER_FOLDER)
+        snprintf(place, sizeof place, "%s/ranks-%06d", folder, rank / RANKS_PER_FOLDER * RANKS_PER_FOLDER);
+    else
+        snprintf(place, sizeof place, "%s", folder);
+    mkdir(place, 0777);
+    snprintf(temporary, sizeof temporary, "%s/.rank-%06d.%ld.tmp", place, rank, pid);
+    snprintf(final, sizeof final, "%s/rank-%06d.buran", place, rank);
+    snprintf(otherwise, sizeof otherwise, "%s/rank-%06d.%ld.buran", place, rank, pid);
+
+    int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (file < 0)
+        return complain("create", temporary, errno);
+    /* A limit of the file's size shall give an error, as a full disk does, instead of killing the program. */
+    struct sigaction ignored = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGXFSZ, &ignored, &before);
+    static writer out;
+    prepare(&out, file);
+    put_all(&out, source);
+    if (close(file) && !out.error)
+        out.error = errno; /* NFS reports a full disk here */
+    sigaction(SIGXFSZ, &before, NULL);
+    if (out.error) {
+        unlink(temporary);
+        return complain("write", final, out.error);
+    }
+    return give_name(temporary, final, otherwise);
 }

@@ -206,7 +206,7 @@ void __cyg_profile_func_exit(void *function, void *caller) {
     }
     buran_thread *thread = buran_self();
     uint32_t depth = thread->depth;
-    while (depth && thread->frames[depth - 1].node->region != region)
+    while (depth && thread->frames[depth - 1].node->region != region->id)
         depth--;
     if (depth)
         buran_exit(depth - 1);

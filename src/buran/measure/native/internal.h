@@ -2,55 +2,78 @@
 #ifndef BURAN_INTERNAL_H
 #define BURAN_INTERNAL_H
 
+#include <limits.h>
 #include <stddef.h>
 
+#include "clock.h"
 #include "runtime.h"
 
+/* A token's bits: recorded; left out because it interrupted a hook; depth of the stack before the entry. */
 #define BURAN_TOKEN_RECORDED 0x80000000u
-#define BURAN_TOKEN_DEPTH 0x7fffffffu
+#define BURAN_TOKEN_INTERRUPTED 0x40000000u
+#define BURAN_TOKEN_DEPTH 0x3fffffffu
 
-/* Functions deeper than this are booked on the function at this depth: unbounded recursion must not fill the memory
- * with call paths nobody can model. MPI operations are always recorded. */
-#define BURAN_MAX_DEPTH 256
-
-/* One call path of one thread. Times and blocks are inclusive, the rest is of this call path alone. */
+/* One call path of one thread. All numbers are of this call path alone, without its callees. */
 typedef struct buran_node {
-    buran_region *region;
-    struct buran_node *parent, *child, *sibling;
-    uint32_t index; /* order of creation: parents come before their children */
-    uint32_t comm_min, comm_max;
+    uint32_t region; /* buran_region.id; not the region itself, which is gone when its library is unloaded */
+    uint32_t index;  /* order of creation: parents come before their children */
+    struct buran_node *sibling; /* a ring, in the order of first visits */
+    struct buran_node *child;   /* the one visited last: the next visit is likely to it or to its sibling */
+    struct buran_node *parent;
     uint64_t visits, ticks, blocks;
     uint64_t bytes_sent, bytes_received, comm_sum;
+    uint32_t comm_min, comm_max;
 } buran_node;
 
 /* An entry that has not been left yet. */
 typedef struct buran_frame {
     buran_node *node;
-    uint64_t ticks, blocks; /* at the entry */
-    const void *address;    /* of the machine's stack; only used by fallback.c */
+    const void *address; /* of the machine's stack; only used by fallback.c */
+    const void *task;    /* an OpenMP task whose call path begins here; only used by threads.c */
 } buran_frame;
 
-#define BURAN_CHUNK_NODES 512
-
-/* Nodes never move: the dump may read a thread that still runs. */
+/* Nodes never move: other threads and the dump look at them while their thread runs. */
 typedef struct buran_chunk {
     struct buran_chunk *next;
-    uint32_t used;
-    buran_node nodes[BURAN_CHUNK_NODES];
+    uint32_t used, capacity;
+    buran_node nodes[];
 } buran_chunk;
 
+enum { BURAN_THREAD_RESERVED, BURAN_THREAD_RUNNING, BURAN_THREAD_ENDED };
+
+#define BURAN_REPLICAS 16
+
 typedef struct buran_thread {
-    struct buran_thread *next;
-    uint32_t id, node_count;
-    buran_chunk *first_chunk, *last_chunk;
-    buran_node *root, *current;
+    /* what every hook touches */
+    buran_node *current;
     buran_frame *frames;
-    uint32_t depth, capacity;
-    uint64_t started;         /* ticks */
-    uint64_t skipped_visits;  /* entries below BURAN_MAX_DEPTH */
-    uint64_t *blocks;         /* its buran_blocks while it lives, else &final_blocks */
-    uint64_t final_blocks;
-    uint64_t final_ticks;     /* 0 while it lives */
+    uint64_t last_ticks, last_blocks; /* until here, everything is booked */
+    uint32_t depth, depth_limit;
+    uint32_t busy; /* inside a hook: a signal handler must not touch this structure */
+
+    uint32_t node_count, capacity; /* capacity: of frames */
+    buran_chunk *first_chunk, *last_chunk;
+    buran_node *root;
+    buran_node **table; /* children of nodes with many, by (parent, region); see runtime.c */
+    uint32_t table_used, table_size;
+    struct buran_thread *next;
+    uint32_t number; /* order of creation */
+    int state;       /* BURAN_THREAD_*; changes under the registry's lock */
+    int is_in_dump;  /* set by the dump */
+    int is_used;     /* worked for a parallel region, even if nothing was visited there */
+    uint32_t shared_by;           /* threads that were recorded here, one after the other */
+    uint64_t below_limit;         /* entries below the depth limit */
+    uint64_t interrupting;        /* entries from signal handlers that interrupted a hook */
+    uint64_t without_node;        /* entries for which no call path could be made any more */
+    const uint64_t *blocks;       /* its buran_blocks while it lives */
+    const buran_node *origin;     /* where it was created */
+    struct {
+        const buran_node *origin;
+        buran_node *local;
+    } replicas[BURAN_REPLICAS];   /* of other threads' call paths below which this one has worked */
+    void *(*routine)(void *);     /* of pthread_create */
+    void *argument;
+    int endings;
 } buran_thread;
 
 /* How far an MPI program has come; a program without MPI stays at BURAN_MPI_NONE. */
@@ -63,26 +86,77 @@ typedef struct buran_process {
 
 extern buran_process buran_this_process;
 
+/* What the environment asks for, read once when the process starts. */
+typedef struct buran_settings {
+    char folder[PATH_MAX];        /* BURAN_PROFILE_DIR, absolute; "" for no profile */
+    uint32_t depth_limit;         /* BURAN_DEPTH_LIMIT: functions below are booked on the one at this depth */
+    uint32_t node_limit;          /* BURAN_NODE_LIMIT: call paths of all threads together */
+    uint32_t thread_limit;        /* BURAN_THREAD_LIMIT: then new threads take the place of ended ones */
+    int folds_recursion;          /* BURAN_RECURSION=fold */
+} buran_settings;
+
+extern buran_settings buran_the_settings;
+
 /* Key, value, key, value, ..., NULL: what the toolchain knows of the build (build_info.c). */
 extern const char *const buran_build_info[];
 extern const int buran_counts_blocks;
 
-uint64_t buran_ticks(void);
+/* ---- runtime.c */
+
 buran_thread *buran_self(void);
+
+/* A thread that is about to be created by this one, and its beginning and end. `origin` NULL: it belongs to a pool. */
+buran_thread *buran_reserve_thread(const buran_node *origin);
+void buran_release_thread(buran_thread *thread);
+void buran_attach_thread(buran_thread *thread);
+
+/* Work of this thread for a call path of any thread: what it does until `buran_exit` is recorded below that. */
+uint32_t buran_enter_path(const buran_node *origin, const void *task);
+
+/* Book time and blocks up to now. */
+void buran_book(buran_thread *thread);
+
+/* Memory that is never given back, without malloc, which the program may have instrumented. NULL if there is none. */
+void *buran_memory(size_t size);
+
+/* The registry of regions and threads: locked around fork(), so that a child finds it free, and for the dump. */
+void buran_lock_registry(void);
+void buran_unlock_registry(void);
+
+struct buran_dump_source;
+void buran_describe_registry(struct buran_dump_source *source);
+
+/* ---- process.c */
+
+/* Called once, before anything is recorded. */
+void buran_start_process(void);
 
 /* Write the profile of this process. Only the first call has an effect. `aborted` marks it as incomplete. */
 void buran_write_dump(int aborted);
 
-/* dump.c; `threads` is a linked list. */
+_Noreturn void buran_give_up(const char *what, const char *why);
+
+/* ---- dump.c */
+
+/* The runtime's copy of a region. */
+typedef struct buran_known_region {
+    const char *name, *mangled, *file;
+    uint32_t line, kind;
+    uint32_t next; /* with the same hash; 0 ends the chain */
+} buran_known_region;
+
 typedef struct buran_dump_source {
     const buran_process *process;
-    buran_thread *threads;
-    buran_region *const *regions;
+    const buran_settings *settings;
+    buran_thread *threads; /* linked, in the order of creation */
+    const buran_known_region *regions;
     uint32_t region_count;
+    uint64_t memory_bytes;
     double ticks_per_second;
     uint64_t now; /* ticks */
-    const char *clock;
-    int complete;
+    uint32_t forks;
+    const char *clock, *build_id, *executable;
+    const char *incomplete; /* why the profile is not whole; NULL if it is */
 } buran_dump_source;
 
 int buran_dump_to_folder(const buran_dump_source *source, const char *folder);

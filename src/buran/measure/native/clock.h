@@ -1,0 +1,48 @@
+/* The clock of the hooks: the processor's counter where it is one, else the system's. */
+#ifndef BURAN_CLOCK_H
+#define BURAN_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+enum { BURAN_CLOCK_SYSTEM, BURAN_CLOCK_COUNTER };
+
+typedef struct buran_clock {
+    int kind;
+    const char *name;
+    uint64_t start_ticks, start_ns;
+} buran_clock;
+
+extern buran_clock buran_the_clock __attribute__((visibility("hidden")));
+
+static inline uint64_t buran_monotonic_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t buran_counter(void) {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t value;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+    return value;
+#else
+    return buran_monotonic_ns();
+#endif
+}
+
+static inline uint64_t buran_ticks(void) {
+    if (__builtin_expect(buran_the_clock.kind == BURAN_CLOCK_COUNTER, 1))
+        return buran_counter();
+    return buran_monotonic_ns();
+}
+
+/* Choose the clock; `wanted` is NULL, "counter" or "system". Returns what is wrong with it, or NULL. */
+const char *buran_clock_start(const char *wanted);
+
+/* Ticks per second, measured since the start where the processor does not say it. */
+double buran_clock_rate(void);
+
+#endif
