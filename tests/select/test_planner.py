@@ -37,6 +37,7 @@ def question(**changes: Any) -> Question:
         seed=1,
         build=build,
         cores=lambda point: int(point["p"]),
+        ranks_parameter="p",
         expected_s=lambda point: 36.0,
         budget=lambda full: None,
     )
@@ -95,16 +96,24 @@ def test_full_strategy_measures_everything_then_again_under_the_filter() -> None
 def test_no_run_is_planned_twice_except_effort_that_the_store_has(strategy: str, filters: list[str]) -> None:
     runs = runs_of(campaign(question(strategy=strategy), filters))
     assert len(set(runs)) == len(runs)
-    assert {point for point, _ in runs} == set(POINTS)
+    base = STRATEGIES[strategy].base(question().points, lambda point: float(point["p"]), "p")
+    assert {point for point, _ in runs} == set(base)
 
 
-def test_lines_begin_with_cheap_lines_and_points_off_them() -> None:
-    base = STRATEGIES["lines"].base(question().points, lambda point: float(point["p"]))
+def test_lines_lie_where_ranks_communicate_with_points_off_them() -> None:
+    base = STRATEGIES["lines"].base(question().points, lambda point: float(point["p"]), "p")
     assert len(base) == 5 + 5 - 1 + 2
-    on_lines = [point for point in base if point["p"] == 1 or point["n"] == 10]
-    assert len(on_lines) == 9
-    for point in set(base) - set(on_lines):
+    along_p = [point for point in base if point["n"] == 10]
+    along_n = [point for point in base if point["p"] == 2]
+    assert len(along_p) == len(along_n) == 5
+    for point in set(base) - set(along_p) - set(along_n):
         assert point["p"] > 1 and point["n"] > 10
+
+
+def test_a_line_at_one_rank_is_taken_where_there_is_no_other() -> None:
+    points = [Point.of({"p": p, "n": n}) for p, n in ((1, 10), (1, 20), (1, 30), (2, 10), (4, 10))]
+    base = STRATEGIES["lines"].base(points, lambda point: float(point["p"]), "p")
+    assert set(base) == set(points)
 
 
 @settings(deadline=None, max_examples=60)
@@ -115,10 +124,12 @@ def test_lines_begin_with_cheap_lines_and_points_off_them() -> None:
 def test_strategies_choose_feasible_points_once(pairs: list[tuple[int, int]], name: str) -> None:
     points = sorted((Point.of({"p": p, "n": n}) for p, n in pairs), key=lambda point: (point["p"], point["n"]))
     strategy = STRATEGIES[name]
-    base = strategy.base(points, lambda point: float(point["p"]))
+    base = strategy.base(points, lambda point: float(point["p"]), "p")
     rest = strategy.rest(points, base)
     assert base
-    assert sorted([*base, *rest]) == sorted(points)
+    assert len(set(base)) == len(base)
+    assert set(base) <= set(points)
+    assert not set(base) & set(rest)
 
 
 def test_a_budget_leaves_out_the_dearest_and_says_so() -> None:

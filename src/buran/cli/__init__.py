@@ -41,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments:
+        _parser().print_help(sys.stderr)
+        return int(Exit.USAGE)
     try:
         parsed = _parser().parse_args(arguments)
     except SystemExit as end:

@@ -32,6 +32,8 @@ class Question:
         Returns the build that a mode, a filter and a point need.
     cores
         Returns the cores that a run occupies.
+    ranks_parameter
+        The parameter that is the number of ranks, if one is.
     expected_s
         The user's estimate of a run's wall time.
     budget
@@ -50,6 +52,7 @@ class Question:
     seed: int
     build: Callable[[Mode, str, Point], BuildSpec]
     cores: Callable[[Point], int]
+    ranks_parameter: str | None
     expected_s: Runtime
     budget: Callable[[float | None], float | None]
 
@@ -96,7 +99,7 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
     draft = _Draft(question, known)
     if not known.plans:
         strategy = STRATEGIES[question.strategy]
-        base = strategy.base(question.points, lambda point: _weight(question, point))
+        base = strategy.base(question.points, lambda point: _weight(question, point), question.ranks_parameter)
         every = len(base) == len(question.points)
         which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
         return draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with the default instrumentation", "")
@@ -135,7 +138,8 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
             return plan
         return draft.done("the evaluation points do not fit into the budget", budget_reached=True)
     reached = any(plan.budget_reached for plan in known.plans)
-    what = "every affordable point is measured" if reached else "every point is measured"
+    chosen = "every point" if len(known.measured(Purpose.MODEL)) == len(question.points) else "every chosen point"
+    what = "every affordable point is measured" if reached else f"{chosen} is measured"
     return draft.done(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)
 
 

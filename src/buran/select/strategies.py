@@ -14,7 +14,7 @@ LINE_LENGTH = 5
 class Strategy(Protocol):
     """Chooses points in two stages: a base that needs no model, then the rest."""
 
-    def base(self, points: Sequence[Point], cost: Callable[[Point], float]) -> list[Point]:
+    def base(self, points: Sequence[Point], cost: Callable[[Point], float], ranks: str | None) -> list[Point]:
         """Return the points to begin with.
 
         Parameters
@@ -23,6 +23,8 @@ class Strategy(Protocol):
             Feasible points, cheapest first.
         cost
             Relative cost of a run.
+        ranks
+            The parameter that is the number of ranks, if one is.
         """
 
     def rest(self, points: Sequence[Point], measured: Sequence[Point]) -> list[Point]:
@@ -32,47 +34,57 @@ class Strategy(Protocol):
 class Full:
     """Measures every point at once."""
 
-    def base(self, points: Sequence[Point], cost: Callable[[Point], float]) -> list[Point]:
+    def base(self, points: Sequence[Point], cost: Callable[[Point], float], ranks: str | None) -> list[Point]:
         """Return all points."""
         return list(points)
 
     def rest(self, points: Sequence[Point], measured: Sequence[Point]) -> list[Point]:
-        """Return what is missing, cheapest first."""
-        done = set(measured)
-        return [point for point in points if point not in done]
+        """Return nothing: all are measured."""
+        return []
 
 
-class Lines(Full):
-    """Begins with a line along each parameter, the others at their cheapest, and one point off each line."""
+class Lines:
+    """Measures the cheapest line along each parameter and, for each parameter, one point off the lines.
 
-    def base(self, points: Sequence[Point], cost: Callable[[Point], float]) -> list[Point]:
-        """Return the cheapest lines; in a space that is no product, the lines that hold most points."""
+    With one rank nothing is communicated: lines along other parameters lie where there are two, if they can.
+    In a space that is no product, the lines that hold most points are taken.
+    """
+
+    def base(self, points: Sequence[Point], cost: Callable[[Point], float], ranks: str | None) -> list[Point]:
+        """Return the points on the lines and those off them, cheapest first."""
+        names = tuple(points[0]) if points else ()
         chosen: dict[Point, None] = {}
-        for name in points[0] if points else ():
-            lines: dict[Point, list[Point]] = {}
-            for point in points:
-                lines.setdefault(Point.of({k: v for k, v in point.items() if k != name}), []).append(point)
-            best = max(
-                lines.values(),
-                key=lambda line: (min(len(line), LINE_LENGTH), -sum(map(cost, line[:LINE_LENGTH]))),
-            )
-            line = sorted(best, key=cost)[:LINE_LENGTH]
-            chosen.update(dict.fromkeys(line))
-        for name in points[0] if points else ():
-            # Off the lines: the only points that can tell a product of terms from a sum.
-            lowest = min(point[name] for point in points)
-            off = [
-                point
-                for point in points
-                if point not in chosen and point[name] != lowest and _differs_twice(point, points[0])
-            ]
+        for name in names:
+            chosen.update(dict.fromkeys(_line(points, name, cost, ranks)))
+        for name in names if len(names) > 1 else ():
+            # The only points that can tell a product of terms from a sum.
+            off = [point for point in points if point not in chosen and _is_off(point, points, name)]
             if off:
                 chosen[min(off, key=cost)] = None
         return sorted(chosen, key=cost)
 
+    def rest(self, points: Sequence[Point], measured: Sequence[Point]) -> list[Point]:
+        """Return nothing: the base is all."""
+        return []
 
-def _differs_twice(point: Mapping[str, float], origin: Mapping[str, float]) -> bool:
-    return len(point) < 2 or sum(point[name] != origin[name] for name in point) >= 2
+
+def _line(points: Sequence[Point], name: str, cost: Callable[[Point], float], ranks: str | None) -> list[Point]:
+    """Return the line along a parameter that holds most points, the cheapest of those."""
+    lines: dict[Point, list[Point]] = {}
+    for point in points:
+        lines.setdefault(Point.of({k: v for k, v in point.items() if k != name}), []).append(point)
+
+    def merit(others: Point) -> tuple[int, bool, float]:
+        cheapest = sorted(map(cost, lines[others]))[:LINE_LENGTH]
+        communicates = name == ranks or ranks is None or others[ranks] > 1
+        return len(cheapest), communicates, -sum(cheapest)
+
+    return sorted(lines[max(lines, key=merit)], key=cost)[:LINE_LENGTH]
+
+
+def _is_off(point: Point, points: Sequence[Point], name: str) -> bool:
+    """Tell whether a point differs from the cheapest one in this parameter and in another one."""
+    return point[name] != points[0][name] and sum(point[each] != points[0][each] for each in point) >= 2
 
 
 STRATEGIES: Mapping[str, Strategy] = {"full": Full(), "lines": Lines()}

@@ -33,6 +33,7 @@ def question_of(session: Session) -> Question:
         seed=config.seed,
         build=session.target.build_spec,
         cores=campaign.cores,
+        ranks_parameter=campaign.ranks_parameter,
         expected_s=campaign.expected_s,
         budget=campaign.budget_core_hours,
     )
