@@ -1,0 +1,61 @@
+"""The ledger: what runs have cost, and that the store can always say it again."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from buran.files import write_json
+from buran.measure import ledger
+from buran.measure.ledger import Entry
+
+
+def run_record(store: Path, folder: str, cost: float, status: str = "measured", target: str = "t") -> None:
+    path = store / folder
+    path.mkdir(parents=True)
+    write_json(path / "run.json", {"target": target, "mode": "time", "status": status, "cost_core_hours": cost})
+
+
+def test_it_is_rebuilt_from_the_records(tmp_path: Path) -> None:
+    run_record(tmp_path, "b/n=1~c/rep-00", 1.0)
+    run_record(tmp_path, "b/n=1~c/rep-00-g1", 2.0)
+    run_record(tmp_path, "b/n=1~c/warmup", 4.0)
+    run_record(tmp_path, "b/n=1~c/failed/rep-01.a0", 8.0, "failed")
+    run_record(tmp_path, "b/n=2~c/rep-00", 16.0, target="other")
+    write_json(tmp_path / "b" / "build" / "run.json", {"status": "measured"})
+    ledger.rebuild(tmp_path)
+    entries = ledger.read(tmp_path)
+    assert len(entries) == 5
+    assert ledger.spent_core_hours(entries, "t") == 15.0
+    assert ledger.spent_core_hours(entries, "other") == 16.0
+
+
+def test_a_run_that_is_booked_twice_counts_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        ledger.append(tmp_path, Entry("b/n=1~c/rep-00", "t", "time", "measured", 1.5))
+    assert ledger.spent_core_hours(ledger.read(tmp_path), "t") == 1.5
+
+
+def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
+    ledger.append(tmp_path, Entry("a", "t", "time", "measured", 1.0))
+    with ledger.ledger_path(tmp_path).open("a") as file:
+        file.write('{"run": "b", "target": "t", "mo')
+    assert [entry.run for entry in ledger.read(tmp_path)] == ["a"]
+
+
+def book(store: Path, writer: int) -> None:
+    for number in range(200):
+        ledger.append(store, Entry(f"{writer}/{number}", "t", "time", "measured", 0.5))
+
+
+@pytest.mark.slow
+def test_writers_at_the_same_time_do_not_mix_lines(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=book, args=(tmp_path, writer)) for writer in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert ledger.spent_core_hours(ledger.read(tmp_path), "t") == 400.0
