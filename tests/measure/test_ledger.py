@@ -43,6 +43,8 @@ def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
     with ledger.ledger_path(tmp_path).open("a") as file:
         file.write('{"run": "b", "target": "t", "mo')
     assert [entry.run for entry in ledger.read(tmp_path)] == ["a"]
+    ledger.append(tmp_path, Entry("c", "t", "time", "measured", 1.0))
+    assert [entry.run for entry in ledger.read(tmp_path)] == ["a", "c"]
 
 
 def book(store: Path, writer: int) -> None:

@@ -38,7 +38,8 @@ def ledger_path(store: Path) -> Path:
 
 def append(store: Path, entry: Entry) -> None:
     """Add a line; concurrent writers do not mix."""
-    line = json.dumps(asdict(entry)) + "\n"
+    # A line begins on its own, whatever a crash has left of the one before.
+    line = "\n" + json.dumps(asdict(entry)) + "\n"
     handle = os.open(ledger_path(store), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
         os.write(handle, line.encode())
