@@ -162,7 +162,7 @@ class _Watcher:
         if new > 0 and runs > settled:
             eta_s = (time.monotonic() - self.start_s) / new * (runs - settled)
             per_run = spent / max(settled, 1)
-            text += f", about {per_run * (runs - settled):.2g} and {duration(eta_s)} left in this iteration"
+            text += f", about {per_run * (runs - settled):.2g} and {duration(eta_s)} to go in this iteration"
         fresh = len(plans) > self.iterations
         if fresh:
             self.iterations = len(plans)
