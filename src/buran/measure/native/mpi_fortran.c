@@ -1,0 +1,376 @@
+/* MPI calls from Fortran: mpif.h, `use mpi` and `use mpi_f08`.
+ *
+ * MPICH's Fortran library calls the C operations by their own names, so that mpi.c sees them: nothing to do here, and
+ * doing something would count twice. Open MPI's calls PMPI, past mpi.c. For it this file defines the Fortran names:
+ * `mpi_send_` (mpif.h and `use mpi`) and `mpi_send_f08_`, which take the same arguments, as gfortran passes buffers
+ * by address in both. Each converts its arguments and calls the C operation of mpi.c.
+ *
+ * Handles and integers are one Fortran INTEGER, logicals are 0 or 1; `ierror` may be missing in mpi_f08.
+ */
+#include <mpi.h>
+
+#if defined(OPEN_MPI)
+
+#include <stdlib.h>
+
+_Static_assert(sizeof(MPI_Fint) == sizeof(int), "Open MPI with INTEGERs of another size than int is not supported");
+
+/* ---- constants that are addresses: common blocks, there only if the program is Fortran */
+
+extern char mpi_fortran_bottom_ __attribute__((weak));
+extern char mpi_fortran_in_place_ __attribute__((weak));
+extern char mpi_fortran_status_ignore_ __attribute__((weak));
+extern char mpi_fortran_statuses_ignore_ __attribute__((weak));
+static inline int is(const void *argument, const char *constant) { return constant && argument == constant; }
+
+static inline void *address(void *buffer) {
+    if (is(buffer, &mpi_fortran_in_place_))
+        return MPI_IN_PLACE;
+    return is(buffer, &mpi_fortran_bottom_) ? MPI_BOTTOM : buffer;
+}
+
+static inline int is_ignored(const MPI_Fint *status) {
+    return is(status, &mpi_fortran_status_ignore_) || is(status, &mpi_fortran_statuses_ignore_);
+}
+
+/* ---- arguments; the names are short because the tables below are long */
+
+#define COMM(x) PMPI_Comm_f2c(*(x))
+#define TYPE(x) PMPI_Type_f2c(*(x))
+#define OP(x) PMPI_Op_f2c(*(x))
+#define WIN(x) PMPI_Win_f2c(*(x))
+#define GROUP(x) PMPI_Group_f2c(*(x))
+#define INFO(x) PMPI_Info_f2c(*(x))
+
+#define STATUS_INTS ((int)(sizeof(MPI_Status) / sizeof(MPI_Fint)))
+
+static inline void finish(int result, MPI_Fint *error) {
+    if (error)
+        *error = result;
+}
+
+/* One operation under both names. */
+#define ENTRY(NAME, PARAMETERS)                                                \
+    void mpi_##NAME##_ PARAMETERS;                                             \
+    void mpi_##NAME##_f08_ PARAMETERS __attribute__((alias("mpi_" #NAME "_"))); \
+    void mpi_##NAME##_ PARAMETERS
+
+/* An operation whose arguments can all be converted in place. */
+#define DIRECT(NAME, CNAME, PARAMETERS, ARGUMENTS)      \
+    ENTRY(NAME, PARAMETERS) {                           \
+        finish(MPI_##CNAME ARGUMENTS, error);           \
+    }
+
+/* An operation that makes, changes or frees one handle; `handle` is the Fortran one. */
+#define HANDLE(NAME, CNAME, KIND, PARAMETERS, ARGUMENTS) \
+    ENTRY(NAME, PARAMETERS) {                            \
+        MPI_##KIND made = PMPI_##KIND##_f2c(*handle);    \
+        finish(MPI_##CNAME ARGUMENTS, error);            \
+        *handle = PMPI_##KIND##_c2f(made);               \
+    }
+
+/* A new handle: what it was before may be garbage. */
+#define MAKES(NAME, CNAME, KIND, PARAMETERS, ARGUMENTS) \
+    ENTRY(NAME, PARAMETERS) {                           \
+        MPI_##KIND made;                                \
+        int result = MPI_##CNAME ARGUMENTS;             \
+        if (result == MPI_SUCCESS)                      \
+            *handle = PMPI_##KIND##_c2f(made);          \
+        finish(result, error);                          \
+    }
+
+/* An operation with a status. */
+#define STATUS(NAME, CNAME, PARAMETERS, ARGUMENTS)                        \
+    ENTRY(NAME, PARAMETERS) {                                             \
+        MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own; \
+        int result = MPI_##CNAME ARGUMENTS;                               \
+        if (used && result == MPI_SUCCESS)                                \
+            PMPI_Status_c2f(used, status);                                \
+        finish(result, error);                                            \
+    }
+
+#define F MPI_Fint *
+
+/* ---- beginning and end */
+
+ENTRY(init, (F error)) { finish(MPI_Init(NULL, NULL), error); }
+
+ENTRY(init_thread, (F required, F provided, F error)) { finish(MPI_Init_thread(NULL, NULL, *required, provided), error); }
+
+ENTRY(finalize, (F error)) { finish(MPI_Finalize(), error); }
+
+DIRECT(abort, Abort, (F comm, F code, F error), (COMM(comm), *code))
+
+/* ---- point to point */
+
+#define SEND(NAME, CNAME)                                                            \
+    DIRECT(NAME, CNAME, (void *buf, F n, F type, F to, F tag, F comm, F error),      \
+           (address(buf), *n, TYPE(type), *to, *tag, COMM(comm)))
+SEND(send, Send)
+SEND(ssend, Ssend)
+SEND(bsend, Bsend)
+SEND(rsend, Rsend)
+
+#define ISEND(NAME, CNAME)                                                                          \
+    MAKES(NAME, CNAME, Request, (void *buf, F n, F type, F to, F tag, F comm, F handle, F error),   \
+          (address(buf), *n, TYPE(type), *to, *tag, COMM(comm), &made))
+ISEND(isend, Isend)
+ISEND(issend, Issend)
+ISEND(ibsend, Ibsend)
+ISEND(irsend, Irsend)
+ISEND(irecv, Irecv)
+ISEND(send_init, Send_init)
+ISEND(ssend_init, Ssend_init)
+ISEND(bsend_init, Bsend_init)
+ISEND(rsend_init, Rsend_init)
+ISEND(recv_init, Recv_init)
+
+STATUS(recv, Recv, (void *buf, F n, F type, F from, F tag, F comm, F status, F error),
+       (address(buf), *n, TYPE(type), *from, *tag, COMM(comm), used))
+STATUS(probe, Probe, (F from, F tag, F comm, F status, F error), (*from, *tag, COMM(comm), used))
+STATUS(sendrecv, Sendrecv,
+       (void *from, F n, F type, F to, F tag, void *into, F in_n, F in_type, F source, F in_tag, F comm, F status,
+        F error),
+       (address(from), *n, TYPE(type), *to, *tag, address(into), *in_n, TYPE(in_type), *source, *in_tag, COMM(comm),
+        used))
+STATUS(sendrecv_replace, Sendrecv_replace,
+       (void *buf, F n, F type, F to, F tag, F source, F in_tag, F comm, F status, F error),
+       (address(buf), *n, TYPE(type), *to, *tag, *source, *in_tag, COMM(comm), used))
+
+ENTRY(iprobe, (F from, F tag, F comm, F flag, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    int found = 0, result = MPI_Iprobe(*from, *tag, COMM(comm), &found, used);
+    *flag = found;
+    if (found && used)
+        PMPI_Status_c2f(used, status);
+    finish(result, error);
+}
+
+ENTRY(mprobe, (F from, F tag, F comm, F message, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    MPI_Message found;
+    int result = MPI_Mprobe(*from, *tag, COMM(comm), &found, used);
+    if (result == MPI_SUCCESS) {
+        *message = PMPI_Message_c2f(found);
+        if (used)
+            PMPI_Status_c2f(used, status);
+    }
+    finish(result, error);
+}
+
+ENTRY(mrecv, (void *buf, F n, F type, F message, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    MPI_Message taken = PMPI_Message_f2c(*message);
+    int result = MPI_Mrecv(address(buf), *n, TYPE(type), &taken, used);
+    *message = PMPI_Message_c2f(taken);
+    if (used && result == MPI_SUCCESS)
+        PMPI_Status_c2f(used, status);
+    finish(result, error);
+}
+
+HANDLE(start, Start, Request, (F handle, F error), (&made))
+HANDLE(request_free, Request_free, Request, (F handle, F error), (&made))
+HANDLE(cancel, Cancel, Request, (F handle, F error), (&made))
+
+/* ---- completion: arrays of requests and statuses */
+
+static void *room(int count, size_t size) {
+    void *memory = malloc((count > 0 ? (size_t)count : 1) * size);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+static MPI_Request *requests_of(int count, const MPI_Fint *handles) {
+    MPI_Request *requests = room(count, sizeof *requests);
+    for (int i = 0; i < count; i++)
+        requests[i] = PMPI_Request_f2c(handles[i]);
+    return requests;
+}
+
+static void give_back(int count, MPI_Request *requests, MPI_Fint *handles) {
+    for (int i = 0; i < count; i++)
+        handles[i] = PMPI_Request_c2f(requests[i]);
+    free(requests);
+}
+
+static MPI_Status *room_for_statuses(int count, const MPI_Fint *statuses) {
+    return is_ignored(statuses) ? MPI_STATUSES_IGNORE : room(count, sizeof(MPI_Status));
+}
+
+/* The first `count` statuses; those that the operation left alone stay what they were. */
+static void give_back_statuses(int count, MPI_Status *from, MPI_Fint *statuses) {
+    if (from == MPI_STATUSES_IGNORE)
+        return;
+    for (int i = 0; i < count; i++)
+        PMPI_Status_c2f(&from[i], &statuses[i * STATUS_INTS]);
+    free(from);
+}
+
+ENTRY(wait, (F request, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    MPI_Request handle = PMPI_Request_f2c(*request);
+    int result = MPI_Wait(&handle, used);
+    *request = PMPI_Request_c2f(handle);
+    if (used && result == MPI_SUCCESS)
+        PMPI_Status_c2f(used, status);
+    finish(result, error);
+}
+
+ENTRY(test, (F request, F flag, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    MPI_Request handle = PMPI_Request_f2c(*request);
+    int done = 0, result = MPI_Test(&handle, &done, used);
+    *request = PMPI_Request_c2f(handle);
+    *flag = done;
+    if (done && used)
+        PMPI_Status_c2f(used, status);
+    finish(result, error);
+}
+
+ENTRY(waitall, (F count, F handles, F statuses, F error)) {
+    MPI_Request *requests = requests_of(*count, handles);
+    MPI_Status *used = room_for_statuses(*count, statuses);
+    int result = MPI_Waitall(*count, requests, used);
+    give_back(*count, requests, handles);
+    give_back_statuses(*count, used, statuses);
+    finish(result, error);
+}
+
+ENTRY(testall, (F count, F handles, F flag, F statuses, F error)) {
+    MPI_Request *requests = requests_of(*count, handles);
+    MPI_Status *used = room_for_statuses(*count, statuses);
+    int done = 0, result = MPI_Testall(*count, requests, &done, used);
+    *flag = done;
+    give_back(*count, requests, handles);
+    give_back_statuses(done ? *count : 0, used, statuses);
+    finish(result, error);
+}
+
+/* Positions count from 1 in Fortran. */
+static inline int position(int index) { return index == MPI_UNDEFINED ? index : index + 1; }
+
+ENTRY(waitany, (F count, F handles, F index, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    MPI_Request *requests = requests_of(*count, handles);
+    int which = MPI_UNDEFINED, result = MPI_Waitany(*count, requests, &which, used);
+    *index = position(which);
+    give_back(*count, requests, handles);
+    if (used && result == MPI_SUCCESS)
+        PMPI_Status_c2f(used, status);
+    finish(result, error);
+}
+
+ENTRY(testany, (F count, F handles, F index, F flag, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    MPI_Request *requests = requests_of(*count, handles);
+    int which = MPI_UNDEFINED, done = 0, result = MPI_Testany(*count, requests, &which, &done, used);
+    *index = position(which);
+    *flag = done;
+    give_back(*count, requests, handles);
+    if (done && used)
+        PMPI_Status_c2f(used, status);
+    finish(result, error);
+}
+
+#define COMPLETE_SOME(NAME, CNAME)                                                \
+    ENTRY(NAME, (F count, F handles, F done, F indices, F statuses, F error)) {   \
+        MPI_Request *requests = requests_of(*count, handles);                     \
+        MPI_Status *used = room_for_statuses(*count, statuses);                   \
+        int some = 0, result = MPI_##CNAME(*count, requests, &some, indices, used); \
+        *done = some;                                                             \
+        if (some == MPI_UNDEFINED)                                                \
+            some = 0;                                                             \
+        for (int i = 0; i < some; i++)                                            \
+            indices[i] = position(indices[i]);                                    \
+        give_back(*count, requests, handles);                                     \
+        give_back_statuses(some, used, statuses);                                 \
+        finish(result, error);                                                    \
+    }
+COMPLETE_SOME(waitsome, Waitsome)
+COMPLETE_SOME(testsome, Testsome)
+
+ENTRY(startall, (F count, F handles, F error)) {
+    MPI_Request *requests = requests_of(*count, handles);
+    int result = MPI_Startall(*count, requests);
+    give_back(*count, requests, handles);
+    finish(result, error);
+}
+
+/* ---- collectives, with their non-blocking forms */
+
+#define UNPACK(...) __VA_ARGS__
+
+#define COLLECTIVE(NAME, CNAME, PARAMETERS, ARGUMENTS)                                             \
+    DIRECT(NAME, CNAME, (UNPACK PARAMETERS, F error), ARGUMENTS)                                   \
+    MAKES(i##NAME, I##NAME, Request, (UNPACK PARAMETERS, F handle, F error), (UNPACK ARGUMENTS, &made))
+
+COLLECTIVE(barrier, Barrier, (F comm), (COMM(comm)))
+COLLECTIVE(bcast, Bcast, (void *buf, F n, F type, F root, F comm), (address(buf), *n, TYPE(type), *root, COMM(comm)))
+COLLECTIVE(reduce, Reduce, (void *from, void *to, F n, F type, F op, F root, F comm),
+           (address(from), address(to), *n, TYPE(type), OP(op), *root, COMM(comm)))
+COLLECTIVE(allreduce, Allreduce, (void *from, void *to, F n, F type, F op, F comm),
+           (address(from), address(to), *n, TYPE(type), OP(op), COMM(comm)))
+COLLECTIVE(reduce_scatter_block, Reduce_scatter_block, (void *from, void *to, F n, F type, F op, F comm),
+           (address(from), address(to), *n, TYPE(type), OP(op), COMM(comm)))
+COLLECTIVE(reduce_scatter, Reduce_scatter, (void *from, void *to, F n, F type, F op, F comm),
+           (address(from), address(to), n, TYPE(type), OP(op), COMM(comm)))
+COLLECTIVE(scan, Scan, (void *from, void *to, F n, F type, F op, F comm),
+           (address(from), address(to), *n, TYPE(type), OP(op), COMM(comm)))
+COLLECTIVE(exscan, Exscan, (void *from, void *to, F n, F type, F op, F comm),
+           (address(from), address(to), *n, TYPE(type), OP(op), COMM(comm)))
+COLLECTIVE(gather, Gather, (void *from, F n, F type, void *to, F to_n, F to_type, F root, F comm),
+           (address(from), *n, TYPE(type), address(to), *to_n, TYPE(to_type), *root, COMM(comm)))
+COLLECTIVE(gatherv, Gatherv, (void *from, F n, F type, void *to, F to_n, F at, F to_type, F root, F comm),
+           (address(from), *n, TYPE(type), address(to), to_n, at, TYPE(to_type), *root, COMM(comm)))
+COLLECTIVE(scatter, Scatter, (void *from, F n, F type, void *to, F to_n, F to_type, F root, F comm),
+           (address(from), *n, TYPE(type), address(to), *to_n, TYPE(to_type), *root, COMM(comm)))
+COLLECTIVE(scatterv, Scatterv, (void *from, F n, F at, F type, void *to, F to_n, F to_type, F root, F comm),
+           (address(from), n, at, TYPE(type), address(to), *to_n, TYPE(to_type), *root, COMM(comm)))
+COLLECTIVE(allgather, Allgather, (void *from, F n, F type, void *to, F to_n, F to_type, F comm),
+           (address(from), *n, TYPE(type), address(to), *to_n, TYPE(to_type), COMM(comm)))
+COLLECTIVE(allgatherv, Allgatherv, (void *from, F n, F type, void *to, F to_n, F at, F to_type, F comm),
+           (address(from), *n, TYPE(type), address(to), to_n, at, TYPE(to_type), COMM(comm)))
+COLLECTIVE(alltoall, Alltoall, (void *from, F n, F type, void *to, F to_n, F to_type, F comm),
+           (address(from), *n, TYPE(type), address(to), *to_n, TYPE(to_type), COMM(comm)))
+COLLECTIVE(alltoallv, Alltoallv, (void *from, F n, F at, F type, void *to, F to_n, F to_at, F to_type, F comm),
+           (address(from), n, at, TYPE(type), address(to), to_n, to_at, TYPE(to_type), COMM(comm)))
+
+/* ---- communicators */
+
+MAKES(comm_create, Comm_create, Comm, (F comm, F group, F handle, F error), (COMM(comm), GROUP(group), &made))
+MAKES(comm_create_group, Comm_create_group, Comm, (F comm, F group, F tag, F handle, F error),
+      (COMM(comm), GROUP(group), *tag, &made))
+MAKES(comm_dup, Comm_dup, Comm, (F comm, F handle, F error), (COMM(comm), &made))
+MAKES(comm_split, Comm_split, Comm, (F comm, F color, F key, F handle, F error), (COMM(comm), *color, *key, &made))
+MAKES(comm_split_type, Comm_split_type, Comm, (F comm, F type, F key, F info, F handle, F error),
+      (COMM(comm), *type, *key, INFO(info), &made))
+MAKES(cart_create, Cart_create, Comm, (F comm, F n, F dims, F periods, F reorder, F handle, F error),
+      (COMM(comm), *n, dims, periods, *reorder, &made))
+MAKES(cart_sub, Cart_sub, Comm, (F comm, F remains, F handle, F error), (COMM(comm), remains, &made))
+MAKES(intercomm_create, Intercomm_create, Comm,
+      (F comm, F leader, F peer, F remote_leader, F tag, F handle, F error),
+      (COMM(comm), *leader, COMM(peer), *remote_leader, *tag, &made))
+MAKES(intercomm_merge, Intercomm_merge, Comm, (F comm, F high, F handle, F error), (COMM(comm), *high, &made))
+HANDLE(comm_free, Comm_free, Comm, (F handle, F error), (&made))
+
+/* ---- one-sided: sizes and displacements are of the kind of an address */
+
+#define A MPI_Aint *
+
+MAKES(win_create, Win_create, Win, (void *base, A size, F unit, F info, F comm, F handle, F error),
+      (address(base), *size, *unit, INFO(info), COMM(comm), &made))
+MAKES(win_allocate, Win_allocate, Win, (A size, F unit, F info, F comm, void *base, F handle, F error),
+      (*size, *unit, INFO(info), COMM(comm), base, &made))
+HANDLE(win_free, Win_free, Win, (F handle, F error), (&made))
+DIRECT(win_fence, Win_fence, (F assertion, F win, F error), (*assertion, WIN(win)))
+DIRECT(win_lock, Win_lock, (F type, F rank, F assertion, F win, F error), (*type, *rank, *assertion, WIN(win)))
+DIRECT(win_unlock, Win_unlock, (F rank, F win, F error), (*rank, WIN(win)))
+DIRECT(put, Put, (void *from, F n, F type, F rank, A at, F to_n, F to_type, F win, F error),
+       (address(from), *n, TYPE(type), *rank, *at, *to_n, TYPE(to_type), WIN(win)))
+DIRECT(get, Get, (void *to, F n, F type, F rank, A at, F from_n, F from_type, F win, F error),
+       (address(to), *n, TYPE(type), *rank, *at, *from_n, TYPE(from_type), WIN(win)))
+DIRECT(accumulate, Accumulate, (void *from, F n, F type, F rank, A at, F to_n, F to_type, F op, F win, F error),
+       (address(from), *n, TYPE(type), *rank, *at, *to_n, TYPE(to_type), OP(op), WIN(win)))
+
+#endif
