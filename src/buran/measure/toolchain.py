@@ -399,7 +399,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
         identity.append(fortran.version)
     fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     # Two installations of one version differ in their paths, which the description contains.
-    places = (repr(compiler), repr(mpi))
+    places = (repr(compiler), repr(mpi), _object_names(kind, ""))
     folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
 
     described = Toolchain(
