@@ -14,7 +14,7 @@ from buran.errors import BuildError, BuranError
 from buran.files import file_sha256, write_json, write_text
 from buran.measure import store
 from buran.measure.machine import new_marker
-from buran.measure.process import Interrupted, run_limited
+from buran.measure.process import Interrupted, interruptible, run_limited
 from buran.measure.source import copy_source
 from buran.measure.target import Target
 
@@ -32,7 +32,7 @@ def build(target: Target, layout: Layout, spec: BuildSpec) -> dict[str, Any]:
         ``status``, ``folder`` relative to the campaign's results, and ``reason`` with ``log`` for a failure.
     """
     slot = store.Slot(layout.store / spec.hash, "build")
-    with store.reserve(slot) as temporary:
+    with interruptible(), store.reserve(slot) as temporary:
         if temporary is not None:
             _build_into(target, layout, spec, slot, temporary)
     verdict = slot.verdict()

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from buran.campaign.launcher import usable_cores
@@ -20,28 +16,13 @@ from buran.files import digest, write_json
 from buran.measure import claims, ledger, store
 from buran.measure.build import tree
 from buran.measure.machine import disturbances, exclusive_machine, new_marker
-from buran.measure.process import Interrupted, Outcome, run_limited
+from buran.measure.process import Interrupted, Outcome, interruptible, run_limited
 from buran.measure.provenance import record_node
 from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
 SCHEMA = 1
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into `Interrupted`, so that runs are ended and recorded."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Interrupted(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
@@ -74,7 +55,7 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
     """
     slots = [(run, slot_of(target, layout, run, bundle)) for run in bundle.runs]
     if any(slot.verdict() is None for _, slot in slots):
-        with exclusive_machine(), interruptible():
+        with interruptible(), exclusive_machine():
             for run, slot in slots:
                 if not _affordable(target, layout, budget_core_hours):
                     break

@@ -9,9 +9,11 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 MARKER = "BURAN_RUN"
 """Environment variable that tells the processes of a run from all others, whatever session they move to."""
@@ -24,6 +26,21 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 class Interrupted(BaseException):
     """The measuring process was asked to stop."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into `Interrupted`, so that runs are ended and recorded."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @dataclass(frozen=True)
