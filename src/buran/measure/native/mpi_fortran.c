@@ -1,27 +1,34 @@
 /* MPI calls from Fortran: mpif.h, `use mpi` and `use mpi_f08`.
  *
- * MPICH's Fortran library calls the C operations by their own names, so that mpi.c sees them: nothing to do here, and
- * doing something would count twice. Open MPI's calls PMPI, past mpi.c. For it this file defines the Fortran names:
- * `mpi_send_` (mpif.h and `use mpi`) and `mpi_send_f08_`, which take the same arguments, as gfortran passes buffers
- * by address in both. Each converts its arguments and calls the C operation of mpi.c.
+ * The operations of mpif.h and `use mpi` are called mpi_send_ and so on. Those of mpi_f08 are called mpi_send_f08_, or
+ * mpi_send_f08ts_ if they take a buffer and that is passed with a description of its shape.
  *
- * Handles and integers are one Fortran INTEGER, logicals are 0 or 1; `ierror` may be missing in mpi_f08.
+ *     Open MPI   all of them call PMPI, past mpi.c. Here they are defined under both names, which take the same
+ *                arguments, as buffers are passed by address in both.
+ *     MPICH      mpif.h and `use mpi` call the C operations by their own names, so that mpi.c sees them, and so do
+ *                the operations of mpi_f08 with a buffer: doing something about these would count twice. Those of
+ *                mpi_f08 without a buffer call PMPI, and are defined here.
+ *
+ * Each converts its arguments and calls the C operation of mpi.c. Handles and integers are one Fortran INTEGER, logicals
+ * are 0 or 1; `ierror` may be missing in mpi_f08.
  */
 #include <mpi.h>
 
-#if defined(OPEN_MPI)
+#if defined(OPEN_MPI) || defined(MPICH)
 
 #include <stdlib.h>
 
-_Static_assert(sizeof(MPI_Fint) == sizeof(int), "Open MPI with INTEGERs of another size than int is not supported");
+_Static_assert(sizeof(MPI_Fint) == sizeof(int), "an MPI whose INTEGERs are not as large as int is not supported");
 
-/* ---- constants that are addresses: common blocks, there only if the program is Fortran */
+/* ---- constants that are addresses, there only if the program is Fortran */
 
+static inline int is(const void *argument, const char *constant) { return constant && argument == constant; }
+
+#if defined(OPEN_MPI)
 extern char mpi_fortran_bottom_ __attribute__((weak));
 extern char mpi_fortran_in_place_ __attribute__((weak));
 extern char mpi_fortran_status_ignore_ __attribute__((weak));
 extern char mpi_fortran_statuses_ignore_ __attribute__((weak));
-static inline int is(const void *argument, const char *constant) { return constant && argument == constant; }
 
 static inline void *address(void *buffer) {
     if (is(buffer, &mpi_fortran_in_place_))
@@ -32,6 +39,15 @@ static inline void *address(void *buffer) {
 static inline int is_ignored(const MPI_Fint *status) {
     return is(status, &mpi_fortran_status_ignore_) || is(status, &mpi_fortran_statuses_ignore_);
 }
+#else
+/* Under other names, because mpi.h has them only if the MPI was built with mpi_f08. */
+extern char status_ignore __asm__("MPIR_F08_MPI_STATUS_IGNORE_OBJ") __attribute__((weak));
+extern char statuses_ignore __asm__("MPIR_F08_MPI_STATUSES_IGNORE_OBJ") __attribute__((weak));
+
+static inline int is_ignored(const MPI_Fint *status) {
+    return is(status, &status_ignore) || is(status, &statuses_ignore);
+}
+#endif
 
 /* ---- arguments; the names are short because the tables below are long */
 
@@ -49,11 +65,17 @@ static inline void finish(int result, MPI_Fint *error) {
         *error = result;
 }
 
-/* One operation under both names. */
-#define ENTRY(NAME, PARAMETERS)                                                \
-    void mpi_##NAME##_ PARAMETERS;                                             \
+/* One operation. */
+#if defined(OPEN_MPI)
+#define ENTRY(NAME, PARAMETERS)                                                 \
+    void mpi_##NAME##_ PARAMETERS;                                              \
     void mpi_##NAME##_f08_ PARAMETERS __attribute__((alias("mpi_" #NAME "_"))); \
     void mpi_##NAME##_ PARAMETERS
+#else
+#define ENTRY(NAME, PARAMETERS)        \
+    void mpi_##NAME##_f08_ PARAMETERS; \
+    void mpi_##NAME##_f08_ PARAMETERS
+#endif
 
 /* An operation whose arguments can all be converted in place. */
 #define DIRECT(NAME, CNAME, PARAMETERS, ARGUMENTS)      \
@@ -103,39 +125,7 @@ DIRECT(abort, Abort, (F comm, F code, F error), (COMM(comm), *code))
 
 /* ---- point to point */
 
-#define SEND(NAME, CNAME)                                                            \
-    DIRECT(NAME, CNAME, (void *buf, F n, F type, F to, F tag, F comm, F error),      \
-           (address(buf), *n, TYPE(type), *to, *tag, COMM(comm)))
-SEND(send, Send)
-SEND(ssend, Ssend)
-SEND(bsend, Bsend)
-SEND(rsend, Rsend)
-
-#define ISEND(NAME, CNAME)                                                                          \
-    MAKES(NAME, CNAME, Request, (void *buf, F n, F type, F to, F tag, F comm, F handle, F error),   \
-          (address(buf), *n, TYPE(type), *to, *tag, COMM(comm), &made))
-ISEND(isend, Isend)
-ISEND(issend, Issend)
-ISEND(ibsend, Ibsend)
-ISEND(irsend, Irsend)
-ISEND(irecv, Irecv)
-ISEND(send_init, Send_init)
-ISEND(ssend_init, Ssend_init)
-ISEND(bsend_init, Bsend_init)
-ISEND(rsend_init, Rsend_init)
-ISEND(recv_init, Recv_init)
-
-STATUS(recv, Recv, (void *buf, F n, F type, F from, F tag, F comm, F status, F error),
-       (address(buf), *n, TYPE(type), *from, *tag, COMM(comm), used))
 STATUS(probe, Probe, (F from, F tag, F comm, F status, F error), (*from, *tag, COMM(comm), used))
-STATUS(sendrecv, Sendrecv,
-       (void *from, F n, F type, F to, F tag, void *into, F in_n, F in_type, F source, F in_tag, F comm, F status,
-        F error),
-       (address(from), *n, TYPE(type), *to, *tag, address(into), *in_n, TYPE(in_type), *source, *in_tag, COMM(comm),
-        used))
-STATUS(sendrecv_replace, Sendrecv_replace,
-       (void *buf, F n, F type, F to, F tag, F source, F in_tag, F comm, F status, F error),
-       (address(buf), *n, TYPE(type), *to, *tag, *source, *in_tag, COMM(comm), used))
 
 ENTRY(iprobe, (F from, F tag, F comm, F flag, F status, F error)) {
     MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
@@ -155,16 +145,6 @@ ENTRY(mprobe, (F from, F tag, F comm, F message, F status, F error)) {
         if (used)
             PMPI_Status_c2f(used, status);
     }
-    finish(result, error);
-}
-
-ENTRY(mrecv, (void *buf, F n, F type, F message, F status, F error)) {
-    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
-    MPI_Message taken = PMPI_Message_f2c(*message);
-    int result = MPI_Mrecv(address(buf), *n, TYPE(type), &taken, used);
-    *message = PMPI_Message_c2f(taken);
-    if (used && result == MPI_SUCCESS)
-        PMPI_Status_c2f(used, status);
     finish(result, error);
 }
 
@@ -297,7 +277,7 @@ ENTRY(startall, (F count, F handles, F error)) {
     finish(result, error);
 }
 
-/* ---- collectives, with their non-blocking forms */
+/* ---- collectives: the non-blocking form always comes along */
 
 #define UNPACK(...) __VA_ARGS__
 
@@ -306,6 +286,83 @@ ENTRY(startall, (F count, F handles, F error)) {
     MAKES(i##NAME, I##NAME, Request, (UNPACK PARAMETERS, F handle, F error), (UNPACK ARGUMENTS, &made))
 
 COLLECTIVE(barrier, Barrier, (F comm), (COMM(comm)))
+
+/* ---- communicators */
+
+MAKES(comm_create, Comm_create, Comm, (F comm, F group, F handle, F error), (COMM(comm), GROUP(group), &made))
+MAKES(comm_create_group, Comm_create_group, Comm, (F comm, F group, F tag, F handle, F error),
+      (COMM(comm), GROUP(group), *tag, &made))
+MAKES(comm_dup, Comm_dup, Comm, (F comm, F handle, F error), (COMM(comm), &made))
+MAKES(comm_split, Comm_split, Comm, (F comm, F color, F key, F handle, F error), (COMM(comm), *color, *key, &made))
+MAKES(comm_split_type, Comm_split_type, Comm, (F comm, F type, F key, F info, F handle, F error),
+      (COMM(comm), *type, *key, INFO(info), &made))
+MAKES(cart_create, Cart_create, Comm, (F comm, F n, F dims, F periods, F reorder, F handle, F error),
+      (COMM(comm), *n, dims, periods, *reorder, &made))
+MAKES(cart_sub, Cart_sub, Comm, (F comm, F remains, F handle, F error), (COMM(comm), remains, &made))
+MAKES(intercomm_create, Intercomm_create, Comm,
+      (F comm, F leader, F peer, F remote_leader, F tag, F handle, F error),
+      (COMM(comm), *leader, COMM(peer), *remote_leader, *tag, &made))
+MAKES(intercomm_merge, Intercomm_merge, Comm, (F comm, F high, F handle, F error), (COMM(comm), *high, &made))
+HANDLE(comm_free, Comm_free, Comm, (F handle, F error), (&made))
+
+/* ---- one-sided: sizes and displacements are of the kind of an address */
+
+#define A MPI_Aint *
+
+MAKES(win_allocate, Win_allocate, Win, (A size, F unit, F info, F comm, void *base, F handle, F error),
+      (*size, *unit, INFO(info), COMM(comm), base, &made))
+HANDLE(win_free, Win_free, Win, (F handle, F error), (&made))
+DIRECT(win_fence, Win_fence, (F assertion, F win, F error), (*assertion, WIN(win)))
+DIRECT(win_lock, Win_lock, (F type, F rank, F assertion, F win, F error), (*type, *rank, *assertion, WIN(win)))
+DIRECT(win_unlock, Win_unlock, (F rank, F win, F error), (*rank, WIN(win)))
+
+/* ---- operations with buffers */
+
+#if defined(OPEN_MPI)
+
+#define SEND(NAME, CNAME)                                                            \
+    DIRECT(NAME, CNAME, (void *buf, F n, F type, F to, F tag, F comm, F error),      \
+           (address(buf), *n, TYPE(type), *to, *tag, COMM(comm)))
+SEND(send, Send)
+SEND(ssend, Ssend)
+SEND(bsend, Bsend)
+SEND(rsend, Rsend)
+
+#define ISEND(NAME, CNAME)                                                                          \
+    MAKES(NAME, CNAME, Request, (void *buf, F n, F type, F to, F tag, F comm, F handle, F error),   \
+          (address(buf), *n, TYPE(type), *to, *tag, COMM(comm), &made))
+ISEND(isend, Isend)
+ISEND(issend, Issend)
+ISEND(ibsend, Ibsend)
+ISEND(irsend, Irsend)
+ISEND(irecv, Irecv)
+ISEND(send_init, Send_init)
+ISEND(ssend_init, Ssend_init)
+ISEND(bsend_init, Bsend_init)
+ISEND(rsend_init, Rsend_init)
+ISEND(recv_init, Recv_init)
+
+STATUS(recv, Recv, (void *buf, F n, F type, F from, F tag, F comm, F status, F error),
+       (address(buf), *n, TYPE(type), *from, *tag, COMM(comm), used))
+STATUS(sendrecv, Sendrecv,
+       (void *from, F n, F type, F to, F tag, void *into, F in_n, F in_type, F source, F in_tag, F comm, F status,
+        F error),
+       (address(from), *n, TYPE(type), *to, *tag, address(into), *in_n, TYPE(in_type), *source, *in_tag, COMM(comm),
+        used))
+STATUS(sendrecv_replace, Sendrecv_replace,
+       (void *buf, F n, F type, F to, F tag, F source, F in_tag, F comm, F status, F error),
+       (address(buf), *n, TYPE(type), *to, *tag, *source, *in_tag, COMM(comm), used))
+
+ENTRY(mrecv, (void *buf, F n, F type, F message, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    MPI_Message taken = PMPI_Message_f2c(*message);
+    int result = MPI_Mrecv(address(buf), *n, TYPE(type), &taken, used);
+    *message = PMPI_Message_c2f(taken);
+    if (used && result == MPI_SUCCESS)
+        PMPI_Status_c2f(used, status);
+    finish(result, error);
+}
+
 COLLECTIVE(bcast, Bcast, (void *buf, F n, F type, F root, F comm), (address(buf), *n, TYPE(type), *root, COMM(comm)))
 COLLECTIVE(reduce, Reduce, (void *from, void *to, F n, F type, F op, F root, F comm),
            (address(from), address(to), *n, TYPE(type), OP(op), *root, COMM(comm)))
@@ -336,36 +393,8 @@ COLLECTIVE(alltoall, Alltoall, (void *from, F n, F type, void *to, F to_n, F to_
 COLLECTIVE(alltoallv, Alltoallv, (void *from, F n, F at, F type, void *to, F to_n, F to_at, F to_type, F comm),
            (address(from), n, at, TYPE(type), address(to), to_n, to_at, TYPE(to_type), COMM(comm)))
 
-/* ---- communicators */
-
-MAKES(comm_create, Comm_create, Comm, (F comm, F group, F handle, F error), (COMM(comm), GROUP(group), &made))
-MAKES(comm_create_group, Comm_create_group, Comm, (F comm, F group, F tag, F handle, F error),
-      (COMM(comm), GROUP(group), *tag, &made))
-MAKES(comm_dup, Comm_dup, Comm, (F comm, F handle, F error), (COMM(comm), &made))
-MAKES(comm_split, Comm_split, Comm, (F comm, F color, F key, F handle, F error), (COMM(comm), *color, *key, &made))
-MAKES(comm_split_type, Comm_split_type, Comm, (F comm, F type, F key, F info, F handle, F error),
-      (COMM(comm), *type, *key, INFO(info), &made))
-MAKES(cart_create, Cart_create, Comm, (F comm, F n, F dims, F periods, F reorder, F handle, F error),
-      (COMM(comm), *n, dims, periods, *reorder, &made))
-MAKES(cart_sub, Cart_sub, Comm, (F comm, F remains, F handle, F error), (COMM(comm), remains, &made))
-MAKES(intercomm_create, Intercomm_create, Comm,
-      (F comm, F leader, F peer, F remote_leader, F tag, F handle, F error),
-      (COMM(comm), *leader, COMM(peer), *remote_leader, *tag, &made))
-MAKES(intercomm_merge, Intercomm_merge, Comm, (F comm, F high, F handle, F error), (COMM(comm), *high, &made))
-HANDLE(comm_free, Comm_free, Comm, (F handle, F error), (&made))
-
-/* ---- one-sided: sizes and displacements are of the kind of an address */
-
-#define A MPI_Aint *
-
 MAKES(win_create, Win_create, Win, (void *base, A size, F unit, F info, F comm, F handle, F error),
       (address(base), *size, *unit, INFO(info), COMM(comm), &made))
-MAKES(win_allocate, Win_allocate, Win, (A size, F unit, F info, F comm, void *base, F handle, F error),
-      (*size, *unit, INFO(info), COMM(comm), base, &made))
-HANDLE(win_free, Win_free, Win, (F handle, F error), (&made))
-DIRECT(win_fence, Win_fence, (F assertion, F win, F error), (*assertion, WIN(win)))
-DIRECT(win_lock, Win_lock, (F type, F rank, F assertion, F win, F error), (*type, *rank, *assertion, WIN(win)))
-DIRECT(win_unlock, Win_unlock, (F rank, F win, F error), (*rank, WIN(win)))
 DIRECT(put, Put, (void *from, F n, F type, F rank, A at, F to_n, F to_type, F win, F error),
        (address(from), *n, TYPE(type), *rank, *at, *to_n, TYPE(to_type), WIN(win)))
 DIRECT(get, Get, (void *to, F n, F type, F rank, A at, F from_n, F from_type, F win, F error),
@@ -373,4 +402,5 @@ DIRECT(get, Get, (void *to, F n, F type, F rank, A at, F from_n, F from_type, F 
 DIRECT(accumulate, Accumulate, (void *from, F n, F type, F rank, A at, F to_n, F to_type, F op, F win, F error),
        (address(from), *n, TYPE(type), *rank, *at, *to_n, TYPE(to_type), OP(op), WIN(win)))
 
+#endif
 #endif
