@@ -303,7 +303,7 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     np.maximum.at(largest, at, nodes["comm_max"].astype(np.float64))
     values: dict[str, NDArray[np.generic]] = {
         "visits": added_up(nodes["visits"], np.uint64),
-        "time": tree.inclusive(added_up(np.concatenate(seconds), np.float64)),
+        "time": tree.inclusive(added_up(np.concatenate(seconds), np.float64).astype(np.float64, copy=False)),
     }
     if dumps[0].counts_blocks:
         values["basic_blocks"] = added_up(nodes["blocks"], np.uint64)
@@ -318,16 +318,33 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     return Profile(tree, tuple(locations), metrics, values, _attributes(dumps))
 
 
+# What the runtime says of each process, and how it is summed up for all of them.
+_ADDED_UP = (
+    "visits_below_depth_limit",
+    "visits_in_interrupted_hooks",
+    "threads_sharing_a_location",
+    "threads_running_at_exit",
+    "forks",
+)
+_GREATEST = ("call_paths", "memory_bytes", "threads")
+_SAME = ("clock", "recursion", "depth_limit", "call_path_limit")
+
+
 def _attributes(dumps: Sequence[Dump]) -> dict[str, str]:
-    info = dumps[0].info
-    below_limit = sum(int(dump.info.get("visits_below_depth_limit", "0")) for dump in dumps)
+    def numbers(key: str) -> list[int]:
+        texts = [dump.info.get(key, "0") for dump in dumps]
+        return [int(text) if text.isdecimal() else 0 for text in texts]
+
+    hertz = [dump.ticks_per_second for dump in dumps]
     return {
         "creator": "buran embedded",
-        **{key: info[key] for key in COMMON_INFO},
-        "clock": ", ".join(sorted({dump.info.get("clock", "") for dump in dumps})),
+        **{key: dumps[0].info[key] for key in COMMON_INFO},
         "complete": "true",
         "ranks": str(len(dumps)),
-        "visits_below_depth_limit": str(below_limit),
+        **{key: ", ".join(sorted({dump.info.get(key, "") for dump in dumps})) for key in _SAME},
+        "clock_hz": f"{min(hertz):.0f}" if min(hertz) == max(hertz) else f"{min(hertz):.0f} to {max(hertz):.0f}",
+        **{key: str(sum(numbers(key))) for key in _ADDED_UP},
+        **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
     }
 
 

@@ -224,6 +224,9 @@ bool isArtificial(tree Decl) {
   for (const char *Prefix : {"_GLOBAL__", "_Z41__static_initialization_and_destruction_0", "_ZTW", "_ZTH", "__tcf_"})
     if (startsWith(Symbol, Prefix))
       return true;
+  // Bodies of parallel regions and tasks belong to the function they stand in.
+  if (Symbol.find("._omp_") != std::string::npos)
+    return true;
   if (!languageIs("GNU F"))
     return false;
   // `main` only calls the program, MAIN__; modules contain copy and finalisation procedures of derived types.

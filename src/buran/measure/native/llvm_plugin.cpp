@@ -179,7 +179,8 @@ bool isArtificial(const Function &F) {
   for (StringRef Prefix : {"__clang_call_terminate", "_GLOBAL__", "__cxx_global", "_ZTW", "_ZTH"})
     if (startsWith(F.getName(), Prefix))
       return true;
-  return false;
+  // Bodies of parallel regions and tasks belong to the function they stand in.
+  return startsWith(F.getName(), ".") || F.getName().contains(".omp");
 }
 
 // Decides which functions are hooked. Looks at the code of callees, so all decisions come before the first hook.

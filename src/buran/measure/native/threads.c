@@ -8,7 +8,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -133,6 +133,56 @@ unsigned GOMP_parallel_reductions(void (*function)(void *), void *data, unsigned
     return result;
 }
 
+/* ---- tasks of libgomp: whoever takes one up works for the call path that made it */
+
+#define TASK_HAS_EVENT (1u << 13) /* libgomp writes into the task's data */
+
+/* Stands before the data of a task, which libgomp copies for it. */
+typedef struct task {
+    void (*function)(void *);
+    void (*copy)(void *, void *);
+    void *data;
+    const buran_node *origin;
+    size_t offset; /* of the data */
+} task;
+
+static void work_on_task(void *argument) {
+    const task *work = argument;
+    uint32_t token = buran_enter_path(work->origin, NULL);
+    work->function((char *)argument + work->offset);
+    buran_exit(token);
+}
+
+static void copy_task(void *to, void *from) {
+    const task *work = from;
+    memcpy(to, work, sizeof *work);
+    work->copy((char *)to + work->offset, work->data);
+}
+
+void GOMP_task(void (*function)(void *), void *data, void (*copy)(void *, void *), long size, long alignment,
+               _Bool deferred, unsigned flags, void **depends, int priority, void *event);
+void GOMP_task(void (*function)(void *), void *data, void (*copy)(void *, void *), long size, long alignment,
+               _Bool deferred, unsigned flags, void **depends, int priority, void *event) {
+    NEXT(GOMP_task, LIBGOMP)
+    buran_thread *thread = buran_self();
+    if (!thread || flags & TASK_HAS_EVENT) {
+        next(function, data, copy, size, alignment, deferred, flags, depends, priority, event);
+        return;
+    }
+    if (alignment < (long)_Alignof(task))
+        alignment = _Alignof(task);
+    size_t offset = (sizeof(task) + (size_t)alignment - 1) / (size_t)alignment * (size_t)alignment;
+    task work = {.function = function, .copy = copy, .data = data, .origin = thread->current, .offset = offset};
+    if (copy) {
+        next(work_on_task, &work, copy_task, size + (long)offset, alignment, deferred, flags, depends, priority, event);
+        return;
+    }
+    char *whole = __builtin_alloca_with_align((size_t)size + offset, 8 * 64);
+    memcpy(whole, &work, sizeof work);
+    memcpy(whole + offset, data, (size_t)size);
+    next(work_on_task, whole, NULL, size + (long)offset, alignment, deferred, flags, depends, priority, event);
+}
+
 /* ---- OMPT: only what is needed of omp-tools.h, which not every installation has */
 
 typedef union ompt_data {
@@ -146,10 +196,18 @@ typedef struct ompt_start_tool_result {
     ompt_data tool;
 } ompt_start_tool_result;
 
-enum { OMPT_THREAD_BEGIN = 1, OMPT_PARALLEL_BEGIN = 3, OMPT_TASK_CREATE = 5, OMPT_TASK_SCHEDULE = 6, OMPT_IMPLICIT_TASK = 7 };
+enum {
+    OMPT_THREAD_BEGIN = 1,
+    OMPT_PARALLEL_BEGIN = 3,
+    OMPT_TASK_CREATE = 5,
+    OMPT_TASK_SCHEDULE = 6,
+    OMPT_IMPLICIT_TASK = 7,
+    OMPT_SYNC_REGION = 23,
+};
 enum { OMPT_THREAD_WORKER = 2 };
 enum { OMPT_SCOPE_BEGIN = 1, OMPT_SCOPE_END = 2 };
 enum { OMPT_TASK_INITIAL = 1, OMPT_TASK_EXPLICIT = 4 };
+enum { OMPT_BARRIER_IMPLICIT = 2, OMPT_BARRIER_OF_PARALLEL_REGION = 9 }; /* the first in LLVM up to 17 */
 enum { OMPT_TASK_COMPLETE = 1, OMPT_TASK_CANCEL = 3, OMPT_TASK_SWITCH = 7 };
 
 /* A thread of the pool was created in the middle of a parallel region, but belongs to no call path. */
@@ -180,6 +238,15 @@ static void on_implicit_task(int endpoint, ompt_data *region, ompt_data *task, u
     } else if (endpoint == OMPT_SCOPE_END) {
         buran_exit((uint32_t)task->value);
     }
+}
+
+/* The end of a worker's task is told when it gets its next work: until then it would be idle in the region. Barriers
+ * within a region differ in that they have a caller. */
+static void on_sync_region(int kind, int endpoint, ompt_data *region, ompt_data *task, const void *caller) {
+    (void)region;
+    int ends_region = kind == OMPT_BARRIER_OF_PARALLEL_REGION || (kind == OMPT_BARRIER_IMPLICIT && !caller);
+    if (ends_region && endpoint == OMPT_SCOPE_BEGIN && task)
+        buran_exit((uint32_t)task->value);
 }
 
 /* Whoever takes up a task works for the call path that made it. */
@@ -214,6 +281,7 @@ static int on_initialize(void *(*lookup)(const char *), int device, ompt_data *t
     set_callback(OMPT_THREAD_BEGIN, (void (*)(void))on_thread_begin);
     set_callback(OMPT_PARALLEL_BEGIN, (void (*)(void))on_parallel_begin);
     set_callback(OMPT_IMPLICIT_TASK, (void (*)(void))on_implicit_task);
+    set_callback(OMPT_SYNC_REGION, (void (*)(void))on_sync_region);
     set_callback(OMPT_TASK_CREATE, (void (*)(void))on_task_create);
     set_callback(OMPT_TASK_SCHEDULE, (void (*)(void))on_task_schedule);
     return 1;
