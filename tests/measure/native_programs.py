@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.measure.dump import read_dumps
 from buran.measure.toolchain import Toolchain, environment_for, find_toolchain
-from buran.measure.wrappers.translate import MPICC, MPICXX, translate
+from buran.measure.wrappers.translate import MPICC, MPICXX, MPIFORT, translate
 from buran.profile.profile import Profile
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -50,7 +50,7 @@ def build(
     chosen = None if filter_file is None else str(filter_file)
     command = translate(
         [*flags, str(source), "-o", str(binary), "-lpthread"],
-        wrapper=MPICXX if source.suffix == ".cpp" else MPICC,
+        wrapper={".cpp": MPICXX, ".f90": MPIFORT, ".F90": MPIFORT}.get(source.suffix, MPICC),
         mode=mode,
         toolchain=tools,
         filter_file=chosen,
