@@ -32,7 +32,12 @@ def tools(request):
 
 
 def compile_heat(tools, binary, interface, *, level="-O2", filter_file=None, mode="effort", counter="register"):
-    flags = (level, f"-D{interface}", *(("-fallow-argument-mismatch", "-w") if interface == "MPIF" else ()))
+    flags = (
+        level,
+        f"-D{interface}",
+        f"-J{binary.parent}",
+        *(("-fallow-argument-mismatch", "-w") if interface == "MPIF" else ()),
+    )
     return build("heat.F90", binary, flags=flags, filter_file=filter_file, mode=mode, counter=counter, tools=tools)
 
 

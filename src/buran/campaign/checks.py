@@ -18,7 +18,7 @@ from buran.campaign.template import TemplateError, parse_words
 from buran.errors import UsageError
 from buran.profile.extrap_names import extrap_names
 
-COMPILERS = ("cc", "cxx", "mpicc", "mpicxx")
+COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
 _RESERVED = (*COMPILERS, "flags", "binary", "build", "command", "nodes", "ranks_per_node")
 
@@ -110,10 +110,10 @@ def command_mistakes(
         Placeholders of the commands.
     """
     target = config.target
-    if not {"mpicc", "mpicxx"} & set(build_names):
+    if not {"mpicc", "mpicxx", "mpifort"} & set(build_names):
         why = "nothing else compiles the program with instrumentation"
-        hint = "hand {mpicc} or {mpicxx} to the build, as in: make MPICXX={mpicxx}"
-        yield Mistake(("target", "build"), "the build command uses neither {mpicc} nor {mpicxx}", why, hint)
+        hint = "hand {mpicc}, {mpicxx} or {mpifort} to the build, as in: make MPICXX={mpicxx}"
+        yield Mistake(("target", "build"), "the build command uses none of {mpicc}, {mpicxx} and {mpifort}", why, hint)
     if "flags" in config.target.model_fields_set and target.flags and "flags" not in build_names:
         hint = "hand them over, as in: make CXXFLAGS='{flags}'"
         yield Mistake(("target", "flags"), "the build command never uses {flags}", hint=hint)

@@ -197,7 +197,7 @@ class Campaign:
         point
             At least the parameters of `build_parameters`.
         tools
-            Compilers by the placeholders ``cc``, ``cxx``, ``mpicc``, ``mpicxx``.
+            Compilers by the placeholders ``cc``, ``cxx``, ``fc``, ``mpicc``, ``mpicxx``, ``mpifort``.
         """
         numbers = {name: str(point[name]) for name in self.build_parameters}
         return self.build.fill_shell({**tools, "flags": self.flags, **numbers}, split=("flags",))

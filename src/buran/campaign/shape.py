@@ -106,8 +106,8 @@ class Target(Part):
     )
     build: Text = Field(
         description="Shell command that builds the program, run in a copy of the sources. Placeholders: "
-        "`{cc}`, `{cxx}`, `{mpicc}`, `{mpicxx}` (one of the last two must appear), `{flags}`, and "
-        "parameters, for sizes that are fixed at compile time. `{{` and `}}` stand for braces.",
+        "`{cc}`, `{cxx}`, `{fc}`, `{mpicc}`, `{mpicxx}`, `{mpifort}` (one of the last three must appear), `{flags}`, "
+        "and parameters, for sizes that are fixed at compile time. `{{` and `}}` stand for braces.",
         examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
     )
     flags: str = Field("-O2", description="Compiler flags, put in at `{flags}`.")

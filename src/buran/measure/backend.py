@@ -95,6 +95,8 @@ class EmbeddedBackend:
             "cxx": str(wrappers / "buran-cxx"),
             "mpicc": str(wrappers / "buran-mpicc"),
             "mpicxx": str(wrappers / "buran-mpicxx"),
+            "fc": str(wrappers / "buran-fc"),
+            "mpifort": str(wrappers / "buran-mpifort"),
         }
 
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
