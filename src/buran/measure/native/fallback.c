@@ -65,7 +65,8 @@ static symbols read_symbols(void) {
     return found;
 }
 
-static const char *name_of(const void *address, char *buffer, size_t size) {
+/* `own` says whether the function is the program's, not a library's that may be unloaded. */
+static const char *name_of(const void *address, char *buffer, size_t size, int *own_function) {
     static symbols own;
     static int have_read;
     if (!have_read) {
@@ -73,8 +74,10 @@ static const char *name_of(const void *address, char *buffer, size_t size) {
         have_read = 1;
     }
     for (size_t i = 0; i < own.count; i++)
-        if ((own.table[i].st_info & 0xf) == STT_FUNC && own.table[i].st_value == (uintptr_t)address - own.base)
+        if ((own.table[i].st_info & 0xf) == STT_FUNC && own.table[i].st_value == (uintptr_t)address - own.base) {
+            *own_function = 1;
             return own.names + own.table[i].st_name;
+        }
     Dl_info info;
     if (dladdr(address, &info) && info.dli_sname && info.dli_saddr == address)
         return info.dli_sname;
@@ -89,9 +92,26 @@ static const char *name_of(const void *address, char *buffer, size_t size) {
 static struct {
     const void *address;
     buran_region *region;
+    uint32_t generation;
 } table[TABLE_SIZE];
 static uint32_t table_used;
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Another library may come to lie where one was unloaded: what is known of libraries' functions is good for one
+ * generation. */
+#define FOR_EVER UINT32_MAX
+static uint32_t generation;
+
+int dlclose(void *library) {
+    static int (*next)(void *);
+    if (!next && !(next = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose")))
+        return -1;
+    int result = next(library);
+    __atomic_fetch_add(&generation, 1, __ATOMIC_RELEASE);
+    return result;
+}
+
+static int is_current(uint32_t of) { return of == FOR_EVER || of == __atomic_load_n(&generation, __ATOMIC_ACQUIRE); }
 
 static uint32_t slot_of(const void *address) { return (uint32_t)(((uintptr_t)address >> 4) * 2654435761u) >> 16; }
 
@@ -118,9 +138,9 @@ static const buran_filter *filter(void) {
     return &rules;
 }
 
-static buran_region *make_region(const void *address) {
+static buran_region *make_region(const void *address, int *own_function) {
     char buffer[32];
-    const char *mangled = name_of(address, buffer, sizeof buffer);
+    const char *mangled = name_of(address, buffer, sizeof buffer, own_function);
     char *demangled = NULL;
     if (__cxa_demangle && mangled[0] == '_' && mangled[1] == 'Z')
         demangled = __cxa_demangle(mangled, NULL, NULL, NULL);
@@ -140,20 +160,24 @@ static buran_region *region_of(const void *address) {
     uint32_t i = slot_of(address);
     for (;; i = (i + 1) & (TABLE_SIZE - 1)) {
         const void *known = __atomic_load_n(&table[i].address, __ATOMIC_ACQUIRE);
-        if (known == address)
+        if (known == address && is_current(__atomic_load_n(&table[i].generation, __ATOMIC_ACQUIRE)))
             return table[i].region;
-        if (!known)
+        if (!known || known == address)
             break;
     }
     pthread_mutex_lock(&table_lock);
     while (table[i].address && table[i].address != address)
         i = (i + 1) & (TABLE_SIZE - 1);
-    if (!table[i].address) {
-        if (++table_used > TABLE_SIZE / 2) {
+    if (!table[i].address || !is_current(table[i].generation)) {
+        table_used += !table[i].address;
+        if (table_used > TABLE_SIZE / 2) {
             fputs("buran: more functions than the measurement without a compiler plugin can hold\n", stderr);
             abort();
         }
-        table[i].region = make_region(address);
+        int own_function = 0;
+        uint32_t now = __atomic_load_n(&generation, __ATOMIC_ACQUIRE);
+        table[i].region = make_region(address, &own_function);
+        __atomic_store_n(&table[i].generation, own_function ? FOR_EVER : now, __ATOMIC_RELEASE);
         __atomic_store_n(&table[i].address, address, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&table_lock);

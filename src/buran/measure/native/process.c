@@ -182,6 +182,7 @@ void buran_write_dump(int aborted) {
     uint64_t now = buran_ticks();
     sigset_t all, before;
     sigfillset(&all);
+    sigdelset(&all, SIGXFSZ); /* the dump ignores it, which has no effect on what is blocked */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     buran_dump_source source = {
         .process = &buran_this_process,
