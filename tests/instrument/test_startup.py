@@ -19,3 +19,19 @@ def test_starting_mpi_hides_no_function() -> None:
     time = ModelSet(("n",), "time", "sec", tree.names, fit_models(points, seconds).models, "mean", "median", values)
     refinement = refine(tree, time, None, [32.0])
     assert refinement.names == ("main", "work")
+
+
+def test_the_share_of_all_hooks_is_told() -> None:
+    regions = (Region("main", "main"), Region("work", "work"))
+    tree = CallTree(regions, np.array([0, 1]), np.array([-1, 0]))
+    points = np.array([[2.0], [4.0], [8.0], [16.0], [32.0]])
+    values = tuple(map(tuple, points))
+
+    def models(metric: str, rows: list[np.ndarray]) -> ModelSet:
+        fit = fit_models(points, np.array(rows))
+        return ModelSet(("n",), metric, "", tree.names, fit.models, "mean", "median", values)
+
+    seconds = models("time", [np.full(5, 0.5), np.full(5, 0.5)])
+    visits = models("visits", [np.full(5, 1.0), np.full(5, 1e6)])
+    refinement = refine(tree, seconds, visits, [32.0], visit_cost_s=1e-7)
+    assert abs(refinement.hook_share - 0.1) < 1e-6

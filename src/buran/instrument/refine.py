@@ -58,6 +58,11 @@ class Refinement:
     unknown: tuple[str, ...]
 
     @property
+    def hook_share(self) -> float:
+        """Predicted time in the hooks of all functions measured now, of the total; unknown ones count as 0."""
+        return float(np.nansum(self.hook_time_s)) / self.total_s if self.total_s > 0 else 0.0
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Linker symbols to instrument, sorted; ``main`` is always among them."""
         kept = {_symbol(region) for region, keep in zip(self.regions, self.keep, strict=True) if keep}

@@ -11,6 +11,9 @@ from buran.model.model_set import read_models
 from buran.steps.findings import Findings
 from buran.steps.session import Session
 
+SETTLED_HOOK_SHARE = 0.01
+"""A filter whose hooks cost less of the predicted run time is kept: measuring everything again gains nothing."""
+
 
 def rules_of(filter_text: str) -> str:
     """Return a filter without its comments: what decides whether two builds are the same."""
@@ -49,4 +52,6 @@ def _decide(session: Session, iteration: int) -> str:
         target,
         share=campaign.config.refinement.share,
     )
+    if findings.filter_text and refinement.hook_share < SETTLED_HOOK_SHARE:
+        return findings.filter_text
     return refinement.filter_text()
