@@ -1,6 +1,7 @@
 """The compiler plugin for gcc: the same call paths as clang's, and counts that equal those of gcc's own coverage."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 from native_programs import (
@@ -15,6 +16,8 @@ from native_programs import (
     write_filter,
 )
 
+from buran.measure.elf import Elf
+from buran.measure.static_features import Call, read_static_features
 from buran.measure.toolchain import GCC_PLUGIN
 
 pytestmark = pytest.mark.mpi
@@ -89,7 +92,7 @@ def test_counts_equal_those_of_a_build_without_the_plugin(gcc, reference_counter
     plain = tmp_path / "plain.o"
     command = [gcc.cxx, level, COVERAGE, "-c", str(PROGRAMS / "torture.cpp"), "-o", str(plain)]
     subprocess.run(command, check=True)
-    binary = build(plain, tmp_path / "plain", flags=(reference_counter, "-lstdc++"), tools=gcc)
+    binary = build(plain, tmp_path / "plain", flags=(reference_counter, "-Wl,--no-as-needed", "-lstdc++"), tools=gcc)
     # Without hooks only the main thread is known.
     assert totals(counted)[0] == totals(profile_of(binary, tmp_path / "run"))[0] > 50_000
 
@@ -259,3 +262,59 @@ def test_a_plugin_of_another_version_is_refused(gcc, tmp_path):
         assert "plugin" in done.stderr
         return
     pytest.skip("no second gcc on this machine")
+
+
+def features_of(gcc, folder, name, *, flags=(), **options):
+    binary = build(folder / name, folder / "program", flags=("-O1", *flags), tools=gcc, **options)
+    own = {f.name for path in gcc.objects["effort"] for f in Elf.read(Path(path)).functions or ()}
+    return read_static_features(binary, folder, own)
+
+
+def test_static_features_of_c(gcc, tmp_path):
+    (tmp_path / "nest.c").write_text(
+        "static int helper(int n) { return n + 1; }\n"
+        "int nest(int n) {\n"
+        "    int s = 0;\n"
+        "    for (int i = 0; i < n; i++) {\n"
+        "        s += helper(i);\n"
+        "        for (int j = 0; j < n; j++)\n"
+        "            s += helper(j) + helper(s);\n"
+        "    }\n"
+        "    while (s > n) s /= 2;\n"
+        "    return s;\n"
+        "}\n"
+        "int (*chosen)(int) = nest;\n"
+        "int main(void) { return chosen(3) > 99; }\n"
+    )
+    filter_file = write_filter(tmp_path, "EXCLUDE *\nINCLUDE nest\nINCLUDE nobody")
+    features = features_of(gcc, tmp_path, "nest.c", filter_file=filter_file)
+    assert features.units == ("nest.c",)
+    assert features.foreign == ()
+    assert features.unmatched_lines == (4,)
+    by_id = {function.id: function for function in features.functions}
+    assert set(by_id) == {"helper@nest.c", "nest", "main"}
+    nest = by_id["nest"]
+    assert (nest.file, nest.line, nest.linkage, nest.hooked, nest.inline) == ("nest.c", 2, "external", True, False)
+    assert [(loop.depth, loop.line) for loop in nest.loops] == [(1, 4), (2, 6), (1, 9)]
+    assert nest.calls == (Call("helper@nest.c", 1, 1), Call("helper@nest.c", 2, 2))
+    assert nest.statements == 7
+    assert by_id["helper@nest.c"].linkage == "internal" and not by_id["helper@nest.c"].hooked
+    assert by_id["main"].calls == (Call("*", 0, 1),)
+    assert 9 <= nest.blocks <= 15 and nest.instructions > 15
+
+
+def test_static_features_of_cxx(gcc, tmp_path):
+    (tmp_path / "a.cpp").write_text(
+        "#include <vector>\nstruct A { int x; A(int); virtual ~A(); virtual int f(); };\n"
+        "A::A(int n) : x(n) {}\nA::~A() {}\nint A::f() { return x; }\n"
+        "struct B : virtual A { B() : A(3) {} int f() override { return 4; } };\n"
+        "static std::vector<A *> all{new A(1), new B};\n"
+        "int main() { int s = 0; for (auto *a : all) s += a->f(); return s != 5; }\n"
+    )
+    features = features_of(gcc, tmp_path, "a.cpp")
+    assert features.foreign == ()
+    by_id = {function.id: function for function in features.functions}
+    assert Call("*", 1, 1) in by_id["main"].calls
+    # Calls name functions that are there, also where a constructor has two names.
+    assert {call.callee for call in by_id["main"].calls if call.callee.startswith("_ZN")} <= set(by_id)
+    assert by_id["_ZN1BC1Ev"].linkage == "shared"

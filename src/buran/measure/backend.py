@@ -15,7 +15,7 @@ from buran.files import write_text
 from buran.measure.dump import read_dumps
 from buran.measure.elf import Elf, is_elf
 from buran.measure.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain import CLANG_PLUGIN, Toolchain, find_toolchain
+from buran.measure.toolchain import GCC_FALLBACK, Toolchain, find_toolchain
 from buran.measure.wrappers import ccache
 from buran.profile.profile import Profile
 
@@ -111,7 +111,7 @@ class EmbeddedBackend:
         self, binary: Path, folder: Path, filter_text: str
     ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
         """Read the features from the program; refuse one that the wrappers had nothing to do with."""
-        if self.toolchain.kind != CLANG_PLUGIN:
+        if self.toolchain.kind == GCC_FALLBACK:
             return None, ()
         if not is_elf(binary):
             return None, (f"{binary.name} is a script: what it starts cannot be checked.",)

@@ -23,7 +23,13 @@ SECTION = ".buran.static"
 SCHEMA = 1
 INDIRECT = "*"
 # Functions that every program brings along, whoever compiled it.
-START_UP = frozenset(("_start", "_init", "_fini", "__libc_csu_init", "__libc_csu_fini", "_dl_relocate_static_pie"))
+# fmt: off
+START_UP = frozenset((
+    "_start", "_init", "_fini", "__libc_csu_init", "__libc_csu_fini", "_dl_relocate_static_pie",
+    "atexit", "at_quick_exit", "pthread_atfork", "__pthread_atfork",  # of the C library, in each program
+))
+# fmt: on
+THUNKS = ("_ZTh", "_ZTv", "_ZTc")  # adjust a pointer and go on to the function
 
 
 @dataclass(frozen=True)
@@ -289,4 +295,4 @@ def _foreign(binary: Elf, known: Collection[str]) -> tuple[str, ...] | None:
         return None
     places = {function.place for function in functions if function.name in known}  # constructors have aliases
     names: Sequence[str] = [f.name for f in functions if f.name not in known and f.place not in places]
-    return tuple(sorted(set(names)))
+    return tuple(sorted({name for name in names if not name.startswith(THUNKS)}))

@@ -17,6 +17,7 @@
 //   BURAN_FILTER          filter file
 
 // gcc's headers forbid malloc and others from there on.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>
@@ -77,7 +78,7 @@ constexpr int TinyBlocks = 8;
 struct Settings {
   enum { Register, Memory, None } Counter = Register;
   bool Effort = false;
-  buran_filter Filter = {nullptr, 0};
+  buran_filter Filter = {};
 
   static const Settings &get() {
     static const Settings Instance;
@@ -98,11 +99,11 @@ private:
     if (Path.empty())
       return;
     FILE *File = fopen(Path.c_str(), "r");
-    const char *Problem = File ? buran_filter_read(&Filter, File) : "cannot be read";
+    const char *Problem = File ? buran_filter_read(&Filter, File) : "the filter file cannot be read";
     if (File)
       fclose(File);
     if (Problem)
-      fatal_error(UNKNOWN_LOCATION, "buran: the filter file %s %s", Path.c_str(), Problem);
+      fatal_error(UNKNOWN_LOCATION, "%s:%d: %s (%<BURAN_FILTER%>)", Path.c_str(), Filter.line, Problem);
   }
 };
 
@@ -165,16 +166,17 @@ std::string withoutDots(const std::string &Path) {
   return Result;
 }
 
+std::string absolutePath(std::string Path) {
+  if (Path[0] != '/')
+    Path = std::string(get_src_pwd()) + "/" + Path;
+  return remap_debug_filename(withoutDots(Path).c_str());
+}
+
 std::string sourceFile(tree Decl) {
   if (DECL_SOURCE_LOCATION(Decl) == UNKNOWN_LOCATION || DECL_SOURCE_LOCATION(Decl) == BUILTINS_LOCATION)
     return "";
   std::string Path = DECL_SOURCE_FILE(Decl);
-  if (Path.empty() || Path[0] == '<')
-    return "";
-  if (Path[0] != '/')
-    Path = std::string(get_src_pwd()) + "/" + Path;
-  Path = withoutDots(Path);
-  return remap_debug_filename(Path.c_str());
+  return Path.empty() || Path[0] == '<' ? "" : absolutePath(Path);
 }
 
 // ---- facts about functions and statements
@@ -254,6 +256,11 @@ bool isSimpleBuiltin(const gcall *Call) {
   int Flags = gimple_call_flags(Call);
   return (Flags & ECF_LEAF) && (Flags & ECF_NOTHROW) && !(Flags & (ECF_NORETURN | ECF_RETURNS_TWICE));
 }
+
+// Several translation units may bring it along, and the linker keeps one.
+bool isShared(tree Decl) { return DECL_ONE_ONLY(Decl) || DECL_COMDAT(Decl) || DECL_WEAK(Decl); }
+
+#include "gcc_static.h"
 
 // Decides which functions are hooked. Looks at the code of callees, so all decisions come before the first hook.
 class Selection {
@@ -505,7 +512,7 @@ private:
     DECL_INITIAL(Var) = build_constructor(RegionType, Fields);
     TREE_STATIC(DECL_INITIAL(Var)) = TREE_CONSTANT(DECL_INITIAL(Var)) = 1;
 
-    if (DECL_ONE_ONLY(Decl) || DECL_COMDAT(Decl) || DECL_WEAK(Decl) || DECL_EXTERNAL(Decl)) {
+    if (isShared(Decl) || DECL_EXTERNAL(Decl)) {
       TREE_PUBLIC(Var) = 1;
       DECL_VISIBILITY(Var) = VISIBILITY_HIDDEN;
       DECL_VISIBILITY_SPECIFIED(Var) = 1;
@@ -532,6 +539,25 @@ void addModeReference() {
   define(Reference);
 }
 
+void describe(const std::vector<cgraph_node *> &Present, const std::set<cgraph_node *> &Hooked) {
+  const buran_filter &Filter = Settings::get().Filter;
+  std::vector<int> Lines, Matched;
+  for (size_t I = 0; I < Filter.count; I++) {
+    Lines.push_back(Filter.rules[I].line);
+    if (Filter.rules[I].matched)
+      Matched.push_back(I);
+  }
+  char Hash[17] = "";
+  if (Filter.count)
+    snprintf(Hash, sizeof Hash, "%016llx", static_cast<unsigned long long>(Filter.hash));
+  StaticFeatures Features;
+  Features.beginUnit(absolutePath(main_input_filename), Hash, Lines, Matched);
+  for (cgraph_node *Node : Present)
+    if (!DECL_EXTERNAL(Node->decl)) // described where it is defined
+      Features.addFunction(Node->decl, Hooked.count(Node));
+  Features.emit();
+}
+
 const pass_data HookPassData = {SIMPLE_IPA_PASS, "buran_hooks", OPTGROUP_NONE, TV_NONE, PROP_cfg, 0, 0, 0, 0};
 
 struct HookPass : simple_ipa_opt_pass {
@@ -542,11 +568,15 @@ struct HookPass : simple_ipa_opt_pass {
       return 0;
     addModeReference();
     Selection Select;
-    std::vector<cgraph_node *> Selected;
+    std::vector<cgraph_node *> Present, Selected;
     cgraph_node *Node;
     FOR_EACH_DEFINED_FUNCTION(Node)
-      if (canCarryCode(Node) && Select.isSelected(Node))
-        Selected.push_back(Node);
+      if (canCarryCode(Node))
+        Present.push_back(Node);
+    for (cgraph_node *Candidate : Present)
+      if (Select.isSelected(Candidate))
+        Selected.push_back(Candidate);
+    describe(Present, {Selected.begin(), Selected.end()});
     Hooks Hook;
     for (cgraph_node *Chosen : Selected) {
       push_cfun(DECL_STRUCT_FUNCTION(Chosen->decl));
