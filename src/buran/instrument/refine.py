@@ -59,8 +59,9 @@ class Refinement:
 
     @property
     def hook_share(self) -> float:
-        """Predicted time in the hooks of all functions measured now, of the total; unknown ones count as 0."""
-        return float(np.nansum(self.hook_time_s)) / self.total_s if self.total_s > 0 else 0.0
+        """Predicted time in the hooks that a filter reaches, of the total; unknown ones count as 0."""
+        filterable = np.array([region.paradigm in _FILTERABLE for region in self.regions], dtype=bool)
+        return float(np.nansum(self.hook_time_s[filterable])) / self.total_s if self.total_s > 0 else 0.0
 
     @property
     def names(self) -> tuple[str, ...]:
