@@ -1,6 +1,6 @@
 """LULESH and HPCG through the compiler wrappers: exact counts, readable profiles, overhead.
 
-    python benchmarks/real_codes.py counts   [--lulesh FOLDER] [--hpcg FOLDER] [--ranks 1 8] [--repeat 2]
+    python benchmarks/real_codes.py counts   [--lulesh FOLDER] [--hpcg FOLDER] [--ranks 1 8] [--threads 1 2]
     python benchmarks/real_codes.py overhead [--lulesh FOLDER] [--hpcg FOLDER] [--pairs 5] [--json FILE]
 
 The folders are unmodified checkouts (github.com/LLNL/LULESH, github.com/hpcg-benchmark/hpcg); nothing is written there.
@@ -98,7 +98,7 @@ class Code:
     Attributes
     ----------
     build
-        Commands for a checkout, the wrapper and the build folder, which begins empty.
+        Commands for a checkout, the wrapper, the build folder, which begins empty, and whether OpenMP is wanted.
     arguments
         Of the program, for a size.
     rules
@@ -106,7 +106,7 @@ class Code:
     """
 
     name: str
-    build: Callable[[Path, Path, Path], list[list[str]]]
+    build: Callable[[Path, Path, Path, bool], list[list[str]]]
     binary: str
     arguments: Callable[[int], list[str]]
     sizes: tuple[int, int]
@@ -115,15 +115,17 @@ class Code:
     kernels: tuple[Kernel, ...]
 
 
-def build_lulesh(checkout: Path, wrapper: Path, folder: Path) -> list[list[str]]:
+def build_lulesh(checkout: Path, wrapper: Path, folder: Path, openmp: bool) -> list[list[str]]:
     """Use the Makefile, in a copy: it knows no other place."""
-    make = ["make", "-C", str(folder), f"CXX={wrapper} -DUSE_MPI=1", "CXXFLAGS=-O3 -I.", "LDFLAGS=-O3"]
+    flags = "-O3 -fopenmp" if openmp else "-O3"
+    make = ["make", "-C", str(folder), f"CXX={wrapper} -DUSE_MPI=1", f"CXXFLAGS={flags} -I.", f"LDFLAGS={flags}"]
     return [["cp", "-r", f"{checkout}/.", str(folder)], make]
 
 
-def build_hpcg(checkout: Path, wrapper: Path, folder: Path) -> list[list[str]]:
+def build_hpcg(checkout: Path, wrapper: Path, folder: Path, openmp: bool) -> list[list[str]]:
     """Use CMake."""
-    options = [f"-DCMAKE_CXX_COMPILER={wrapper}", "-DCMAKE_BUILD_TYPE=Release", "-DHPCG_ENABLE_MPI=ON"]
+    switch = f"-DHPCG_ENABLE_OPENMP={'ON' if openmp else 'OFF'}"
+    options = [f"-DCMAKE_CXX_COMPILER={wrapper}", "-DCMAKE_BUILD_TYPE=Release", "-DHPCG_ENABLE_MPI=ON", switch]
     return [["cmake", "-S", str(checkout), "-B", str(folder), *options], ["cmake", "--build", str(folder)]]
 
 
@@ -203,7 +205,7 @@ def checked_out(options: argparse.Namespace) -> list[tuple[Code, Path]]:
     return [(code, folder.resolve()) for code, folder in pairs if folder is not None]
 
 
-def built(workshop: Workshop, code: Code, checkout: Path, mode: str, rules: str | None) -> Path:
+def built(workshop: Workshop, code: Code, checkout: Path, mode: str, rules: str | None, openmp: bool = False) -> Path:
     """Build one variant and return the program."""
     folder = Path(tempfile.mkdtemp(prefix=f"{code.name}-{mode}-", dir=workshop.folder))
     variables = {"BURAN_MODE": mode, "BURAN_TOOLCHAIN": str(workshop.folder / "toolchain.json")}
@@ -211,7 +213,7 @@ def built(workshop: Workshop, code: Code, checkout: Path, mode: str, rules: str 
         path = folder.with_suffix(".filter")
         path.write_text(f"SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\n{rules}\nSCOREP_REGION_NAMES_END\n")
         variables["BURAN_FILTER"] = str(path)
-    for command in code.build(checkout, workshop.folder / "mpicxx", folder):
+    for command in code.build(checkout, workshop.folder / "mpicxx", folder, openmp):
         done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BuildError(f"{code.name} does not build ({mode})", where=checkout, why=done.stdout + done.stderr)
@@ -262,36 +264,54 @@ def same_numbers(first: Profile, second: Profile) -> bool:
 
 
 def check_counts(workshop: Workshop, code: Code, checkout: Path, options: argparse.Namespace) -> int:
-    """Print one line for each kernel, size and number of ranks; return the number of mistakes."""
-    binary = built(workshop, code, checkout, "effort", code.rules)
+    """Run all sizes with all numbers of ranks and threads, print what was found; return the number of mistakes."""
     mistakes = 0
-    for ranks in options.ranks:
-        for n in code.sizes:
-            profiles = [run(workshop, binary, code.arguments(n), ranks, 1, True)[1] for _ in range(options.repeat)]
-            profile = profiles[0]
-            assert profile is not None
-            repeats = all(other is not None and same_numbers(profile, other) for other in profiles[1:])
-            path = workshop.folder / f"{code.name}-{ranks}-{n}.cubex"
-            write_cubex(profile, path)
-            readable = same_numbers(profile, read_cubex(path))
-            mistakes += (not repeats) + (not readable)
-            print(
-                f"{code.name} n={n} ranks={ranks}: {len(profile.tree.names)} call paths, {options.repeat} runs "
-                f"{'equal' if repeats else 'DIFFERENT'}, cubex {'equal' if readable else 'DIFFERENT'}"
-            )
-            names = short_paths(profile)
-            for kernel in code.kernels:
-                if kernel.path not in names:
-                    print(f"  {kernel.path}: MISSING")
-                    mistakes += 1
-                    continue
-                at = names.index(kernel.path)
-                visits, blocks = (profile.values[m][at].astype(np.int64) for m in ("visits", "basic_blocks"))
-                expected = visits * np.array([kernel.blocks(part) for part in parts(n, ranks)])
-                right = bool((blocks == expected).all())
-                mistakes += not right
-                shown = f"{blocks[0]} of {visits[0]} visits" + ("" if right else f", EXPECTED {expected.tolist()}")
-                print(f"  {kernel.path.rsplit('->')[-1]:<36}{shown}   {kernel.because}")
+    for threads in options.threads:
+        binary = built(workshop, code, checkout, "effort", code.rules, openmp=threads > 1)
+        for ranks in options.ranks:
+            for n in options.sizes or code.sizes:
+                arguments = code.arguments(n)
+                profiles = [run(workshop, binary, arguments, ranks, threads, True)[1] for _ in range(options.repeat)]
+                name = f"{code.name}{threads}.n{n}p{ranks}.r1"
+                mistakes += check_profiles([p for p in profiles if p is not None], name, workshop, options)
+                if threads == 1:
+                    mistakes += check_kernels(code, profiles[0], parts(n, ranks))
+    return mistakes
+
+
+def check_profiles(profiles: list[Profile], name: str, workshop: Workshop, options: argparse.Namespace) -> int:
+    """Check that repeated runs have the same counts and that pycubexr reads what we write."""
+    profile = profiles[0]
+    path = (options.keep or workshop.folder) / name / "profile.cubex"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_cubex(profile, path)
+    repeats = all(same_numbers(profile, other) for other in profiles[1:])
+    readable = same_numbers(profile, read_cubex(path))
+    print(
+        f"{name}: {len(profile.tree.names)} call paths, {len(profile.locations)} locations, {len(profiles)} runs "
+        f"{'equal' if repeats else 'DIFFERENT'}, cubex {'equal' if readable else 'DIFFERENT'}"
+    )
+    return (not repeats) + (not readable)
+
+
+def check_kernels(code: Code, profile: Profile | None, ranks: list[Part]) -> int:
+    """Compare the blocks of all kernels, on each rank, with their formulas."""
+    assert profile is not None
+    mistakes = 0
+    names = short_paths(profile)
+    for kernel in code.kernels:
+        shown = f"  {kernel.path.rsplit('->')[-1]:<36}"
+        if kernel.path not in names:
+            print(shown + "MISSING")
+            mistakes += 1
+            continue
+        at = names.index(kernel.path)
+        visits, blocks = (profile.values[metric][at].astype(np.int64) for metric in ("visits", "basic_blocks"))
+        expected = visits * np.array([kernel.blocks(part) for part in ranks])
+        right = bool((blocks == expected).all())
+        mistakes += not right
+        wrong = "" if right else f"EXPECTED {expected.tolist()} "
+        print(f"{shown}{blocks[0]} of {visits[0]} visits: {wrong}{kernel.because}")
     return mistakes
 
 
@@ -333,6 +353,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         command.add_argument("--compiler", default="auto", help="compiler family (default auto)")
     counts = commands.choices["counts"]
     counts.add_argument("--ranks", type=int, nargs="+", default=[1, 8], help="cubes (default 1 8)")
+    counts.add_argument("--threads", type=int, nargs="+", default=[1], help="of OpenMP; kernels are checked with one")
+    counts.add_argument("--sizes", type=int, nargs="+", help="lengths of the cube, instead of two")
+    counts.add_argument("--keep", type=Path, help="folder for the cubex files, named as Extra-P wants them")
     counts.add_argument("--repeat", type=int, default=2, help="runs of each point (default 2)")
     overhead = commands.choices["overhead"]
     overhead.add_argument("--pairs", type=int, default=MINIMUM_PAIRS, help=f"rounds (default {MINIMUM_PAIRS})")
