@@ -10,6 +10,7 @@ from native_programs import HOOK_ALL, build, launch, profile_of, table, toolchai
 
 from buran.errors import RunError
 from buran.measure.dump import read_dump, read_dumps
+from buran.measure.toolchain import NATIVE
 
 pytestmark = pytest.mark.mpi
 
@@ -280,6 +281,27 @@ def test_folder_that_cannot_be_made(clang_ends, tmp_path):
     (tmp_path / "file").write_text("")
     done = launch(clang_ends, tmp_path / "file" / "run", "work")
     assert "buran: cannot create" in done.stderr and "Not a directory" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rank", "size", "name"),
+    [
+        (0, 1, "rank-000000.buran"),
+        (1023, 1024, "rank-001023.buran"),
+        (0, 1025, "ranks-000000/rank-000000.buran"),
+        (5000, 9000, "ranks-004096/rank-005000.buran"),
+    ],
+)
+def test_many_ranks_do_not_write_into_one_folder(shard, tmp_path, rank, size, name):
+    assert launch(shard, tmp_path / "run", str(rank), str(size)).returncode == 0
+    assert [str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*.buran")] == [name]
+    dump = read_dump(tmp_path / "run" / name)
+    assert (dump.rank, dump.size) == (rank, size)
+
+
+@pytest.fixture(scope="module")
+def shard(tmp_path_factory):
+    return build("shard.c", tmp_path_factory.mktemp("shard") / "shard", mode="time", flags=("-O1", f"-I{NATIVE}"))
 
 
 # ---- the clock
