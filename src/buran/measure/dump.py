@@ -5,6 +5,7 @@ The format is described in ``native/dump.c``.
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import RunError
+from buran.measure.mpi_table import ONE_SIDED, POLLING, ROLES
 from buran.profile.profile import METRICS, CallTree, Location, Metric, Profile, Region
 
 MAGIC, END = b"BURANDMP", b"BURANEND"
@@ -38,20 +40,6 @@ NODE = np.dtype(
 )
 # Facts that must be the same in all processes of a run.
 COMMON_INFO = ("executable", "build_id", "mode", "compiler", "mpi", "toolchain", "fingerprint")
-
-_POINT_TO_POINT = "Send Ssend Bsend Rsend Isend Issend Ibsend Irsend Recv Irecv Mrecv Sendrecv Sendrecv_replace"
-ROLES: Mapping[str, str] = {
-    f"MPI_{prefix}{name[0].lower() if prefix else name[0]}{name[1:]}": role
-    for role, names in {
-        "barrier": "Barrier",
-        "one2all": "Bcast Scatter Scatterv",
-        "all2one": "Reduce Gather Gatherv",
-        "all2all": "Allreduce Allgather Allgatherv Alltoall Alltoallv Reduce_scatter Reduce_scatter_block",
-        "other collective": "Scan Exscan",
-    }.items()
-    for name in names.split()
-    for prefix in ("", "I")
-} | {f"MPI_{name}": "point2point" for name in _POINT_TO_POINT.split()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +89,9 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
     Profile
         One location per thread of each rank. The call paths of all threads are merged below one root, which
         stands for the executable. ``communicator_size_min`` and ``_max`` are 0 where no operation named a
-        communicator.
+        communicator. ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
+        ``polling_regions`` is a JSON list of regions that poll (``MPI_Test``) or contain the loop that does: their
+        visits and basic blocks differ between runs.
 
     Raises
     ------
@@ -307,15 +297,25 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     }
     if dumps[0].counts_blocks:
         values["basic_blocks"] = added_up(nodes["blocks"], np.uint64)
+    # One-sided operations put and get: as Score-P does, these bytes are kept apart.
+    is_one_sided = np.array([region.paradigm == "mpi" and region.name in ONE_SIDED for region in index_of], dtype=bool)
+    one_sided = is_one_sided[np.concatenate(regions)]
     values |= {
-        "bytes_sent": added_up(nodes["bytes_sent"], np.uint64),
-        "bytes_received": added_up(nodes["bytes_received"], np.uint64),
+        "bytes_sent": added_up(np.where(one_sided, 0, nodes["bytes_sent"]), np.uint64),
+        "bytes_received": added_up(np.where(one_sided, 0, nodes["bytes_received"]), np.uint64),
+    }
+    if one_sided.any():
+        values |= {
+            "bytes_put": added_up(np.where(one_sided, nodes["bytes_sent"], 0), np.uint64),
+            "bytes_get": added_up(np.where(one_sided, nodes["bytes_received"], 0), np.uint64),
+        }
+    values |= {
         "communicator_size_sum": added_up(nodes["comm_sum"], np.uint64),
         "communicator_size_min": np.where(np.isfinite(smallest), smallest, 0.0),
         "communicator_size_max": largest,
     }
     metrics: dict[str, Metric] = {name: METRICS[name] for name in values}
-    return Profile(tree, tuple(locations), metrics, values, _attributes(dumps))
+    return Profile(tree, tuple(locations), metrics, values, _attributes(dumps, tree))
 
 
 # What the runtime says of each process, and how it is summed up for all of them.
@@ -330,7 +330,7 @@ _GREATEST = ("call_paths", "memory_bytes", "threads")
 _SAME = ("clock", "recursion", "depth_limit", "call_path_limit")
 
 
-def _attributes(dumps: Sequence[Dump]) -> dict[str, str]:
+def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
     def numbers(key: str) -> list[int]:
         texts = [dump.info.get(key, "0") for dump in dumps]
         return [int(text) if text.isdecimal() else 0 for text in texts]
@@ -345,7 +345,17 @@ def _attributes(dumps: Sequence[Dump]) -> dict[str, str]:
         "clock_hz": f"{min(hertz):.0f}" if min(hertz) == max(hertz) else f"{min(hertz):.0f} to {max(hertz):.0f}",
         **{key: str(sum(numbers(key))) for key in _ADDED_UP},
         **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
+        "polling_regions": json.dumps(_polling_regions(tree)),
     }
+
+
+def _polling_regions(tree: CallTree) -> list[str]:
+    """Return the names of the regions whose counts depend on how long something takes: polls and what calls them."""
+    polls = np.array([region.paradigm == "mpi" and region.name in POLLING for region in tree.regions], dtype=bool)
+    polling = polls[tree.region] & (tree.parent >= 0)
+    callers = tree.region[tree.parent[polling]]
+    found = {tree.regions[i] for i in np.concatenate((tree.region[polling], callers))}
+    return sorted({region.name for region in found if region.paradigm != "measurement"})
 
 
 def _unite(

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from buran.errors import FormatError, ToolError, UsageError
-from buran.measure import gnu
+from buran.measure import gnu, mpi_table, mpi_wrappers
 from buran.measure.tool import find_tool, run_tool
 
 NATIVE = Path(__file__).parent / "native"
@@ -391,7 +391,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     """Return the toolchain from the cache, building it first if it is not there."""
     kind, fortran = compiler.kind, compiler.fortran
     sources = hashlib.sha256()
-    for path in sorted(NATIVE.iterdir()):
+    for path in (*sorted(NATIVE.iterdir()), Path(mpi_table.__file__), Path(mpi_wrappers.__file__)):
         if path.is_file():
             sources.update(path.name.encode() + b"\0" + path.read_bytes())
     identity = [kind, compiler.version, mpi.flavour, mpi.version, sources.hexdigest()]
@@ -473,7 +473,10 @@ def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler) -> None:
 def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> None:
     what = "the measurement runtime does not compile"
     env = environment_for(toolchain, "vanilla")
-    flags = ["-std=gnu11", "-O2", "-fPIC", "-fno-omit-frame-pointer", f"-I{NATIVE}"]
+    header = run_tool([toolchain.mpicc, "-E", "-x", "c", "-"], what=what, stdin="#include <mpi.h>\n", env=env)
+    wrappers = mpi_wrappers.wrappers_for(header, toolchain.mpicc)
+    (scratch / "mpi_wrappers.inc").write_text(wrappers, encoding="utf-8")
+    flags = ["-std=gnu11", "-O2", "-fPIC", "-fno-omit-frame-pointer", f"-I{NATIVE}", f"-I{scratch}"]
     for mode in MODES:
         for name in _object_names(toolchain.kind, mode):
             source = NATIVE / f"{name.removesuffix('.o').split('-')[0]}.c"

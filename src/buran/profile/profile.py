@@ -130,6 +130,8 @@ METRICS: Mapping[str, Metric] = {
         Metric("basic_blocks", "occ", "exclusive", "UINT64", "Basic blocks", "Executed basic blocks"),
         Metric("bytes_sent", "bytes", "exclusive", "UINT64", "Bytes sent", "Bytes sent by MPI operations"),
         Metric("bytes_received", "bytes", "exclusive", "UINT64", "Bytes received", "Bytes received by MPI operations"),
+        Metric("bytes_put", "bytes", "exclusive", "UINT64", "Bytes put", "Bytes sent by one-sided MPI operations"),
+        Metric("bytes_get", "bytes", "exclusive", "UINT64", "Bytes got", "Bytes received by one-sided MPI operations"),
         Metric(
             "communicator_size_sum", "occ", "exclusive", "UINT64", "Communicator sizes, summed",
             "Size of the communicator, added up over visits; divide by visits for the mean",
