@@ -253,14 +253,15 @@ def parts(n: int, ranks: int) -> list[Part]:
     return [Part(n, (r % edge, r // edge % edge, r // edge**2), shape) for r in range(ranks)]
 
 
-def same_numbers(first: Profile, second: Profile) -> bool:
-    """Whether two runs have the same counts in the same call paths, whatever the order of their creation."""
+def differences(first: Profile, second: Profile) -> list[str]:
+    """Return the call paths whose counts are not the same in two runs, whatever the order of their creation."""
 
-    def rows(profile: Profile) -> dict[tuple[str, str], list[int]]:
+    def rows(profile: Profile) -> dict[str, list[list[int]]]:
         names = profile.tree.names
-        return {(m, names[i]): profile.values[m][i].tolist() for m in EXACT for i in range(len(names))}
+        return {name: [profile.values[metric][i].tolist() for metric in EXACT] for i, name in enumerate(names)}
 
-    return rows(first) == rows(second)
+    one, other = rows(first), rows(second)
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 
 def check_counts(workshop: Workshop, code: Code, checkout: Path, options: argparse.Namespace) -> int:
@@ -273,25 +274,31 @@ def check_counts(workshop: Workshop, code: Code, checkout: Path, options: argpar
                 arguments = code.arguments(n)
                 profiles = [run(workshop, binary, arguments, ranks, threads, True)[1] for _ in range(options.repeat)]
                 name = f"{code.name}{threads}.n{n}p{ranks}.r1"
-                mistakes += check_profiles([p for p in profiles if p is not None], name, workshop, options)
-                if threads == 1:
+                repeats, readable = check_profiles([p for p in profiles if p is not None], name, workshop, options)
+                mistakes += not readable
+                if threads == 1:  # with more, what a program does may depend on who comes first
+                    mistakes += not repeats
                     mistakes += check_kernels(code, profiles[0], parts(n, ranks))
     return mistakes
 
 
-def check_profiles(profiles: list[Profile], name: str, workshop: Workshop, options: argparse.Namespace) -> int:
-    """Check that repeated runs have the same counts and that pycubexr reads what we write."""
+def check_profiles(
+    profiles: list[Profile], name: str, workshop: Workshop, options: argparse.Namespace
+) -> tuple[bool, bool]:
+    """Check that repeated runs have the same counts, and that pycubexr reads what we write."""
     profile = profiles[0]
     path = (options.keep or workshop.folder) / name / "profile.cubex"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_cubex(profile, path)
-    repeats = all(same_numbers(profile, other) for other in profiles[1:])
-    readable = same_numbers(profile, read_cubex(path))
+    unsteady = sorted({path for other in profiles[1:] for path in differences(profile, other)})
+    lost = differences(profile, read_cubex(path))
     print(
-        f"{name}: {len(profile.tree.names)} call paths, {len(profile.locations)} locations, {len(profiles)} runs "
-        f"{'equal' if repeats else 'DIFFERENT'}, cubex {'equal' if readable else 'DIFFERENT'}"
+        f"{name}: {len(profile.tree.names)} call paths, {len(profile.locations)} locations; {len(profiles)} runs "
+        f"{f'DIFFER in {len(unsteady)} call paths' if unsteady else 'equal'}, cubex {'DIFFERS' if lost else 'equal'}"
     )
-    return (not repeats) + (not readable)
+    for call_path in unsteady[:8]:
+        print("  differs: " + "->".join(part.split("(")[0] for part in call_path.split("->")))
+    return not unsteady, not lost
 
 
 def check_kernels(code: Code, profile: Profile | None, ranks: list[Part]) -> int:
