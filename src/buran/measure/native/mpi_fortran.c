@@ -148,6 +148,19 @@ ENTRY(mprobe, (F from, F tag, F comm, F message, F status, F error)) {
     finish(result, error);
 }
 
+ENTRY(improbe, (F from, F tag, F comm, F flag, F message, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    MPI_Message found;
+    int there = 0, result = MPI_Improbe(*from, *tag, COMM(comm), &there, &found, used);
+    *flag = there;
+    if (there && result == MPI_SUCCESS) {
+        *message = PMPI_Message_c2f(found);
+        if (used)
+            PMPI_Status_c2f(used, status);
+    }
+    finish(result, error);
+}
+
 HANDLE(start, Start, Request, (F handle, F error), (&made))
 HANDLE(request_free, Request_free, Request, (F handle, F error), (&made))
 HANDLE(cancel, Cancel, Request, (F handle, F error), (&made))
@@ -303,6 +316,22 @@ MAKES(intercomm_create, Intercomm_create, Comm,
       (F comm, F leader, F peer, F remote_leader, F tag, F handle, F error),
       (COMM(comm), *leader, COMM(peer), *remote_leader, *tag, &made))
 MAKES(intercomm_merge, Intercomm_merge, Comm, (F comm, F high, F handle, F error), (COMM(comm), *high, &made))
+MAKES(comm_dup_with_info, Comm_dup_with_info, Comm, (F comm, F info, F handle, F error),
+      (COMM(comm), INFO(info), &made))
+MAKES(graph_create, Graph_create, Comm, (F comm, F n, F index, F edges, F reorder, F handle, F error),
+      (COMM(comm), *n, index, edges, *reorder, &made))
+
+/* The new communicator exists at once, though it may not be used before the request completes. */
+ENTRY(comm_idup, (F comm, F copy, F request, F error)) {
+    MPI_Comm made;
+    MPI_Request handle;
+    int result = MPI_Comm_idup(COMM(comm), &made, &handle);
+    if (result == MPI_SUCCESS) {
+        *copy = PMPI_Comm_c2f(made);
+        *request = PMPI_Request_c2f(handle);
+    }
+    finish(result, error);
+}
 HANDLE(comm_free, Comm_free, Comm, (F handle, F error), (&made))
 
 /* ---- one-sided: sizes and displacements are of the kind of an address */
@@ -315,6 +344,27 @@ HANDLE(win_free, Win_free, Win, (F handle, F error), (&made))
 DIRECT(win_fence, Win_fence, (F assertion, F win, F error), (*assertion, WIN(win)))
 DIRECT(win_lock, Win_lock, (F type, F rank, F assertion, F win, F error), (*type, *rank, *assertion, WIN(win)))
 DIRECT(win_unlock, Win_unlock, (F rank, F win, F error), (*rank, WIN(win)))
+DIRECT(win_lock_all, Win_lock_all, (F assertion, F win, F error), (*assertion, WIN(win)))
+DIRECT(win_unlock_all, Win_unlock_all, (F win, F error), (WIN(win)))
+DIRECT(win_flush, Win_flush, (F rank, F win, F error), (*rank, WIN(win)))
+DIRECT(win_flush_all, Win_flush_all, (F win, F error), (WIN(win)))
+DIRECT(win_flush_local, Win_flush_local, (F rank, F win, F error), (*rank, WIN(win)))
+DIRECT(win_flush_local_all, Win_flush_local_all, (F win, F error), (WIN(win)))
+DIRECT(win_sync, Win_sync, (F win, F error), (WIN(win)))
+DIRECT(win_post, Win_post, (F group, F assertion, F win, F error), (GROUP(group), *assertion, WIN(win)))
+DIRECT(win_start, Win_start, (F group, F assertion, F win, F error), (GROUP(group), *assertion, WIN(win)))
+DIRECT(win_complete, Win_complete, (F win, F error), (WIN(win)))
+DIRECT(win_wait, Win_wait, (F win, F error), (WIN(win)))
+MAKES(win_create_dynamic, Win_create_dynamic, Win, (F info, F comm, F handle, F error),
+      (INFO(info), COMM(comm), &made))
+MAKES(win_allocate_shared, Win_allocate_shared, Win, (A size, F unit, F info, F comm, void *base, F handle, F error),
+      (*size, *unit, INFO(info), COMM(comm), base, &made))
+
+ENTRY(win_test, (F win, F flag, F error)) {
+    int done = 0, result = MPI_Win_test(WIN(win), &done);
+    *flag = done;
+    finish(result, error);
+}
 
 /* ---- operations with buffers */
 
@@ -401,6 +451,125 @@ DIRECT(get, Get, (void *to, F n, F type, F rank, A at, F from_n, F from_type, F 
        (address(to), *n, TYPE(type), *rank, *at, *from_n, TYPE(from_type), WIN(win)))
 DIRECT(accumulate, Accumulate, (void *from, F n, F type, F rank, A at, F to_n, F to_type, F op, F win, F error),
        (address(from), *n, TYPE(type), *rank, *at, *to_n, TYPE(to_type), OP(op), WIN(win)))
+DIRECT(get_accumulate, Get_accumulate,
+       (void *from, F n, F type, void *to, F got_n, F got_type, F rank, A at, F to_n, F to_type, F op, F win, F error),
+       (address(from), *n, TYPE(type), address(to), *got_n, TYPE(got_type), *rank, *at, *to_n, TYPE(to_type), OP(op),
+        WIN(win)))
+DIRECT(fetch_and_op, Fetch_and_op, (void *from, void *to, F type, F rank, A at, F op, F win, F error),
+       (address(from), address(to), TYPE(type), *rank, *at, OP(op), WIN(win)))
+DIRECT(compare_and_swap, Compare_and_swap,
+       (void *from, void *expected, void *to, F type, F rank, A at, F win, F error),
+       (address(from), address(expected), address(to), TYPE(type), *rank, *at, WIN(win)))
+MAKES(rput, Rput, Request,
+      (void *from, F n, F type, F rank, A at, F to_n, F to_type, F win, F handle, F error),
+      (address(from), *n, TYPE(type), *rank, *at, *to_n, TYPE(to_type), WIN(win), &made))
+MAKES(rget, Rget, Request,
+      (void *to, F n, F type, F rank, A at, F from_n, F from_type, F win, F handle, F error),
+      (address(to), *n, TYPE(type), *rank, *at, *from_n, TYPE(from_type), WIN(win), &made))
+MAKES(raccumulate, Raccumulate, Request,
+      (void *from, F n, F type, F rank, A at, F to_n, F to_type, F op, F win, F handle, F error),
+      (address(from), *n, TYPE(type), *rank, *at, *to_n, TYPE(to_type), OP(op), WIN(win), &made))
+MAKES(rget_accumulate, Rget_accumulate, Request,
+      (void *from, F n, F type, void *to, F got_n, F got_type, F rank, A at, F to_n, F to_type, F op, F win, F handle,
+       F error),
+      (address(from), *n, TYPE(type), address(to), *got_n, TYPE(got_type), *rank, *at, *to_n, TYPE(to_type), OP(op),
+       WIN(win), &made))
+
+/* The same windows, for programs that declare the address as a C pointer. */
+#define ALSO(NAME, OTHER, PARAMETERS) void mpi_##OTHER##_ PARAMETERS __attribute__((alias("mpi_" #NAME "_")))
+ALSO(win_allocate, win_allocate_cptr, (A size, F unit, F info, F comm, void *base, F handle, F error));
+ALSO(win_allocate_shared, win_allocate_shared_cptr, (A size, F unit, F info, F comm, void *base, F handle, F error));
+
+ENTRY(imrecv, (void *buf, F n, F type, F message, F request, F error)) {
+    MPI_Message taken = PMPI_Message_f2c(*message);
+    MPI_Request handle;
+    int result = MPI_Imrecv(address(buf), *n, TYPE(type), &taken, &handle);
+    if (result == MPI_SUCCESS) {
+        *message = PMPI_Message_c2f(taken);
+        *request = PMPI_Request_c2f(handle);
+    }
+    finish(result, error);
+}
+
+/* ---- collectives of neighbours and with a type for each process */
+
+#define NEIGHBOR(NAME, PARAMETERS, ARGUMENTS)                                                      \
+    DIRECT(neighbor_##NAME, Neighbor_##NAME, (UNPACK PARAMETERS, F error), ARGUMENTS)              \
+    MAKES(ineighbor_##NAME, Ineighbor_##NAME, Request, (UNPACK PARAMETERS, F handle, F error),     \
+          (UNPACK ARGUMENTS, &made))
+
+NEIGHBOR(allgather, (void *from, F n, F type, void *to, F to_n, F to_type, F comm),
+         (address(from), *n, TYPE(type), address(to), *to_n, TYPE(to_type), COMM(comm)))
+NEIGHBOR(allgatherv, (void *from, F n, F type, void *to, F to_n, F at, F to_type, F comm),
+         (address(from), *n, TYPE(type), address(to), to_n, at, TYPE(to_type), COMM(comm)))
+NEIGHBOR(alltoall, (void *from, F n, F type, void *to, F to_n, F to_type, F comm),
+         (address(from), *n, TYPE(type), address(to), *to_n, TYPE(to_type), COMM(comm)))
+NEIGHBOR(alltoallv, (void *from, F n, F at, F type, void *to, F to_n, F to_at, F to_type, F comm),
+         (address(from), n, at, TYPE(type), address(to), to_n, to_at, TYPE(to_type), COMM(comm)))
+
+static MPI_Datatype *types_of(int count, const MPI_Fint *handles) {
+    MPI_Datatype *types = room(count, sizeof *types);
+    for (int i = 0; i < count; i++)
+        types[i] = PMPI_Type_f2c(handles[i]);
+    return types;
+}
+
+/* Types of the sends are not looked at in place, and may be anything. */
+typedef struct exchange {
+    MPI_Datatype *types, *to_types;
+} exchange;
+
+static exchange types_for(MPI_Comm comm, const void *from, const MPI_Fint *types, const MPI_Fint *to_types) {
+    int inter = 0, size = 0;
+    PMPI_Comm_test_inter(comm, &inter);
+    if (inter)
+        PMPI_Comm_remote_size(comm, &size);
+    else
+        PMPI_Comm_size(comm, &size);
+    return (exchange){.types = from == MPI_IN_PLACE ? NULL : types_of(size, types),
+                      .to_types = types_of(size, to_types)};
+}
+
+static void drop(exchange this) {
+    free(this.types);
+    free(this.to_types);
+}
+
+ENTRY(alltoallw, (void *from, F n, F at, F types, void *to, F to_n, F to_at, F to_types, F comm, F error)) {
+    exchange each = types_for(COMM(comm), address(from), types, to_types);
+    finish(MPI_Alltoallw(address(from), n, at, each.types, address(to), to_n, to_at, each.to_types, COMM(comm)), error);
+    drop(each);
+}
+
+ENTRY(ialltoallw,
+      (void *from, F n, F at, F types, void *to, F to_n, F to_at, F to_types, F comm, F request, F error)) {
+    exchange each = types_for(COMM(comm), address(from), types, to_types);
+    MPI_Request handle;
+    int result = MPI_Ialltoallw(address(from), n, at, each.types, address(to), to_n, to_at, each.to_types, COMM(comm),
+                                &handle);
+    if (result == MPI_SUCCESS)
+        *request = PMPI_Request_c2f(handle);
+    drop(each); /* as Open MPI's own library does */
+    finish(result, error);
+}
+
+/* ---- graphs */
+
+extern char mpi_fortran_unweighted_ __attribute__((weak));
+extern char mpi_fortran_weights_empty_ __attribute__((weak));
+
+static inline int *weights(int *values) {
+    if (is(values, &mpi_fortran_unweighted_))
+        return MPI_UNWEIGHTED;
+    return is(values, &mpi_fortran_weights_empty_) ? MPI_WEIGHTS_EMPTY : values;
+}
+
+MAKES(dist_graph_create, Dist_graph_create, Comm,
+      (F comm, F n, F sources, F degrees, F targets, F values, F info, F reorder, F handle, F error),
+      (COMM(comm), *n, sources, degrees, targets, weights(values), INFO(info), *reorder, &made))
+MAKES(dist_graph_create_adjacent, Dist_graph_create_adjacent, Comm,
+      (F comm, F in, F sources, F in_values, F out, F targets, F out_values, F info, F reorder, F handle, F error),
+      (COMM(comm), *in, sources, weights(in_values), *out, targets, weights(out_values), INFO(info), *reorder, &made))
 
 #endif
 #endif
