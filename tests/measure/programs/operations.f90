@@ -41,6 +41,11 @@ program operations
   call MPI_Alltoallw(MPI_IN_PLACE, counts, offsets, types, sent, counts, offsets, types, MPI_COMM_WORLD)
   call check(all(sent == received), 4)
 
+  call MPI_Neighbor_alltoallw([me, 10*me], [1, 1], [0_MPI_ADDRESS_KIND, 4_MPI_ADDRESS_KIND], &
+                              [MPI_INTEGER, MPI_INTEGER], from_both, [1, 1], &
+                              [0_MPI_ADDRESS_KIND, 4_MPI_ADDRESS_KIND], [MPI_INTEGER, MPI_INTEGER], ring)
+  call check(all(from_both == [10*left, right]) .or. ranks < 3, 9)
+
   call MPI_Comm_idup(ring, copy, request)
   call MPI_Wait(request, MPI_STATUS_IGNORE)
   call MPI_Isend(me, 1, MPI_INTEGER, right, 7, copy, request)

@@ -221,6 +221,15 @@ ENTRY(test, (F request, F flag, F status, F error)) {
     finish(result, error);
 }
 
+ENTRY(request_get_status, (F request, F flag, F status, F error)) {
+    MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
+    int done = 0, result = MPI_Request_get_status(PMPI_Request_f2c(*request), &done, used);
+    *flag = done;
+    if (done && used)
+        PMPI_Status_c2f(used, status);
+    finish(result, error);
+}
+
 ENTRY(waitall, (F count, F handles, F statuses, F error)) {
     MPI_Request *requests = requests_of(*count, handles);
     MPI_Status *used = room_for_statuses(*count, statuses);
@@ -333,6 +342,7 @@ ENTRY(comm_idup, (F comm, F copy, F request, F error)) {
     finish(result, error);
 }
 HANDLE(comm_free, Comm_free, Comm, (F handle, F error), (&made))
+HANDLE(comm_disconnect, Comm_disconnect, Comm, (F handle, F error), (&made))
 
 /* ---- one-sided: sizes and displacements are of the kind of an address */
 
@@ -451,6 +461,8 @@ DIRECT(get, Get, (void *to, F n, F type, F rank, A at, F from_n, F from_type, F 
        (address(to), *n, TYPE(type), *rank, *at, *from_n, TYPE(from_type), WIN(win)))
 DIRECT(accumulate, Accumulate, (void *from, F n, F type, F rank, A at, F to_n, F to_type, F op, F win, F error),
        (address(from), *n, TYPE(type), *rank, *at, *to_n, TYPE(to_type), OP(op), WIN(win)))
+DIRECT(win_attach, Win_attach, (F win, void *base, A size, F error), (WIN(win), address(base), *size))
+DIRECT(win_detach, Win_detach, (F win, void *base, F error), (WIN(win), address(base)))
 DIRECT(get_accumulate, Get_accumulate,
        (void *from, F n, F type, void *to, F got_n, F got_type, F rank, A at, F to_n, F to_type, F op, F win, F error),
        (address(from), *n, TYPE(type), address(to), *got_n, TYPE(got_type), *rank, *at, *to_n, TYPE(to_type), OP(op),
@@ -550,6 +562,49 @@ ENTRY(ialltoallw,
     if (result == MPI_SUCCESS)
         *request = PMPI_Request_c2f(handle);
     drop(each); /* as Open MPI's own library does */
+    finish(result, error);
+}
+
+/* How many neighbours this process receives from and sends to. */
+static void count_neighbors(MPI_Comm comm, int *in, int *out) {
+    int topology = MPI_UNDEFINED, weighted, rank;
+    *in = *out = 0;
+    PMPI_Topo_test(comm, &topology);
+    if (topology == MPI_CART) {
+        PMPI_Cartdim_get(comm, in);
+        *in *= 2;
+        *out = *in;
+    } else if (topology == MPI_GRAPH) {
+        PMPI_Comm_rank(comm, &rank);
+        PMPI_Graph_neighbors_count(comm, rank, in);
+        *out = *in;
+    } else if (topology == MPI_DIST_GRAPH) {
+        PMPI_Dist_graph_neighbors_count(comm, in, out, &weighted);
+    }
+}
+
+static exchange types_for_neighbors(MPI_Comm comm, const MPI_Fint *types, const MPI_Fint *to_types) {
+    int in, out;
+    count_neighbors(comm, &in, &out);
+    return (exchange){.types = types_of(out, types), .to_types = types_of(in, to_types)};
+}
+
+ENTRY(neighbor_alltoallw, (void *from, F n, A at, F types, void *to, F to_n, A to_at, F to_types, F comm, F error)) {
+    exchange each = types_for_neighbors(COMM(comm), types, to_types);
+    finish(MPI_Neighbor_alltoallw(address(from), n, at, each.types, address(to), to_n, to_at, each.to_types, COMM(comm)),
+           error);
+    drop(each);
+}
+
+ENTRY(ineighbor_alltoallw,
+      (void *from, F n, A at, F types, void *to, F to_n, A to_at, F to_types, F comm, F request, F error)) {
+    exchange each = types_for_neighbors(COMM(comm), types, to_types);
+    MPI_Request handle;
+    int result = MPI_Ineighbor_alltoallw(address(from), n, at, each.types, address(to), to_n, to_at, each.to_types,
+                                         COMM(comm), &handle);
+    if (result == MPI_SUCCESS)
+        *request = PMPI_Request_c2f(handle);
+    drop(each);
     finish(result, error);
 }
 
