@@ -361,7 +361,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     counts = commands.choices["counts"]
     counts.add_argument("--ranks", type=int, nargs="+", default=[1, 8], help="cubes (default 1 8)")
     counts.add_argument("--threads", type=int, nargs="+", default=[1], help="of OpenMP; kernels are checked with one")
-    counts.add_argument("--sizes", type=int, nargs="+", help="lengths of the cube, instead of two")
+    counts.add_argument(
+        "--sizes", type=int, nargs="+", help="lengths of the cube, instead of two (HPCG: multiples of 8, at least 16)"
+    )
     counts.add_argument("--keep", type=Path, help="folder for the cubex files, named as Extra-P wants them")
     counts.add_argument("--repeat", type=int, default=2, help="runs of each point (default 2)")
     overhead = commands.choices["overhead"]
