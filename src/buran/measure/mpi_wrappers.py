@@ -19,6 +19,16 @@ def declared_functions(header: str) -> dict[str, tuple[str, ...]]:
     return {match[1]: tuple(part.strip() for part in match[2].split(",")) for match in found}
 
 
+def no_profiling_interface(where: str, why: str) -> ToolError:
+    """Return the error for an MPI whose operations cannot be intercepted."""
+    return ToolError(
+        "this MPI has no profiling interface, so its operations cannot be recorded",
+        where=where,
+        why=why,
+        hint="use an MPI that was built with its profiling interface",
+    )
+
+
 def wrappers_for(header: str, where: str) -> str:
     """Return C code with a wrapper for every operation of the table that an MPI has.
 
@@ -37,12 +47,7 @@ def wrappers_for(header: str, where: str) -> str:
     declared = declared_functions(header)
     known = [name for operation in OPERATIONS for name in names_of(operation)]
     if without := [name for name in known if name in declared and f"P{name}" not in declared]:
-        raise ToolError(
-            "this MPI has no profiling interface, so its operations cannot be recorded",
-            where=where,
-            why=f"its mpi.h declares {without[0]} but not P{without[0]}",
-            hint="use an MPI that was built with its profiling interface",
-        )
+        raise no_profiling_interface(where, f"its mpi.h declares {without[0]} but not P{without[0]}")
     if missing := [name for name in ("MPI_Send", "MPI_Mrecv", "MPI_Iallreduce") if name not in declared]:
         raise ToolError("this MPI is too old", where=where, why=f"it has no {missing[0]}", hint=NEWER_MPI)
     return "\n".join(_parts(declared)) + "\n"

@@ -485,6 +485,7 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
                 run_tool([toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env)
                 if name.startswith("mpi"):
                     run_tool(["objcopy", "--weaken", scratch / name, scratch / f"{WEAK}{name}"], what=what)
+    _check_profiling_interface(scratch, toolchain, env)
     shutil.copy(NATIVE / EXPORTS, scratch / EXPORTS)
     if compiler.kind == CLANG_PLUGIN:
         _build_clang_plugin(scratch / PLUGIN, compiler)
@@ -493,6 +494,32 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
     elif compiler.fortran and compiler.fortran_headers:
         headers = Path(compiler.fortran_headers)
         gnu.build_plugin(compiler.fortran.fc, compiler.cxx, headers, NATIVE, scratch / FORTRAN_PLUGIN)
+
+
+def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping[str, str]) -> None:
+    """Link a program with the MPI layer: an MPI may declare the profiling interface without having it."""
+    program = scratch / "trial"
+    objects = [scratch / name for name in _object_names(toolchain.kind, "time")]
+    source = "#include <mpi.h>\nint main(void) { return MPI_Finalize(); }\n"
+    (scratch / "trial.c").write_text(source, encoding="utf-8")
+    command: list[str | Path] = [
+        toolchain.mpicc,
+        "-no-pie",
+        scratch / "trial.c",
+        *objects,
+        "-pthread",
+        "-ldl",
+        "-o",
+        program,
+    ]
+    try:
+        run_tool(command, what="a program does not link with the measurement runtime", env=env)
+    except ToolError as error:
+        if missing := re.search(r"\bPMPI_\w+", error.why or ""):
+            raise mpi_wrappers.no_profiling_interface(toolchain.mpicc, f"{missing[0]} is not in its library") from None
+        raise
+    program.unlink()
+    (scratch / "trial.c").unlink()
 
 
 def _build_clang_plugin(plugin: Path, compiler: Compiler) -> None:
