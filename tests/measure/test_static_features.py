@@ -13,6 +13,7 @@ from native_programs import toolchain
 from test_wrapper import wrapper
 
 from buran.errors import BuildError, FormatError
+from buran.measure.backend import EmbeddedBackend
 from buran.measure.elf import Elf
 from buran.measure.static_features import (
     Call,
@@ -197,6 +198,25 @@ def test_constructors_and_templates_are_known(tmp_path):
     assert features.foreign == ()
     (main,) = (function for function in features.functions if function.id == "main")
     assert any(call.callee == "*" and call.depth == 1 for call in main.calls)
+
+
+@pytest.mark.mpi
+def test_a_build_is_inspected(sources):
+    backend = EmbeddedBackend(toolchain(), sources / "toolchain.json")
+    rules = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE main misspelt\nSCOREP_REGION_NAMES_END\n"
+    (sources / "filter").write_text(rules)
+    compile_with(sources, "first.c", "second.c", "-o", "program", BURAN_FILTER=str(sources / "filter"))
+    features, notes = backend.inspect_build(sources / "program", sources, rules)
+    assert "main" in by_id(features)
+    assert len(notes) == 1 and "misspelt" in notes[0]
+    for mode in ("vanilla", "effort"):  # compiled without the wrappers, linked with and without them
+        compile_with(sources, "-c", "first.c", "second.c", mode="vanilla")
+        compile_with(sources, "first.o", "second.o", "-o", "program", mode=mode)
+        with pytest.raises(BuildError, match="no code of the program was compiled with Buran's wrappers"):
+            backend.inspect_build(sources / "program", sources, "")
+    (sources / "start.sh").write_text("#!/bin/sh\nexec ./program\n")
+    features, notes = backend.inspect_build(sources / "start.sh", sources, "")
+    assert features is None and "is a script" in notes[0]
 
 
 # ---- ELF files
