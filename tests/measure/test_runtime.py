@@ -321,6 +321,16 @@ def test_clocks_agree(clang_ends, tmp_path, monkeypatch, clock):
     assert 0 < profile.values["time"][0, 0] < 5
 
 
+def test_profile_without_a_clock_has_no_time(clang_ends, tmp_path, monkeypatch):
+    timed = profile_of(clang_ends, tmp_path / "timed", "down", "30")
+    monkeypatch.setenv("BURAN_CLOCK", "none")
+    profile = profile_of(clang_ends, tmp_path / "run", "down", "30")
+    assert "time" not in profile.metrics and profile.attributes["clock"] == "none"
+    assert set(profile.metrics) == set(timed.metrics) - {"time"}
+    for metric in ("visits", "basic_blocks"):
+        assert table(profile, metric) == table(timed, metric)
+
+
 def test_calibration_repeats(clang_ends, tmp_path):
     rates = []
     for name in ("a", "b"):
@@ -373,5 +383,6 @@ def test_mpi_calls_from_several_threads(mpi_ends, tmp_path):
         ("visits", "MPI_Isend", 1),
         ("visits", "MPI_Waitall", 1),
         ("bytes_sent", "MPI_Isend", 16),
+        ("bytes_received", "MPI_Waitall", 16),
     ):
         assert table(profile, metric)[f"{path}->{operation}"] == [0, 400 * each, 400 * each, 400 * each] * 2

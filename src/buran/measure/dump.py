@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,7 @@ NODE = np.dtype(
         ("comm_max", "<u4"),
     ]
 )
+NO_CLOCK = "none"
 # Facts that must be the same in all processes of a run.
 COMMON_INFO = ("executable", "build_id", "mode", "compiler", "mpi", "toolchain", "fingerprint")
 
@@ -101,13 +102,18 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
     """
     # Programs with many ranks spread their files over folders.
     paths = sorted([*Path(folder).glob("*.buran"), *Path(folder).glob("ranks-*/*.buran")])
-    dumps = sorted(map(read_dump, paths), key=lambda dump: dump.rank)
+    known: dict[bytes, Region] = {}
+    dumps = sorted((read_dump(path, known) for path in paths), key=lambda dump: dump.rank)
     _check_together(dumps, Path(folder), ranks)
     return _merge(dumps)
 
 
-def read_dump(path: Path) -> Dump:
-    """Read the profile of one process; raise `RunError` if it is not whole."""
+def read_dump(path: Path, known: dict[bytes, Region] | None = None) -> Dump:
+    """Read the profile of one process; raise `RunError` if it is not whole.
+
+    `known` keeps regions between files of one program.
+    """
+    known = {} if known is None else known
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -136,7 +142,7 @@ def read_dump(path: Path) -> Dump:
             why=info.get("incomplete") or "it left without MPI_Finalize, or called MPI_Abort",
             hint="look at the run's output",
         )
-    regions = tuple(cursor.region(info.get("executable", "")) for _ in range(cursor.plausible(n_regions, 20)))
+    regions = tuple(cursor.regions(cursor.plausible(n_regions, 20), info.get("executable", ""), known))
     threads: dict[int, NDArray[np.void]] = {}
     for _ in range(cursor.plausible(n_threads, 8)):
         number, nodes = cursor.u32(), cursor.nodes()
@@ -174,6 +180,21 @@ class _Cursor:
 
     def text(self) -> str:
         return self.take(self.u32()).decode("utf-8", errors="replace")
+
+    def regions(self, count: int, executable: str, known: dict[bytes, Region]) -> Iterator[Region]:
+        """Read regions; those that stand so in another file are not made again, which saves most of the time."""
+        for _ in range(count):
+            begin = self.at
+            for _ in range(3):
+                self.at += 4 + int.from_bytes(self.data[self.at : self.at + 4], "little")
+            self.at += 8
+            if self.at > len(self.data):
+                self.fail(f"a region at {begin} goes beyond the end")
+            described = self.data[begin : self.at]
+            if described not in known:
+                self.at = begin
+                known[described] = self.region(executable)
+            yield known[described]
 
     def region(self, executable: str) -> Region:
         name, mangled, file = self.text(), self.text(), self.text()
@@ -293,8 +314,10 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     np.maximum.at(largest, at, nodes["comm_max"].astype(np.float64))
     values: dict[str, NDArray[np.generic]] = {
         "visits": added_up(nodes["visits"], np.uint64),
-        "time": tree.inclusive(added_up(np.concatenate(seconds), np.float64).astype(np.float64, copy=False)),
     }
+    if all(dump.info.get("clock") != NO_CLOCK for dump in dumps):
+        time = added_up(np.concatenate(seconds), np.float64)
+        values["time"] = tree.inclusive(time.astype(np.float64, copy=False))
     if dumps[0].counts_blocks:
         values["basic_blocks"] = added_up(nodes["blocks"], np.uint64)
     # One-sided operations put and get: as Score-P does, these bytes are kept apart.

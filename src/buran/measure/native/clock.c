@@ -59,8 +59,13 @@ static void read_both(uint64_t *ticks, uint64_t *ns) {
 
 const char *buran_clock_start(const char *wanted) {
     int any = !wanted || !*wanted;
-    if (!any && strcmp(wanted, "counter") && strcmp(wanted, "system"))
-        return "must be `counter` or `system`";
+    if (!any && strcmp(wanted, "counter") && strcmp(wanted, "system") && strcmp(wanted, "none"))
+        return "must be `counter`, `system` or `none`";
+    if (!any && wanted[0] == 'n') {
+        buran_the_clock.kind = BURAN_CLOCK_NONE;
+        buran_the_clock.name = "none";
+        return NULL;
+    }
     const char *name = any || wanted[0] == 'c' ? counter_name() : NULL;
     if (!any && wanted[0] == 'c' && !name)
         return "asks for the processor's counter, which does not run at a constant rate here";
@@ -73,7 +78,7 @@ const char *buran_clock_start(const char *wanted) {
 }
 
 double buran_clock_rate(void) {
-    if (buran_the_clock.kind == BURAN_CLOCK_SYSTEM)
+    if (buran_the_clock.kind != BURAN_CLOCK_COUNTER)
         return 1e9;
 #if defined(__aarch64__)
     uint64_t hertz;

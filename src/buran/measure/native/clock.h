@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-enum { BURAN_CLOCK_SYSTEM, BURAN_CLOCK_COUNTER };
+enum { BURAN_CLOCK_SYSTEM, BURAN_CLOCK_COUNTER, BURAN_CLOCK_NONE };
 
 typedef struct buran_clock {
     int kind;
@@ -36,10 +36,10 @@ static inline uint64_t buran_counter(void) {
 static inline uint64_t buran_ticks(void) {
     if (__builtin_expect(buran_the_clock.kind == BURAN_CLOCK_COUNTER, 1))
         return buran_counter();
-    return buran_monotonic_ns();
+    return buran_the_clock.kind == BURAN_CLOCK_NONE ? 0 : buran_monotonic_ns();
 }
 
-/* Choose the clock; `wanted` is NULL, "counter" or "system". Returns what is wrong with it, or NULL. */
+/* Choose the clock; `wanted` is NULL, "counter", "system" or "none". Returns what is wrong with it, or NULL. */
 const char *buran_clock_start(const char *wanted);
 
 /* Ticks per second, measured since the start where the processor does not say it. */
