@@ -81,7 +81,7 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return build(source, folder / "cases", mode="time", flags=flags, filter_file=rules, tools=tools), request.param
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 4])
+@pytest.mark.parametrize("p", [pytest.param(1, marks=pytest.mark.slow), 2, 3, pytest.param(4, marks=pytest.mark.slow)])
 def test_operations_record_what_the_formulas_say(built: tuple[Path, str], tmp_path: Path, p: int) -> None:
     binary, mpicc = built
     done = launch(binary, tmp_path, ranks=p, tools=toolchain_of(mpicc))

@@ -504,7 +504,6 @@ def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping
     (scratch / "trial.c").write_text(source, encoding="utf-8")
     command: list[str | Path] = [
         toolchain.mpicc,
-        "-no-pie",
         scratch / "trial.c",
         *objects,
         "-pthread",
