@@ -1,6 +1,6 @@
 ! Heat in a rod, explicit Euler: every rank has n cells and swaps one value with each neighbour in every step.
-! Arguments: cells steps. Built with one of the three ways to MPI: -DMPIF (needs -fallow-argument-mismatch), -DUSE_MPI
-! or -DUSE_MPI_F08.
+! Arguments: cells steps. Built with one of the three ways to MPI: -DMPIF, -DUSE_MPI or -DUSE_MPI_F08. The first two may
+! need -fallow-argument-mismatch.
 module rod
   implicit none
 contains

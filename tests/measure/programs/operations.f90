@@ -12,7 +12,7 @@ program operations
   type(MPI_Win) :: window
   type(MPI_Datatype), allocatable :: types(:)
   type(c_ptr) :: base
-  integer, pointer :: cells(:)
+  integer, pointer, volatile :: cells(:)
   integer, asynchronous :: got
   integer :: from_both(2)
   integer, allocatable :: counts(:), offsets(:), sent(:), received(:)
@@ -61,9 +61,9 @@ program operations
   call MPI_Win_allocate(4_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, copy, base, window)
   call c_f_pointer(base, cells, [1])
   call MPI_Win_fence(0, window)
-  call MPI_Put(me, 1, MPI_INTEGER, right, 0_MPI_ADDRESS_KIND, 1, MPI_INTEGER, window)
+  call MPI_Put(me, 1, MPI_INTEGER, me, 0_MPI_ADDRESS_KIND, 1, MPI_INTEGER, window)
   call MPI_Win_fence(0, window)
-  call check(cells(1) == left, 7)
+  call check(cells(1) == me, 7)
   call MPI_Win_free(window)
   call MPI_Comm_free(copy)
   call check(copy == MPI_COMM_NULL, 8)

@@ -60,6 +60,11 @@ static inline int is_ignored(const MPI_Fint *status) {
 
 #define STATUS_INTS ((int)(sizeof(MPI_Status) / sizeof(MPI_Fint)))
 
+static inline void give_status(MPI_Status *from, MPI_Fint *to) {
+    if (from != MPI_STATUS_IGNORE)
+        PMPI_Status_c2f(from, to);
+}
+
 static inline void finish(int result, MPI_Fint *error) {
     if (error)
         *error = result;
@@ -106,8 +111,8 @@ static inline void finish(int result, MPI_Fint *error) {
     ENTRY(NAME, PARAMETERS) {                                             \
         MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own; \
         int result = MPI_##CNAME ARGUMENTS;                               \
-        if (used && result == MPI_SUCCESS)                                \
-            PMPI_Status_c2f(used, status);                                \
+        if (result == MPI_SUCCESS)                                        \
+            give_status(used, status);                                    \
         finish(result, error);                                            \
     }
 
@@ -131,8 +136,8 @@ ENTRY(iprobe, (F from, F tag, F comm, F flag, F status, F error)) {
     MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
     int found = 0, result = MPI_Iprobe(*from, *tag, COMM(comm), &found, used);
     *flag = found;
-    if (found && used)
-        PMPI_Status_c2f(used, status);
+    if (found)
+        give_status(used, status);
     finish(result, error);
 }
 
@@ -142,8 +147,7 @@ ENTRY(mprobe, (F from, F tag, F comm, F message, F status, F error)) {
     int result = MPI_Mprobe(*from, *tag, COMM(comm), &found, used);
     if (result == MPI_SUCCESS) {
         *message = PMPI_Message_c2f(found);
-        if (used)
-            PMPI_Status_c2f(used, status);
+        give_status(used, status);
     }
     finish(result, error);
 }
@@ -155,8 +159,7 @@ ENTRY(improbe, (F from, F tag, F comm, F flag, F message, F status, F error)) {
     *flag = there;
     if (there && result == MPI_SUCCESS) {
         *message = PMPI_Message_c2f(found);
-        if (used)
-            PMPI_Status_c2f(used, status);
+        give_status(used, status);
     }
     finish(result, error);
 }
@@ -205,8 +208,8 @@ ENTRY(wait, (F request, F status, F error)) {
     MPI_Request handle = PMPI_Request_f2c(*request);
     int result = MPI_Wait(&handle, used);
     *request = PMPI_Request_c2f(handle);
-    if (used && result == MPI_SUCCESS)
-        PMPI_Status_c2f(used, status);
+    if (result == MPI_SUCCESS)
+        give_status(used, status);
     finish(result, error);
 }
 
@@ -216,8 +219,8 @@ ENTRY(test, (F request, F flag, F status, F error)) {
     int done = 0, result = MPI_Test(&handle, &done, used);
     *request = PMPI_Request_c2f(handle);
     *flag = done;
-    if (done && used)
-        PMPI_Status_c2f(used, status);
+    if (done)
+        give_status(used, status);
     finish(result, error);
 }
 
@@ -225,8 +228,8 @@ ENTRY(request_get_status, (F request, F flag, F status, F error)) {
     MPI_Status own, *used = is_ignored(status) ? MPI_STATUS_IGNORE : &own;
     int done = 0, result = MPI_Request_get_status(PMPI_Request_f2c(*request), &done, used);
     *flag = done;
-    if (done && used)
-        PMPI_Status_c2f(used, status);
+    if (done)
+        give_status(used, status);
     finish(result, error);
 }
 
@@ -258,8 +261,8 @@ ENTRY(waitany, (F count, F handles, F index, F status, F error)) {
     int which = MPI_UNDEFINED, result = MPI_Waitany(*count, requests, &which, used);
     *index = position(which);
     give_back(*count, requests, handles);
-    if (used && result == MPI_SUCCESS)
-        PMPI_Status_c2f(used, status);
+    if (result == MPI_SUCCESS)
+        give_status(used, status);
     finish(result, error);
 }
 
@@ -270,8 +273,8 @@ ENTRY(testany, (F count, F handles, F index, F flag, F status, F error)) {
     *index = position(which);
     *flag = done;
     give_back(*count, requests, handles);
-    if (done && used)
-        PMPI_Status_c2f(used, status);
+    if (done)
+        give_status(used, status);
     finish(result, error);
 }
 
@@ -418,8 +421,8 @@ ENTRY(mrecv, (void *buf, F n, F type, F message, F status, F error)) {
     MPI_Message taken = PMPI_Message_f2c(*message);
     int result = MPI_Mrecv(address(buf), *n, TYPE(type), &taken, used);
     *message = PMPI_Message_c2f(taken);
-    if (used && result == MPI_SUCCESS)
-        PMPI_Status_c2f(used, status);
+    if (result == MPI_SUCCESS)
+        give_status(used, status);
     finish(result, error);
 }
 
