@@ -58,7 +58,7 @@ program operations
   call check(got == left, 6)
   call MPI_Wait(request, status)
 
-  call MPI_Win_allocate(4_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, copy, base, window)
+  call MPI_Win_allocate(4096_MPI_ADDRESS_KIND, 4, MPI_INFO_NULL, copy, base, window)
   call c_f_pointer(base, cells, [1])
   call MPI_Win_fence(0, window)
   call MPI_Put(me, 1, MPI_INTEGER, me, 0_MPI_ADDRESS_KIND, 1, MPI_INTEGER, window)
