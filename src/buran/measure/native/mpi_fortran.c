@@ -29,6 +29,8 @@ extern char mpi_fortran_bottom_ __attribute__((weak));
 extern char mpi_fortran_in_place_ __attribute__((weak));
 extern char mpi_fortran_status_ignore_ __attribute__((weak));
 extern char mpi_fortran_statuses_ignore_ __attribute__((weak));
+extern char unweighted __asm__("mpi_fortran_unweighted_") __attribute__((weak));
+extern char weights_empty __asm__("mpi_fortran_weights_empty_") __attribute__((weak));
 
 static inline void *address(void *buffer) {
     if (is(buffer, &mpi_fortran_in_place_))
@@ -43,11 +45,19 @@ static inline int is_ignored(const MPI_Fint *status) {
 /* Under other names, because mpi.h has them only if the MPI was built with mpi_f08. */
 extern char status_ignore __asm__("MPIR_F08_MPI_STATUS_IGNORE_OBJ") __attribute__((weak));
 extern char statuses_ignore __asm__("MPIR_F08_MPI_STATUSES_IGNORE_OBJ") __attribute__((weak));
+extern char unweighted __asm__("__mpi_f08_link_constants_MOD_mpi_unweighted") __attribute__((weak));
+extern char weights_empty __asm__("__mpi_f08_link_constants_MOD_mpi_weights_empty") __attribute__((weak));
 
 static inline int is_ignored(const MPI_Fint *status) {
     return is(status, &status_ignore) || is(status, &statuses_ignore);
 }
 #endif
+
+static inline int *weights(int *values) {
+    if (is(values, &unweighted))
+        return MPI_UNWEIGHTED;
+    return is(values, &weights_empty) ? MPI_WEIGHTS_EMPTY : values;
+}
 
 /* ---- arguments; the names are short because the tables below are long */
 
@@ -347,6 +357,15 @@ ENTRY(comm_idup, (F comm, F copy, F request, F error)) {
 HANDLE(comm_free, Comm_free, Comm, (F handle, F error), (&made))
 HANDLE(comm_disconnect, Comm_disconnect, Comm, (F handle, F error), (&made))
 
+/* ---- graphs */
+
+MAKES(dist_graph_create, Dist_graph_create, Comm,
+      (F comm, F n, F sources, F degrees, F targets, F values, F info, F reorder, F handle, F error),
+      (COMM(comm), *n, sources, degrees, targets, weights(values), INFO(info), *reorder, &made))
+MAKES(dist_graph_create_adjacent, Dist_graph_create_adjacent, Comm,
+      (F comm, F in, F sources, F in_values, F out, F targets, F out_values, F info, F reorder, F handle, F error),
+      (COMM(comm), *in, sources, weights(in_values), *out, targets, weights(out_values), INFO(info), *reorder, &made))
+
 /* ---- one-sided: sizes and displacements are of the kind of an address */
 
 #define A MPI_Aint *
@@ -610,24 +629,6 @@ ENTRY(ineighbor_alltoallw,
     drop(each);
     finish(result, error);
 }
-
-/* ---- graphs */
-
-extern char mpi_fortran_unweighted_ __attribute__((weak));
-extern char mpi_fortran_weights_empty_ __attribute__((weak));
-
-static inline int *weights(int *values) {
-    if (is(values, &mpi_fortran_unweighted_))
-        return MPI_UNWEIGHTED;
-    return is(values, &mpi_fortran_weights_empty_) ? MPI_WEIGHTS_EMPTY : values;
-}
-
-MAKES(dist_graph_create, Dist_graph_create, Comm,
-      (F comm, F n, F sources, F degrees, F targets, F values, F info, F reorder, F handle, F error),
-      (COMM(comm), *n, sources, degrees, targets, weights(values), INFO(info), *reorder, &made))
-MAKES(dist_graph_create_adjacent, Dist_graph_create_adjacent, Comm,
-      (F comm, F in, F sources, F in_values, F out, F targets, F out_values, F info, F reorder, F handle, F error),
-      (COMM(comm), *in, sources, weights(in_values), *out, targets, weights(out_values), INFO(info), *reorder, &made))
 
 #endif
 #endif
