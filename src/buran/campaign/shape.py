@@ -187,8 +187,8 @@ class Strategy(Part):
 
     name: Literal["full", "lines"] = Field(
         "full",
-        description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, where there are two), "
-        "and one point off the lines for each parameter.",
+        description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, "
+        "where there are two), and one point off the lines for each parameter.",
     )
     max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."
