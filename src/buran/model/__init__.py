@@ -1,6 +1,7 @@
 """Performance model normal form: terms, hypothesis spaces, batched regression."""
 
-from buran.model.fit import Fit, Model, Quality, fit_models, predict, relative_weights
+from buran.model.fit import Fit, fit_models, relative_weights
+from buran.model.model import Alternative, Model, Quality, predict, prediction_interval
 from buran.model.model_set import ModelSet, models_to_json, read_models, write_models
 from buran.model.search import Costs, SearchOptions
 from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space
@@ -10,6 +11,7 @@ from buran.model.text import STYLES, format_function, growth_class, python_names
 __all__ = [
     "SPACES",
     "STYLES",
+    "Alternative",
     "Costs",
     "Factor",
     "Fit",
@@ -28,6 +30,7 @@ __all__ = [
     "models_to_json",
     "named_space",
     "predict",
+    "prediction_interval",
     "python_names",
     "read_models",
     "relative_weights",

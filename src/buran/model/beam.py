@@ -139,21 +139,21 @@ def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
     if size == 1:
         return _one_term(dictionary, beam)
     left_over = _left_over(dictionary, beam)
-    kept = _best(left_over.reshape(calls, -1), 2 * width)  # most hypotheses turn up twice
+    kept = best(left_over.reshape(calls, -1), 2 * width)  # most hypotheses turn up twice
     left_over[~(_all_plain(beam, dictionary.simple)[:, :, None] & dictionary.simple[:, None])] = np.inf
-    best = kept.shape[1]
-    kept = np.concatenate([kept, _best(left_over.reshape(calls, -1), 4 * width)], axis=1)
+    by_residual = kept.shape[1]
+    kept = np.concatenate([kept, best(left_over.reshape(calls, -1), 4 * width)], axis=1)
     parent, added = np.divmod(kept, products)
     members = np.sort(np.concatenate([beam.members[at, parent], added[..., None]], axis=2), axis=2)
     fine = beam.usable[at, parent] & dictionary.usable[at, added] & ~_repeated(members, products)
     chosen = fine & np.concatenate(
         [
-            np.cumsum(fine[:, :best], axis=1) <= width,
-            np.cumsum(fine[:, best:], axis=1) <= 2 * width,
+            np.cumsum(fine[:, :by_residual], axis=1) <= width,
+            np.cumsum(fine[:, by_residual:], axis=1) <= 2 * width,
         ],
         axis=1,
     )
-    survivors = _best((~chosen).astype(np.float64), 3 * width)  # ties keep their order
+    survivors = best((~chosen).astype(np.float64), 3 * width)  # ties keep their order
     members, fine = members[at, survivors], chosen[at, survivors]
     parent, added = parent[at, survivors], added[at, survivors]
     column = dictionary.columns[at, added]
@@ -210,7 +210,7 @@ def parents(beam: Beam, always: Mask, width: int) -> Beam:
     sums[~beam.usable] = np.inf
     sums[:, always] = np.inf
     forced = np.tile(np.flatnonzero(always), (len(sums), 1))
-    return beam.take(np.concatenate([forced, _best(sums, min(width, int((~always).sum())))], axis=1))
+    return beam.take(np.concatenate([forced, best(sums, min(width, int((~always).sum())))], axis=1))
 
 
 def _all_plain(beam: Beam, simple: Mask) -> Mask:
@@ -219,7 +219,7 @@ def _all_plain(beam: Beam, simple: Mask) -> Mask:
     return np.asarray(simple[at, beam.members].all(axis=2))
 
 
-def _best(values: Array, count: int) -> Ids:
+def best(values: Array, count: int) -> Ids:
     """Places of the `count` smallest values of each row, in ascending order of the values."""
     count = min(count, values.shape[1])
     if count == 0:

@@ -30,8 +30,8 @@ class TermTable:
     ----------
     pairs
         Exponents of rows 1 and up.
-    values
-        Shape (row, point), each row scaled to a largest absolute value of 1.
+    raw, values
+        Shape (row, point); in `values` each row is scaled to a largest absolute value of 1.
     falling, plain
         Shape (row,): negative power; exponents that nested loops, searches and trees lead to.
     growth
@@ -43,6 +43,7 @@ class TermTable:
     """
 
     pairs: tuple[Exponents, ...]
+    raw: Array
     values: Array
     falling: Mask
     plain: Mask
@@ -54,15 +55,15 @@ class TermTable:
     def of(cls, space: HypothesisSpace, x: Array) -> TermTable:
         """Tabulate the space at the values `x` (point,) of a parameter."""
         pairs = space.candidates(x)
-        values = np.ones((len(pairs) + 1, len(x)))
+        raw = np.ones((len(pairs) + 1, len(x)))
         for row, (power, log) in enumerate(pairs, start=1):
-            values[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
-        values /= np.abs(values).max(axis=1, keepdims=True)
+            raw[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
         absent = (Fraction(0), 0)
         order = sorted((absent, *pairs))
         return cls(
             pairs,
-            values,
+            raw,
+            raw / np.abs(raw).max(axis=1, keepdims=True),
             np.array([False, *(power < 0 for power, _ in pairs)]),
             np.array([False, *(is_plain(pair) for pair in pairs)]),
             np.array([order.index(pair) for pair in (absent, *pairs)]),

@@ -10,7 +10,7 @@ from typing import Any
 
 from buran.errors import FormatError
 from buran.files import read_json, write_json
-from buran.model.fit import Model, Quality, predict
+from buran.model.model import Alternative, Model, Quality, Target, predict, prediction_interval
 from buran.model.terms import Array, ModelFunction
 
 SCHEMA = "buran-models/1"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from buran.model.beam import Beam, Dictionary, extend, leave_group_out, leave_one_out, parents
+from buran.model.beam import Beam, Dictionary, best, extend, leave_group_out, leave_one_out, parents
 from buran.model.candidates import (
     DEPENDENT,
     Ids,
@@ -63,13 +64,53 @@ class SearchOptions:
         Terms beside the constant.
     beam
         Hypotheses of one size kept to be extended.
+    alternatives
+        Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
     costs
         Preference for simple hypotheses.
     """
 
     max_terms: int = 4
     beam: int = 24
+    alternatives: int = 16
     costs: Costs = Costs()
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The best hypotheses of each call path, best first.
+
+    Attributes
+    ----------
+    rows
+        Shape (call path, hypothesis, term, parameter): rows of the term tables; all 0 for a term that is not there.
+    scores
+        Shape (call path, hypothesis): infinite where there are fewer hypotheses.
+    """
+
+    rows: NDArray[np.int16]
+    scores: Array
+
+    @classmethod
+    def of(cls, calls: int, hypotheses: int, terms: int, parameters: int) -> Found:
+        """Make room for that many hypotheses."""
+        rows = np.zeros((calls, hypotheses, terms, parameters), dtype=np.int16)
+        return cls(rows, np.full((calls, hypotheses), np.inf))
+
+    def of_calls(self, part: slice) -> Found:
+        """Return a view of some call paths."""
+        return Found(self.rows[part], self.scores[part])
+
+    def enter(self, calls: Ids, rows: Ids, scores: Array) -> None:
+        """Add hypotheses (call path, hypothesis, term, parameter) with their scores; the best remain."""
+        terms, count = rows.shape[2], self.scores.shape[1]
+        padded = np.zeros((*rows.shape[:2], *self.rows.shape[2:]), dtype=np.int16)
+        padded[:, :, :terms] = rows
+        all_scores = np.concatenate([self.scores[calls], scores], axis=1)
+        all_rows = np.concatenate([self.rows[calls], padded], axis=1)
+        order = np.argsort(all_scores, axis=1, kind="stable")[:, :count]  # of equals the smaller hypothesis
+        at = np.arange(len(calls))[:, None]
+        self.scores[calls], self.rows[calls] = all_scores[at, order], all_rows[at, order]
 
 
 def score(error: Array, cost: Array, points: int, coefficients: int) -> Array:
@@ -85,8 +126,8 @@ def score(error: Array, cost: Array, points: int, coefficients: int) -> Array:
 
 def search(
     points: Array, values: Array, weights: Array, space: HypothesisSpace, options: SearchOptions
-) -> tuple[list[TermTable], Ids]:
-    """Find the best hypothesis of each call path.
+) -> tuple[list[TermTable], Found]:
+    """Find the best hypotheses of each call path.
 
     Parameters
     ----------
@@ -103,15 +144,15 @@ def search(
     -------
     tables
         One for each parameter.
-    chosen
-        Shape (call path, term, parameter): rows of the tables; all 0 for a term that is not there.
+    found
+        The best hypotheses of each call path.
     """
     count, parameters = points.shape
     tables = [TermTable.of(space, points[:, p]) for p in range(parameters)]
-    chosen = np.zeros((len(values), options.max_terms, parameters), dtype=np.int64)
-    largest = min(options.max_terms, count - 2)
-    if largest < 1 or not any(table.pairs for table in tables):
-        return tables, chosen
+    found = Found.of(len(values), options.alternatives, options.max_terms, parameters)
+    if min(options.max_terms, count - 2) < 1 or not any(table.pairs for table in tables):
+        found.scores[:, 0] = 0.0
+        return tables, found
     on_lines = [lines(points, p) for p in range(parameters)]
     products = patterns(tuple(_listed(table, parameters) for table in tables))
     chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * options.beam)))
@@ -120,8 +161,8 @@ def search(
         y, w = values[part], weights[part]
         falls = falls_with(points, y)
         dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
-        chosen[part, :largest] = _beam_search(tables, dictionary, constant, options, largest)
-    return tables, chosen
+        _beam_search(tables, dictionary, constant, options, found.of_calls(part))
+    return tables, found
 
 
 def _listed(table: TermTable, parameters: int) -> int:
@@ -133,12 +174,12 @@ def _listed(table: TermTable, parameters: int) -> int:
 
 
 def _beam_search(
-    tables: list[TermTable], dictionary: Dictionary, constant: Beam, options: SearchOptions, largest: int
-) -> Ids:
-    """Extend the constant term by term; return the best hypothesis found (call path, term, parameter)."""
+    tables: list[TermTable], dictionary: Dictionary, constant: Beam, options: SearchOptions, found: Found
+) -> None:
+    """Extend the constant term by term; enter the best hypotheses into `found`."""
     calls, _, count = constant.residual.shape
-    best = score(leave_one_out(constant)[:, 0], np.zeros(calls), count, 1)
-    chosen = np.zeros((calls, largest, len(tables)), dtype=np.int64)
+    largest = min(options.max_terms, count - 2)
+    found.scores[:, 0] = score(leave_one_out(constant)[:, 0], np.zeros(calls), count, 1)
     beam, centred = constant, constant.residual[:, 0]
     active = np.arange(calls)
     for terms in range(1, largest + 1):
@@ -146,14 +187,11 @@ def _beam_search(
         errors = _errors(tables, dictionary, beam)
         cost, handicap = _cost(tables, dictionary, beam, centred, options.costs)
         scores = score(errors, cost, count, terms + 1) + handicap
-        winner = np.argmin(scores, axis=1)
-        at = np.arange(len(active))
-        better = scores[at, winner] < best[active]
-        members = beam.members[at, winner]
-        rows = dictionary.rows[at[:, None], members]
-        best[active[better]] = scores[at, winner][better]
-        chosen[active[better]] = 0
-        chosen[np.ix_(active[better], np.arange(terms))] = rows[better]
+        at = np.arange(len(active))[:, None]
+        front = best(scores, options.alternatives)
+        front_scores = scores[at, front]
+        better = front_scores[:, 0] < found.scores[active, 0]
+        found.enter(active, dictionary.rows[at[..., None], beam.members[at, front]], front_scores)
         keep = errors.min(axis=1) > _EXACT
         if terms >= max(2, len(tables)):  # below, a sum may not have all its parts yet
             keep &= better
@@ -164,7 +202,6 @@ def _beam_search(
             dictionary, beam = dictionary.take(keep), beam.of(keep)
         if terms == 1:
             beam = parents(beam, dictionary.always, options.beam)
-    return chosen
 
 
 def _dictionary(

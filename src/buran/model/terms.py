@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,15 @@ class Term:
         for factor in self.factors[1:]:
             out = out * factor.evaluate(points)
         return out
+
+    @cached_property
+    def growth_order(self) -> tuple[Fraction, int, tuple[Factor, ...]]:
+        """Key that sorts terms by their total degree, then by logs, then by parameter."""
+        return (
+            sum((factor.exponent for factor in self.factors), Fraction(0)),
+            sum(factor.log_exponent for factor in self.factors),
+            self.factors,
+        )
 
     def lead(self, parameter: int) -> Lead:
         """Exponents of one parameter; (0, 0) where the term does not depend on it."""
@@ -160,12 +170,3 @@ def _outgrows(one: Term, other: Term) -> bool:
     parameters = {factor.parameter for term in (one, other) for factor in term.factors}
     pairs = [(one.lead(p), other.lead(p)) for p in parameters]
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
-
-
-def growth_order(term: Term) -> tuple[Fraction, int, tuple[Factor, ...]]:
-    """Key that sorts terms by their total degree, then by logs, then by parameter."""
-    return (
-        sum((factor.exponent for factor in term.factors), Fraction(0)),
-        sum(factor.log_exponent for factor in term.factors),
-        term.factors,
-    )
