@@ -13,7 +13,7 @@ from buran.model.candidates import Ids, TermTable
 from buran.model.model import Alternative
 from buran.model.regression import Functions, Regression, regress
 from buran.model.search import Found
-from buran.model.terms import Array
+from buran.model.terms import Array, ModelFunction
 
 _LEAST = 1e-3  # smaller weights move no end of an interval
 
@@ -77,12 +77,24 @@ class Block:
         covariance = tuple(map(tuple, variances[0][np.ix_(order, order)].tolist())) if degrees > 0 else ()
         size = np.abs(values[0])
         share = float(np.median(1 / (weights[0] * size)[size > 0])) if size.any() else 0.0
-        return Alternative(function, float(odds), covariance, share * float(own.spread[0]) ** 0.5, degrees)
+        # exponents were chosen as well: each factor takes a degree of freedom from the noise
+        excess = (degrees / max(degrees - _factors(function), 1)) if degrees > 0 else 1.0
+        covariance = tuple(tuple(value * excess for value in row) for row in covariance)
+        return Alternative(function, float(odds), covariance, share * (float(own.spread[0]) * excess) ** 0.5, degrees)
+
+
+def _factors(function: ModelFunction) -> int:
+    """Return the number of distinct factors."""
+    return len({factor for term in function.terms for factor in term.factors})
 
 
 def likelihood_power(points: int) -> float:
-    """Return by how much one nat of the score changes the logarithm of the odds."""
-    return float(points)
+    """Return by how much one nat of the score, the logarithm of an error, changes the logarithm of the odds.
+
+    Gaussian noise would give the number of points. Half of it is what the errors of the best of many hypotheses,
+    small by choice, are worth: intervals then hold what they should (benchmarks/modeller.py).
+    """
+    return 0.45 * points
 
 
 def _merged(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:

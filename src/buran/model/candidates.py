@@ -36,6 +36,8 @@ class TermTable:
         Shape (row,): negative power; exponents that nested loops, searches and trees lead to.
     growth
         Shape (row,): place in the order of asymptotic growth.
+    degree
+        Shape (row,): of growth beyond 1, a logarithm counting a quarter.
     same_value
         Shape (value, point): the points at each value of the parameter.
     safe
@@ -48,6 +50,7 @@ class TermTable:
     falling: Mask
     plain: Mask
     growth: Ids
+    degree: Array
     same_value: Mask
     safe: int
 
@@ -67,6 +70,7 @@ class TermTable:
             np.array([False, *(power < 0 for power, _ in pairs)]),
             np.array([False, *(is_plain(pair) for pair in pairs)]),
             np.array([order.index(pair) for pair in (absent, *pairs)]),
+            np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in pairs)]),
             np.unique(x)[:, None] == x,
             max(len(np.unique(x)) - 2, 1),
         )

@@ -24,6 +24,7 @@ from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
 
 _EXACT = 1e-11  # relative error below which two fits differ by rounding alone
+_PROGRESS = 0.5  # an error so much smaller than with a term less lets the search go on, whatever the score says
 _CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
 
 
@@ -43,15 +44,20 @@ class Costs:
         For each negative coefficient: of a falling term; of a term that one with a positive coefficient
         outgrows; of another term, which takes the prediction below zero sooner or later. The last is a plain
         addition to the score, however many points there are: noise is no reason to predict negative values.
+    steep
+        Times the error (at most 1) and the degree of growth beyond 1, the largest of each parameter added up (a log
+        counts a quarter): a plain addition, too. Where values scatter by half, one chance value at the largest
+        point must not become cubic growth; where they are steady this is next to nothing.
     """
 
-    coefficient: float = 3.0
+    coefficient: float = 5.0
     parameter: float = 1.5
     extra_term: float = 5.0
     extra_plain_term: float = 1.5
     saturating: float = 2.0
     negative: float = 0.5
     declining: float = 1.5
+    steep: float = 0.25
 
 
 @dataclass(frozen=True)
@@ -72,7 +78,7 @@ class SearchOptions:
 
     max_terms: int = 4
     beam: int = 24
-    alternatives: int = 16
+    alternatives: int = 32
     costs: Costs = Costs()
 
 
@@ -182,19 +188,23 @@ def _beam_search(
     found.scores[:, 0] = score(leave_one_out(constant)[:, 0], np.zeros(calls), count, 1)
     beam, centred = constant, constant.residual[:, 0]
     active = np.arange(calls)
+    least = np.full(calls, np.inf)
     for terms in range(1, largest + 1):
         beam = extend(dictionary, beam, options.beam)
         errors = _errors(tables, dictionary, beam)
         cost, handicap = _cost(tables, dictionary, beam, centred, options.costs)
+        handicap += options.costs.steep * np.minimum(errors, 1.0) * _steepness(tables, dictionary, beam)
         scores = score(errors, cost, count, terms + 1) + handicap
         at = np.arange(len(active))[:, None]
         front = best(scores, options.alternatives)
         front_scores = scores[at, front]
         better = front_scores[:, 0] < found.scores[active, 0]
         found.enter(active, dictionary.rows[at[..., None], beam.members[at, front]], front_scores)
-        keep = errors.min(axis=1) > _EXACT
+        smallest = errors.min(axis=1)
+        keep = smallest > _EXACT
         if terms >= max(2, len(tables)):  # below, a sum may not have all its parts yet
-            keep &= better
+            keep &= better | (smallest < _PROGRESS * least[active])
+        least[active] = smallest
         if terms == largest or not keep.any():
             break
         if not keep.all():
@@ -276,6 +286,15 @@ def _first_occurrence(rows: Ids) -> Mask:
     """Mark present factors (above 0) that differ from the one before, in `rows` sorted along the last axis."""
     out = np.asarray(rows > 0)
     out[..., 1:] &= rows[..., 1:] != rows[..., :-1]
+    return out
+
+
+def _steepness(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Array:
+    """Return shape (call path, hypothesis): the largest degree of each parameter, added up."""
+    at = np.arange(len(beam.members))[:, None, None]
+    out = np.zeros(beam.members.shape[:2])
+    for p, table in enumerate(tables):
+        out += table.degree[dictionary.rows[at, beam.members, p]].max(axis=2)
     return out
 
 
