@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.experiment.modelling import model_experiment, over_repetitions
+from buran.experiment.modelling import model_experiment
 from buran.experiment.table import AGGREGATES, Experiment
+from buran.model.repetitions import over_repetitions
 from buran.profile.profile import CallTree, Region
 
 POINTS = np.array([[4.0], [8.0], [16.0], [32.0]])

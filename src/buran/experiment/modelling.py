@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
 from buran.model import HypothesisSpace, ModelSet, fit_models
-
-Repetition = Literal["mean", "median", "min", "max"]
-REPETITIONS: tuple[Repetition, ...] = ("mean", "median", "min", "max")
-
-
-def over_repetitions(values: NDArray[np.float64], repetition: Repetition) -> NDArray[np.float64]:
-    """Reduce the last axis, without NaN; NaN where nothing was measured."""
-    missing = np.asarray(np.isnan(values).all(axis=-1))
-    filled = np.where(missing[..., None], 0.0, values)  # keeps numpy from warning about empty slices
-    if repetition == "mean":
-        out = np.nanmean(filled, axis=-1)
-    elif repetition == "median":
-        out = np.nanmedian(filled, axis=-1)
-    else:
-        out = np.nanmin(filled, axis=-1) if repetition == "min" else np.nanmax(filled, axis=-1)
-    return np.where(missing, np.nan, out)
+from buran.model.repetitions import Repetition, over_repetitions
 
 
 def model_experiment(

@@ -1,12 +1,18 @@
 """Performance model normal form: terms, hypothesis spaces, batched regression."""
 
+from typing import TYPE_CHECKING, Any
+
+from buran.model.alternative import Alternative
 from buran.model.fit import Fit, fit_models, relative_weights
-from buran.model.model import Alternative, Model, Quality, predict, prediction_interval
+from buran.model.model import Model, Quality, prediction_interval
 from buran.model.model_set import ModelSet, models_to_json, read_models, write_models
 from buran.model.search import Costs, SearchOptions
 from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space
-from buran.model.terms import Factor, ModelFunction, Term
+from buran.model.terms import Factor, ModelFunction, Term, predict
 from buran.model.text import STYLES, format_function, growth_class, python_names
+
+if TYPE_CHECKING:
+    from buran.model.regressor import PMNFRegressor
 
 __all__ = [
     "SPACES",
@@ -19,6 +25,7 @@ __all__ = [
     "Model",
     "ModelFunction",
     "ModelSet",
+    "PMNFRegressor",
     "Quality",
     "SearchOptions",
     "Term",
@@ -36,3 +43,12 @@ __all__ = [
     "relative_weights",
     "write_models",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the regressor when it is asked for: scikit-learn takes a second to load."""
+    if name == "PMNFRegressor":
+        from buran.model.regressor import PMNFRegressor
+
+        return PMNFRegressor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.errors import UsageError
-from buran.model.alternatives import Block, LazyAlternatives
+from buran.model.alternative import LazyAlternatives
+from buran.model.block import Block
 from buran.model.candidates import Ids, Mask
-from buran.model.model import Model, Quality, Target, predict, prediction_interval
+from buran.model.interval import Target
+from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regression import BOUND, loo_error, regress
 from buran.model.search import SearchOptions, search
 from buran.model.space import HypothesisSpace, full_space
-from buran.model.terms import Array
+from buran.model.terms import Array, predict
 
 _FLOOR = 1e-3  # of a call path's largest value: smaller values weigh no more than this one
 _LARGEST = 1e150  # squares of larger values overflow
@@ -170,7 +172,7 @@ def _fit_complete(
 ) -> list[Model]:
     """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
     tables, found = search(points, values, weights, space, options)
-    block = Block(points, values, weights, binary, tables, found)
+    block = Block(points, values, weights, binary, tables, found, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
     size = found.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):
@@ -183,8 +185,8 @@ def _fit_complete(
 def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
     values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
-    chosen = block.found.rows[calls, 0, :terms]
-    own = regress(block.points, values, weights, block.tables, chosen)
+    chosen = block.found.rows[calls, 0, :terms].astype(np.int64)
+    own = regress(block.points, values, weights, block.tables, chosen, block.nonnegative)
     predicted = values - own.residual
     bound = 1 - own.hat < BOUND
     left_out = np.where(bound, np.nan, values - own.residual / np.where(bound, 1.0, 1 - own.hat))
@@ -198,13 +200,12 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
         strict=True,
     )
     coefficients, variances = block.unscaled(calls, own)
-    count, all_free, degrees = values.shape[1], own.free.all(axis=1).tolist(), own.degrees.tolist()
+    count = values.shape[1]
     out = []
     for c, figure in enumerate(figures):
         function, order = block.functions.make(chosen[c], coefficients[c], own.free[c])
         covariance: tuple[tuple[float, ...], ...] = ()
-        if degrees[c] > 0:
-            kept = variances[c] if all_free[c] and order == sorted(order) else variances[c][np.ix_(order, order)]
-            covariance = tuple(map(tuple, kept.tolist()))
+        if own.degrees[c] > 0:
+            covariance = tuple(map(tuple, variances[c][np.ix_(order, order)].tolist()))
         out.append(Model(function, Quality(count, *figure), covariance, LazyAlternatives(block, int(calls[c]))))
     return out

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from buran.errors import UsageError
-from buran.model.terms import Array, ModelFunction, Term
-
-Target = Literal["value", "mean"]
-_STEPS = 60  # halvings of the search for a quantile
+from buran.model.alternative import Alternative, prepare
+from buran.model.interval import Target, mixture_interval
+from buran.model.terms import Array, ModelFunction, predict
 
 
 @dataclass(frozen=True)
@@ -40,31 +37,6 @@ class Quality:
     error: float
     adjusted_r2: float
     rss: float
-
-
-@dataclass(frozen=True)
-class Alternative:
-    """A hypothesis within reach of the best, fitted.
-
-    Attributes
-    ----------
-    function
-        The prediction.
-    weight
-        How much speaks for it, of 1 for all alternatives of a call path.
-    covariance
-        Of the constant and the coefficients, in the function's order; not there without a degree of freedom.
-    noise
-        Standard deviation of a value around the function, as a share of the function's value.
-    degrees
-        Degrees of freedom that remain.
-    """
-
-    function: ModelFunction
-    weight: float
-    covariance: tuple[tuple[float, ...], ...]
-    noise: float
-    degrees: int
 
 
 @dataclass(frozen=True)
@@ -119,27 +91,6 @@ class Model:
         return np.asarray(np.sqrt(np.maximum(variance, 0)))
 
 
-def predict(functions: list[ModelFunction | None], points: Array) -> Array:
-    """Evaluate many functions at `points` (point, parameter): shape (function, point), NaN for None.
-
-    Each distinct term is evaluated once.
-    """
-    at = np.atleast_2d(np.asarray(points, dtype=np.float64))
-    out = np.array([np.nan if f is None else f.constant for f in functions])[:, None] * np.ones(len(at))
-    number: dict[Term, int] = {}
-    entries = [
-        (row, number.setdefault(term, len(number)), coefficient)
-        for row, function in enumerate(functions)
-        if function is not None
-        for coefficient, term in zip(function.coefficients, function.terms, strict=True)
-    ]
-    if entries:
-        rows, columns, coefficients = (np.array(part) for part in zip(*entries, strict=True))
-        values = np.stack([term.evaluate(at) for term in number])
-        np.add.at(out, rows, coefficients[:, None] * values[columns])
-    return out
-
-
 def prediction_interval(
     models: Sequence[Model | None], points: Array, level: float = 0.9, of: Target = "value"
 ) -> tuple[Array, Array]:
@@ -176,59 +127,13 @@ def prediction_interval(
     at = np.atleast_2d(np.asarray(points, dtype=np.float64))
     own = predict([None if model is None else model.function for model in models], at)
     lower, upper = np.full(own.shape, np.nan), np.full(own.shape, np.nan)
-    known = [row for row, model in enumerate(models) if model is not None]
-    counts = np.array([len(models[row].alternatives) for row in known], dtype=np.int64)  # type: ignore[union-attr]
+    groups = {row: model.alternatives for row, model in enumerate(models) if model is not None}
+    prepare(list(groups.values()))
+    known = list(groups)
+    counts = np.array([len(own) for own in groups.values()], dtype=np.int64)
     lower[known], upper[known] = -np.inf, np.inf
-    for count in np.unique(counts[counts > 0]):
+    for count in np.unique(counts[counts > 0]).tolist():
         rows = [row for row, own_count in zip(known, counts, strict=True) if own_count == count]
-        ends = _mixture_interval([models[row].alternatives for row in rows], at, level, of)  # type: ignore[union-attr]
+        ends = mixture_interval([groups[row] for row in rows], at, level, of)
         lower[rows], upper[rows] = np.minimum(ends[0], own[rows]), np.maximum(ends[1], own[rows])
     return lower, upper
-
-
-def _mixture_interval(
-    groups: Sequence[Sequence[Alternative]], at: Array, level: float, of: Target
-) -> tuple[Array, Array]:
-    """Return the ends for call paths with the same number of alternatives."""
-    flat = [alternative for group in groups for alternative in group]
-    shape = (len(groups), len(groups[0]))
-    middle = predict([each.function for each in flat], at)
-    variance = _variance(flat, at)
-    if of == "value":
-        variance += (np.array([each.noise for each in flat])[:, None] * middle) ** 2
-    weight = np.array([each.weight for each in flat]).reshape(*shape, 1)
-    degrees = np.array([float(each.degrees) for each in flat]).reshape(*shape, 1)
-    middle, scale = middle.reshape(*shape, -1), np.sqrt(variance).reshape(*shape, -1)
-    known = (degrees > 0) & np.isfinite(scale)
-    usable = np.maximum(degrees, 1.0)
-    tail = (1 - level) / 2
-    reach = stdtrit(usable, 1 - min(tail, 0.5) * 1e-3) * scale
-    reach = np.where(known, reach, 0.0)
-    low, high = (middle - reach).min(axis=1), (middle + reach).max(axis=1)
-    safe = np.where(scale > 0, scale, np.finfo(np.float64).tiny)
-    ends = []
-    for target in (tail, 1 - tail):
-        left, right = low.copy(), high.copy()
-        for _ in range(_STEPS):
-            half = (left + right) / 2
-            with np.errstate(over="ignore"):
-                below = (weight * stdtr(usable, (half[:, None] - middle) / safe)).sum(axis=1)
-            left, right = np.where(below < target, half, left), np.where(below < target, right, half)
-        ends.append((left + right) / 2)
-    void = ~known.all(axis=1)
-    return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
-
-
-def _variance(alternatives: Sequence[Alternative], at: Array) -> Array:
-    """Return shape (alternative, point): of the predicted mean; NaN without a covariance."""
-    out = np.full((len(alternatives), len(at)), np.nan)
-    number: dict[Term, int] = {}
-    columns = [[number.setdefault(term, len(number)) for term in each.function.terms] for each in alternatives]
-    values = np.stack([*(term.evaluate(at) for term in number), np.ones(len(at))])  # the constant is the last
-    sizes = np.array([len(own) if each.covariance else -1 for own, each in zip(columns, alternatives, strict=True)])
-    for size in np.unique(sizes[sizes >= 0]):
-        rows = np.flatnonzero(sizes == size)
-        covariance = np.array([alternatives[row].covariance for row in rows])
-        design = values[np.array([[-1, *columns[row]] for row in rows])]
-        out[rows] = np.maximum(np.einsum("aip,aij,ajp->ap", design, covariance, design), 0.0)
-    return out

@@ -46,8 +46,18 @@ class Regression:
     inverse: Array
 
 
-def regress(points: Array, values: Array, weights: Array, tables: list[TermTable], chosen: Ids) -> Regression:
-    """Fit `chosen` hypotheses (call path, term, parameter) exactly and drop what contributes nothing."""
+def regress(
+    points: Array,
+    values: Array,
+    weights: Array,
+    tables: list[TermTable],
+    chosen: Ids,
+    nonnegative: bool = False,
+) -> Regression:
+    """Fit `chosen` hypotheses (call path, term, parameter) exactly and drop what contributes nothing.
+
+    With `nonnegative`, negative coefficients are held at 0, too, until none is left.
+    """
     design = _design(points, tables, chosen)
     calls, count, columns = design.shape
     free = np.ones((calls, columns), dtype=bool)
@@ -61,6 +71,11 @@ def regress(points: Array, values: Array, weights: Array, tables: list[TermTable
             coefficients[again], hat[again], inverse[again] = _solve(
                 design[again], values[again], weights[again], free[again]
             )
+    while nonnegative and (again := (coefficients < 0).any(axis=1)).any():
+        free[again] &= coefficients[again] > 0
+        coefficients[again], hat[again], inverse[again] = _solve(
+            design[again], values[again], weights[again], free[again]
+        )
     residual = values - np.einsum("cpk,ck->cp", design, coefficients)
     degrees = count - free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)

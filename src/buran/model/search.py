@@ -72,6 +72,8 @@ class SearchOptions:
         Hypotheses of one size kept to be extended.
     alternatives
         Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
+    nonnegative
+        Whether only coefficients of 0 and more are allowed.
     costs
         Preference for simple hypotheses.
     """
@@ -79,6 +81,7 @@ class SearchOptions:
     max_terms: int = 4
     beam: int = 24
     alternatives: int = 32
+    nonnegative: bool = False
     costs: Costs = Costs()
 
 
@@ -192,7 +195,7 @@ def _beam_search(
     for terms in range(1, largest + 1):
         beam = extend(dictionary, beam, options.beam)
         errors = _errors(tables, dictionary, beam)
-        cost, handicap = _cost(tables, dictionary, beam, centred, options.costs)
+        cost, handicap = _cost(tables, dictionary, beam, centred, options)
         handicap += options.costs.steep * np.minimum(errors, 1.0) * _steepness(tables, dictionary, beam)
         scores = score(errors, cost, count, terms + 1) + handicap
         at = np.arange(len(active))[:, None]
@@ -299,10 +302,11 @@ def _steepness(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> A
 
 
 def _cost(
-    tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: Array, costs: Costs
+    tables: list[TermTable], dictionary: Dictionary, beam: Beam, centred: Array, options: SearchOptions
 ) -> tuple[Array, Array]:
     """Return shape (call path, hypothesis), twice: cost of the freedom, and the handicap on the score."""
     at = np.arange(len(beam.members))[:, None, None]
+    costs = options.costs
     rows = dictionary.rows[at, beam.members]  # call path, hypothesis, term, parameter
     terms = rows.shape[2]
     out = np.full(rows.shape[:2], float(costs.coefficient * terms))
@@ -329,4 +333,7 @@ def _cost(
     covered = (outgrown & ~negative[:, :, None]).any(axis=3)
     out += costs.saturating * (negative & falling).sum(axis=2)
     out += costs.negative * (negative & ~falling & covered).sum(axis=2)
-    return out, costs.declining * (negative & ~falling & ~covered).sum(axis=2)
+    handicap = costs.declining * (negative & ~falling & ~covered).sum(axis=2)
+    if options.nonnegative:
+        handicap[negative.any(axis=2)] = np.inf
+    return out, handicap

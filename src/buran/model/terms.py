@@ -170,3 +170,24 @@ def _outgrows(one: Term, other: Term) -> bool:
     parameters = {factor.parameter for term in (one, other) for factor in term.factors}
     pairs = [(one.lead(p), other.lead(p)) for p in parameters]
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
+
+
+def predict(functions: Sequence[ModelFunction | None], points: Array) -> Array:
+    """Evaluate many functions at `points` (point, parameter): shape (function, point), NaN for None.
+
+    Each distinct term is evaluated once.
+    """
+    at = np.atleast_2d(np.asarray(points, dtype=np.float64))
+    out = np.array([np.nan if f is None else f.constant for f in functions])[:, None] * np.ones(len(at))
+    number: dict[Term, int] = {}
+    entries = [
+        (row, number.setdefault(term, len(number)), coefficient)
+        for row, function in enumerate(functions)
+        if function is not None
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True)
+    ]
+    if entries:
+        rows, columns, coefficients = (np.array(part) for part in zip(*entries, strict=True))
+        values = np.stack([term.evaluate(at) for term in number])
+        np.add.at(out, rows, coefficients[:, None] * values[columns])
+    return out

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
 
 import numpy as np
 
+from buran.model.alternative import Alternative
 from buran.model.candidates import Ids, TermTable
-from buran.model.model import Alternative
 from buran.model.regression import Functions, Regression, regress
 from buran.model.search import Found
 from buran.model.terms import Array, ModelFunction
 
-_LEAST = 1e-3  # smaller weights move no end of an interval
+_COUNTED = 1e-3  # of the largest value
+_LEAST = 1e-2  # smaller weights move no end of an interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class Block:
         Of the terms, one for each parameter.
     found
         The hypotheses.
+    nonnegative
+        Whether negative coefficients are held at 0.
     """
 
     points: Array
@@ -42,6 +44,7 @@ class Block:
     binary: Ids
     tables: list[TermTable]
     found: Found
+    nonnegative: bool = False
 
     @cached_property
     def functions(self) -> Functions:
@@ -54,33 +57,50 @@ class Block:
         variances = own.inverse * own.spread[:, None, None]
         return np.ldexp(own.coefficients, binary[:, None]), np.ldexp(variances, 2 * binary[:, None, None])
 
-    def alternatives(self, call: int) -> tuple[Alternative, ...]:
-        """Fit the hypotheses within reach for one call path."""
-        scores = self.found.scores[call]
-        here = np.flatnonzero(np.isfinite(scores))
-        if not len(here):
-            here = np.array([0])
-        odds = np.exp(-likelihood_power(len(self.points)) * (scores[here] - scores[here[0]]))
-        odds[0] = 1.0
-        here, odds = here[odds > _LEAST], odds[odds > _LEAST]
-        fitted = [self._fit(call, self.found.rows[call, place], odd) for place, odd in zip(here, odds, strict=True)]
-        return _merged(fitted)
+    def alternatives(self, calls: Sequence[int]) -> list[tuple[Alternative, ...]]:
+        """Fit the hypotheses within reach for some call paths, all of the same size together."""
+        own = np.array(calls, dtype=np.int64)
+        scores = self.found.scores[own]
+        gap = scores - scores[:, :1]
+        odds = np.exp(-likelihood_power(len(self.points)) * np.where(np.isfinite(gap), gap, np.inf))
+        odds[:, 0] = 1.0
+        place, hypothesis = np.nonzero(odds > _LEAST)
+        rows = self.found.rows[own[place], hypothesis]
+        size = rows.any(axis=2).sum(axis=1)
+        fitted: list[Alternative | None] = [None] * len(place)
+        for terms in np.unique(size).tolist():
+            some = np.flatnonzero(size == terms)
+            group = self._fit(
+                own[place[some]], rows[some, :terms].astype(np.int64), odds[place[some], hypothesis[some]]
+            )
+            for at, each in zip(some.tolist(), group, strict=True):
+                fitted[at] = each
+        out: list[list[Alternative]] = [[] for _ in calls]
+        for at, maybe in zip(place.tolist(), fitted, strict=True):
+            if maybe is not None:
+                out[at].append(maybe)
+        return [_merged(group) for group in out]
 
-    def _fit(self, call: int, rows: Ids, odds: float) -> Alternative:
-        calls = np.array([call])
-        chosen = rows[rows.any(axis=1)][None]
+    def _fit(self, calls: Ids, chosen: Ids, odds: Array) -> list[Alternative]:
         values, weights = self.values[calls], self.weights[calls]
-        own = regress(self.points, values, weights, self.tables, chosen)
+        own = regress(self.points, values, weights, self.tables, chosen, self.nonnegative)
         coefficients, variances = self.unscaled(calls, own)
-        function, order = self.functions.make(chosen[0], coefficients[0], own.free[0])
-        degrees = int(own.degrees[0])
-        covariance = tuple(map(tuple, variances[0][np.ix_(order, order)].tolist())) if degrees > 0 else ()
-        size = np.abs(values[0])
-        share = float(np.median(1 / (weights[0] * size)[size > 0])) if size.any() else 0.0
-        # exponents were chosen as well: each factor takes a degree of freedom from the noise
-        excess = (degrees / max(degrees - _factors(function), 1)) if degrees > 0 else 1.0
-        covariance = tuple(tuple(value * excess for value in row) for row in covariance)
-        return Alternative(function, float(odds), covariance, share * (float(own.spread[0]) * excess) ** 0.5, degrees)
+        size = np.abs(values)
+        # weighted values are about 1, but for those too small to count
+        counted = size > _COUNTED * size.max(axis=1, keepdims=True)
+        zeros = size.max(axis=1) == 0
+        share = 1 / np.nanmedian(np.where(counted, size * weights, np.where(zeros, 1.0, np.nan)[:, None]), axis=1)
+        noise = (share * np.sqrt(own.spread)).tolist()
+        out = []
+        for c, degrees in enumerate(own.degrees.tolist()):
+            function, order = self.functions.make(chosen[c], coefficients[c], own.free[c])
+            # exponents were chosen as well: each factor takes a degree of freedom from the noise
+            excess = degrees / max(degrees - _factors(function), 1)
+            covariance: tuple[tuple[float, ...], ...] = ()
+            if degrees > 0:
+                covariance = tuple(map(tuple, (variances[c][np.ix_(order, order)] * excess).tolist()))
+            out.append(Alternative(function, float(odds[c]), covariance, noise[c] * excess**0.5, degrees))
+        return out
 
 
 def _factors(function: ModelFunction) -> int:
@@ -110,27 +130,3 @@ def _merged(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
         Alternative(own.function, weights[terms], own.covariance, own.noise, own.degrees)
         for terms, own in first.items()
     )
-
-
-class LazyAlternatives(Sequence[Alternative]):
-    """Alternatives of one call path, fitted on first use."""
-
-    def __init__(self, block: Block, call: int) -> None:
-        self._block = block
-        self._call = call
-        self._fitted: tuple[Alternative, ...] | None = None
-
-    def _all(self) -> tuple[Alternative, ...]:
-        if self._fitted is None:
-            self._fitted = self._block.alternatives(self._call)
-        return self._fitted
-
-    def __len__(self) -> int:
-        return len(self._all())
-
-    @overload
-    def __getitem__(self, index: int) -> Alternative: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Alternative, ...]: ...
-    def __getitem__(self, index: int | slice) -> Alternative | tuple[Alternative, ...]:
-        return self._all()[index]
