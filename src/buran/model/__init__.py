@@ -7,7 +7,7 @@ from buran.model.fit import Fit, fit_models, relative_weights
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.model_set import ModelSet, models_to_json, read_models, write_models
 from buran.model.search import Costs, SearchOptions
-from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space
+from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space, read_space
 from buran.model.terms import Factor, ModelFunction, Term, predict
 from buran.model.text import STYLES, format_function, growth_class, python_names
 
@@ -40,6 +40,7 @@ __all__ = [
     "prediction_interval",
     "python_names",
     "read_models",
+    "read_space",
     "relative_weights",
     "write_models",
 ]

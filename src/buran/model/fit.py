@@ -15,7 +15,7 @@ from buran.model.interval import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regression import BOUND, loo_error, regress
-from buran.model.search import SearchOptions, search
+from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import HypothesisSpace, full_space
 from buran.model.terms import Array, predict
 
@@ -67,6 +67,7 @@ def fit_models(
     space: HypothesisSpace | None = None,
     weights: Array | None = None,
     options: SearchOptions | None = None,
+    progress: Progress | None = None,
 ) -> Fit:
     """Find a model for each call path.
 
@@ -83,6 +84,8 @@ def fit_models(
         `relative_weights` by default.
     options
         How wide to search.
+    progress
+        Called with the number of call paths that were newly searched.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def fit_models(
         if not present.any():
             continue
         block = np.ix_(calls, present)
-        fitted = _fit_complete(points[present], values[block], weights[block], binary[calls], space, options)
+        fitted = _fit_complete(points[present], values[block], weights[block], binary[calls], space, options, progress)
         for call, model in zip(calls, fitted, strict=True):
             models[call] = model
     return Fit(tuple(models))
@@ -169,9 +172,10 @@ def _fit_complete(
     binary: Ids,
     space: HypothesisSpace,
     options: SearchOptions,
+    progress: Progress | None,
 ) -> list[Model]:
     """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
-    tables, found = search(points, values, weights, space, options)
+    tables, found = search(points, values, weights, space, options, progress)
     block = Block(points, values, weights, binary, tables, found, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
     size = found.rows[:, 0].any(axis=2).sum(axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ from buran.model.candidates import (
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
 
+Progress = Callable[[int], None]
 _EXACT = 1e-11  # relative error below which two fits differ by rounding alone
 _PROGRESS = 0.5  # an error so much smaller than with a term less lets the search go on, whatever the score says
 _CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
@@ -134,7 +136,12 @@ def score(error: Array, cost: Array, points: int, coefficients: int) -> Array:
 
 
 def search(
-    points: Array, values: Array, weights: Array, space: HypothesisSpace, options: SearchOptions
+    points: Array,
+    values: Array,
+    weights: Array,
+    space: HypothesisSpace,
+    options: SearchOptions,
+    progress: Progress | None = None,
 ) -> tuple[list[TermTable], Found]:
     """Find the best hypotheses of each call path.
 
@@ -148,6 +155,8 @@ def search(
         Exponents to try.
     options
         Width of the search.
+    progress
+        Called with the number of call paths that were newly searched.
 
     Returns
     -------
@@ -171,6 +180,8 @@ def search(
         falls = falls_with(points, y)
         dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
         _beam_search(tables, dictionary, constant, options, found.of_calls(part))
+        if progress is not None:
+            progress(len(y))
     return tables, found
 
 
