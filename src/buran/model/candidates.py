@@ -62,14 +62,14 @@ class TermTable:
         for row, (power, log) in enumerate(pairs, start=1):
             raw[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
         absent = (Fraction(0), 0)
-        order = sorted((absent, *pairs))
+        order = {pair: place for place, pair in enumerate(sorted((absent, *pairs)))}
         return cls(
             pairs,
             raw,
             raw / np.abs(raw).max(axis=1, keepdims=True),
             np.array([False, *(power < 0 for power, _ in pairs)]),
             np.array([False, *(is_plain(pair) for pair in pairs)]),
-            np.array([order.index(pair) for pair in (absent, *pairs)]),
+            np.array([order[pair] for pair in (absent, *pairs)]),
             np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in pairs)]),
             np.unique(x)[:, None] == x,
             max(len(np.unique(x)) - 2, 1),

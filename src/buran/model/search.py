@@ -27,6 +27,8 @@ from buran.model.terms import Array
 Progress = Callable[[int], None]
 _EXACT = 1e-11  # relative error below which two fits differ by rounding alone
 _PROGRESS = 0.5  # an error so much smaller than with a term less lets the search go on, whatever the score says
+_NARROW, _MIDDLE, _WIDE = 5, 8, 24  # beams, as measured by benchmarks/modeller.py
+_MANY = 10  # points a parameter
 _CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
 
 
@@ -71,7 +73,8 @@ class SearchOptions:
     max_terms
         Terms beside the constant.
     beam
-        Hypotheses of one size kept to be extended.
+        Hypotheses of one size kept to be extended; by default what the layout needs: few for a single parameter and
+        where there are many points, which tell hypotheses apart early.
     alternatives
         Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
     nonnegative
@@ -81,10 +84,18 @@ class SearchOptions:
     """
 
     max_terms: int = 4
-    beam: int = 24
+    beam: int | None = None
     alternatives: int = 32
     nonnegative: bool = False
     costs: Costs = Costs()
+
+    def width(self, points: int, parameters: int) -> int:
+        """Return the number of hypotheses to keep."""
+        if self.beam is not None:
+            return self.beam
+        if parameters == 1:
+            return _NARROW
+        return _MIDDLE if points >= _MANY * parameters else _WIDE
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +184,7 @@ def search(
         return tables, found
     on_lines = [lines(points, p) for p in range(parameters)]
     products = patterns(tuple(_listed(table, parameters) for table in tables))
-    chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * options.beam)))
+    chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * options.width(count, parameters))))
     for start in range(0, len(values), chunk):
         part = slice(start, start + chunk)
         y, w = values[part], weights[part]
@@ -198,13 +209,13 @@ def _beam_search(
 ) -> None:
     """Extend the constant term by term; enter the best hypotheses into `found`."""
     calls, _, count = constant.residual.shape
-    largest = min(options.max_terms, count - 2)
+    largest, width = min(options.max_terms, count - 2), options.width(count, len(tables))
     found.scores[:, 0] = score(leave_one_out(constant)[:, 0], np.zeros(calls), count, 1)
     beam, centred = constant, constant.residual[:, 0]
     active = np.arange(calls)
     least = np.full(calls, np.inf)
     for terms in range(1, largest + 1):
-        beam = extend(dictionary, beam, options.beam)
+        beam = extend(dictionary, beam, width)
         errors = _errors(tables, dictionary, beam)
         cost, handicap = _cost(tables, dictionary, beam, centred, options)
         handicap += options.costs.steep * np.minimum(errors, 1.0) * _steepness(tables, dictionary, beam)
@@ -225,7 +236,7 @@ def _beam_search(
             active, centred = active[keep], centred[keep]
             dictionary, beam = dictionary.take(keep), beam.of(keep)
         if terms == 1:
-            beam = parents(beam, dictionary.always, options.beam)
+            beam = parents(beam, dictionary.always, width)
 
 
 def _dictionary(

@@ -66,7 +66,8 @@ class HypothesisSpace:
         if self.negative == "never":
             return self.pairs
         negated = tuple((-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME)))
-        return self.pairs + tuple(pair for pair in negated if pair not in self.pairs)
+        own = set(self.pairs)
+        return self.pairs + tuple(pair for pair in negated if pair not in own)
 
     def candidates(self, x: Array) -> tuple[Exponents, ...]:
         """Return the pairs that are defined and monotonic on the values `x` of a parameter.
