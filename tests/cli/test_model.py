@@ -199,3 +199,18 @@ def test_comparison_of_different_things(file, tmp_path):
     other.write_text(STRONG)
     with pytest.raises(BuranError, match="different parameters"):
         run("--compare", file, other, "--metric", "time")
+
+
+def test_segments(file, tmp_path, capsys):
+    run(file, "--segments")
+    assert "one model explains" in capsys.readouterr().out
+    values = [10 + x if x < 32 else 400 + 2 * x * x for x in (2, 4, 8, 16, 32, 64, 128, 256)]
+    path = tmp_path / "segmented.txt"
+    path.write_text("PARAMETER x\nPOINTS 2 4 8 16 32 64 128 256\nREGION f\n" + "".join(f"DATA {v}\n" for v in values))
+    run(path, "--segments")
+    out = capsys.readouterr().out
+    assert "16 < x < 32" in out
+    assert "10 + x; 400 + 2 x^2" in out.replace("1 x", "x")
+    run(file, "--json", "-o", tmp_path / "m.json")
+    with pytest.raises(BuranError, match="segments"):
+        run(tmp_path / "m.json", "--segments")

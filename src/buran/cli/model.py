@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,6 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare", metavar=("A", "B"), nargs=2, type=Path, help="compare two models files or measurements"
     )
+    parser.add_argument(
+        "--segments",
+        action="store_true",
+        help="look for values of a parameter from which on call paths behave differently, and say what to measure next",
+    )
     parser.add_argument("--format", choices=_FORMATS, default="text", help="what to write (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to the terminal")
     parser.add_argument("--json", action="store_true", help="same as --format json")
@@ -93,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
             "either measurements or two things to compare are wanted",
             hint="buran model INPUT, or: buran model --compare A B",
         )
+    from buran.cli import model_render as render
+
     style = "json" if arguments.json else arguments.format
     if arguments.compare is not None:
         from buran.cli.model_compare import render_comparison
@@ -100,14 +106,17 @@ def run(arguments: argparse.Namespace) -> int:
         first, second = (_models(arguments, path) for path in arguments.compare)
         text = render_comparison(first, second, style)
     else:
+        if arguments.segments:
+            print(_segments(arguments))
+            return int(Exit.DONE)
         sets = _models(arguments, arguments.input)
         at = _point(arguments.at, sets) if arguments.at else None
         if style == "text":
-            text = render_text(sets, at, arguments.level)
+            text = render.text(sets, at, arguments.level)
         elif style == "json":
-            text = render_json(sets, at, arguments.level)
+            text = render.json(sets, at, arguments.level)
         else:
-            text = render_latex(sets) if style == "latex" else render_python(sets)
+            text = render.latex(sets) if style == "latex" else render.python(sets)
     if arguments.output is None:
         print(text)
     else:
@@ -173,6 +182,39 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
         )
     finally:
         line.close()
+
+
+def _segments(arguments: argparse.Namespace) -> str:
+    """Return a table of the call paths that one model does not explain."""
+    from buran.cli.terminal import table
+    from buran.errors import UsageError
+    from buran.experiment.modelling import segment_experiment
+    from buran.experiment.read import read_experiment
+    from buran.model import format_function
+
+    if _is_models_file(arguments.input) or arguments.strong or arguments.over != "exclusive":
+        raise UsageError(
+            "segments are looked for in measurements of call paths",
+            why="models, converted values and sums cannot be split",
+            hint="give the measurements, without --strong and --over",
+        )
+    sets = _fit(arguments, arguments.input)
+    found = segment_experiment(read_experiment(arguments.input), sets, _space(arguments.space, arguments.negative))
+    rows = []
+    for metric, segments in found.items():
+        own = sets[metric]
+        for path, each in zip(own.call_paths, segments, strict=True):
+            if each is None:
+                continue
+            name = own.parameters[each.parameter]
+            where = ", ".join(f"{low:g} < {name} < {high:g}" for low, high in each.breaks)
+            models = "; ".join(format_function(model.function, own.parameters) for model in each.models)
+            wanted = f"{name} = " + ", ".join(f"{value:g}" for value in each.wanted)
+            errors = f"{100 * each.error_before:.2g} -> {100 * each.error:.2g}"
+            rows.append((metric, path, where, models, errors, wanted))
+    if not rows:
+        return "one model explains each call path as well as segments would"
+    return table(("metric", "call path", "changes at", "models", "error %", "measure next"), rows)
 
 
 def _space(name: str, negative: str) -> HypothesisSpace:
@@ -251,136 +293,3 @@ def _is_models_file(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return SCHEMA.encode() in file.read(200)
-
-
-def render_text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
-    """Return one table for each metric, the call path with the largest value at the point first.
-
-    Without a point, the measured one with the largest total counts.
-    """
-    from buran.cli.terminal import table
-    from buran.model import format_function
-
-    blocks = []
-    for own in sets.values():
-        order, shares = _by_share(own, at)
-        predictions = _predictions(own, at, level) if at else []
-        rows = []
-        for i in order:
-            model = own.models[i]
-            last = [f"{value:.4g}" for value in predictions[i]] if predictions else []
-            if model is None:
-                rows.append((own.call_paths[i], "no value", "", *([""] * len(last)), ""))
-                continue
-            function = format_function(model.function, own.parameters)
-            share = f"{100 * shares[i]:.1f} %"
-            rows.append((own.call_paths[i], function, f"{model.quality.smape:.2f}", *last, share))
-        unit = f" in {own.unit}" if own.unit else ""
-        title = f"{own.metric}{unit} ({own.aggregate} over locations, {own.repetition} of repetitions)"
-        extra = (("prediction", f"{100 * level:g} % from", "to") if at else ()) if order else ()
-        header = ("call path", "model", "SMAPE %", *extra, "share")
-        if at:
-            title += " at " + ", ".join(f"{name} = {value:g}" for name, value in at.items())
-        blocks.append(title + "\n" + table(header, rows, right=tuple(range(2, len(header)))))
-    return "\n\n".join(blocks)
-
-
-def _predictions(own: ModelSet, at: Mapping[str, float], level: float) -> list[tuple[float, float, float]]:
-    """Return prediction and interval of each call path."""
-    import numpy as np
-
-    point = np.array([[at[name] for name in own.parameters]])
-    lower, upper = own.predict_interval(point, level)
-    return list(zip(own.predict(point)[:, 0].tolist(), lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True))
-
-
-def _by_share(own: ModelSet, at: Mapping[str, float] | None = None) -> tuple[list[int], list[float]]:
-    """Order call paths by their predicted share at a point; the measured point with the largest total by default."""
-    import numpy as np
-
-    from buran.model.compare import ranking
-
-    if not own.call_paths or (at is None and not own.points):
-        return [], []
-    if at is not None:
-        values = own.predict(np.array([[at[name] for name in own.parameters]]))[:, 0]
-    else:
-        everywhere = own.predict(np.array(own.points))
-        values = everywhere[:, int(np.argmax(np.maximum(np.nan_to_num(everywhere), 0.0).sum(axis=0)))]
-    order, shares = ranking(values)
-    return order.tolist(), shares.tolist()
-
-
-def render_json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
-    """Return a models file; with a point, it holds the predictions as well."""
-    import math
-
-    from buran.model import models_to_json
-
-    data = models_to_json(tuple(sets.values()))
-    if at is not None:
-        found = {}
-        for own in sets.values():
-            order, shares = _by_share(own, at)
-            values = _predictions(own, at, level)
-            found[own.metric] = [
-                {
-                    "call_path": own.call_paths[i],
-                    **{
-                        key: value if math.isfinite(value) else None
-                        for key, value in zip(("value", "lower", "upper"), values[i], strict=True)
-                    },
-                    "share": shares[i],
-                }
-                for i in order
-            ]
-        data["predictions"] = {"at": dict(at), "level": level, "metrics": found}
-    return json.dumps(data, indent=2, allow_nan=False)
-
-
-def render_latex(sets: Mapping[str, ModelSet]) -> str:
-    """Return one table for each metric."""
-    from buran.model import format_function
-
-    lines = []
-    for own in sets.values():
-        lines += [
-            rf"% {own.metric}",
-            r"\begin{tabular}{lrr}",
-            r"call path & model & SMAPE (\%) \\",
-            r"\hline",
-        ]
-        for i in _by_share(own)[0]:
-            model = own.models[i]
-            if model is not None:
-                function = format_function(model.function, own.parameters, "latex")
-                path = _latex_text(own.call_paths[i])
-                lines.append(rf"{path} & ${function}$ & {model.quality.smape:.2f} \\")
-        lines.append(r"\end{tabular}")
-    return "\n".join(lines)
-
-
-def _latex_text(text: str) -> str:
-    special = {
-        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-        "<": r"\textless{}", ">": r"\textgreater{}", **{c: rf"\{c}" for c in "&%$#_{}"},
-    }  # fmt: skip
-    return "".join(special.get(char, char) for char in text.replace("->", "\0")).replace("\0", r" $\to$ ")
-
-
-def render_python(sets: Mapping[str, ModelSet]) -> str:
-    """Return a Python module whose ``models`` maps metric and call path to a function."""
-    from buran.model import format_function, python_names
-
-    lines = ['"""Performance models; made by buran."""', "", "from numpy import log2", "", "models = {"]
-    for own in sets.values():
-        names = ", ".join(python_names(own.parameters))
-        lines.append(f"    {own.metric!r}: {{")
-        for i in _by_share(own)[0]:
-            model = own.models[i]
-            if model is not None:
-                function = format_function(model.function, own.parameters, "python")
-                lines.append(f"        {own.call_paths[i]!r}: lambda {names}: {function},")
-        lines.append("    },")
-    lines.append("}")
-    return "\n".join(lines)

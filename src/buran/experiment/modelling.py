@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from buran.model import HypothesisSpace, ModelSet, SearchOptions, fit_models
 from buran.model.combine import add_models
 from buran.model.repetitions import Repetition, over_repetitions, repetition_weights
 from buran.model.scaling import falling_parameters, to_resources
+from buran.model.segments import Segmentation, find_segments
 
 Over = Literal["exclusive", "inclusive", "region", "program"]
 OVERS: tuple[Over, ...] = get_args(Over)
@@ -147,3 +148,31 @@ def _added(own: ModelSet, experiment: Experiment, values: NDArray[np.float64], o
         add_models([own.models[i] for i in group], experiment.points, values[group].sum(axis=0)) for _, group in groups
     )
     return replace(own, call_paths=tuple(name for name, _ in groups), models=models)
+
+
+def segment_experiment(
+    experiment: Experiment, sets: Mapping[str, ModelSet], space: HypothesisSpace | None = None
+) -> dict[str, tuple[Segmentation | None, ...]]:
+    """Look for segmented behaviour in what models of call paths were made from; see `find_segments`.
+
+    Parameters
+    ----------
+    experiment
+        The measurement table.
+    sets
+        Exclusive models of it, not converted to resources.
+    space
+        Exponents to try.
+
+    Returns
+    -------
+    dict
+        By metric; for each call path, None where one model is enough.
+    """
+    out = {}
+    for name, own in sets.items():
+        values = over_repetitions(
+            experiment.over_locations(name, cast(Aggregate, own.aggregate)), cast(Repetition, own.repetition)
+        )
+        out[name] = find_segments(experiment.points, values, own.models, space=space)
+    return out

@@ -205,7 +205,7 @@ def _left_over(dictionary: Dictionary, beam: Beam) -> Array:
 
 def _best_plain(left_over: Array, beam: Beam, simple: Mask, count: int) -> Ids:
     """Places (call path, choice) of the best in `left_over` flattened, of plain hypotheses with plain products."""
-    calls, hypotheses, products = left_over.shape
+    calls, _hypotheses, products = left_over.shape
     plain = _all_plain(beam, simple)
     columns = np.argsort(~simple, axis=1, kind="stable")[:, : int(simple.sum(axis=1).max(initial=0))]
     rows = np.argsort(~plain, axis=1, kind="stable")[:, : int(plain.sum(axis=1).max(initial=0))]

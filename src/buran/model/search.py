@@ -135,7 +135,7 @@ class Found:
         self.scores[calls], self.rows[calls] = all_scores[at, order], all_rows[at, order]
 
 
-def score(error: Array, cost: Array, points: int, coefficients: int) -> Array:
+def score(error: Array, cost: Array, points: int | Ids, coefficients: int | Ids) -> Array:
     """Compare hypotheses of different size: smaller is better.
 
     ``log(error) + cost / (d + 1)``, d = points - coefficients. By chance alone a superfluous coefficient
