@@ -312,7 +312,7 @@ def relearn(file: Path, modellers: dict[str, Modeller]) -> list[dict[str, Any]]:
 def read_everything(folder: Path) -> list[tuple[str, str]]:
     """Model every experiment below a folder; return its name and what came of it."""
     trees = {path.parent.parent for path in folder.rglob("*.cubex")}
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix not in (".cubex", ".cfg")]
+    files = [path for path in folder.rglob("*") if path.is_file() and not any(tree in path.parents for tree in trees)]
     out = []
     for path in sorted([*trees, *files]):
         try:
