@@ -269,18 +269,19 @@ def accuracy(
     return out
 
 
-def scale(call_paths: int) -> dict[str, float]:
-    """Return CPU seconds and the process's peak memory for many call paths, two parameters, in a process of its own."""
+def scale(call_paths: int, parameters: int) -> dict[str, float]:
+    """Return CPU seconds and the process's peak memory for many call paths, in a process of its own."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); import modeller as b, numpy as np, resource, time\n"
-        "count = int(sys.argv[2]); rng = np.random.default_rng(b.SEED); points = b.layout(2, 'full')\n"
-        "values = np.stack([b.draw(2, rng)(points) for _ in range(1000)])\n"
+        "count, m = int(sys.argv[2]), int(sys.argv[3])\n"
+        "rng = np.random.default_rng(b.SEED); points = b.layout(m, 'full')\n"
+        "values = np.stack([b.draw(m, rng)(points) for _ in range(1000)])\n"
         "values = b.noisy(np.tile(values, (count // 1000, 1)), 5, rng)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; begin = time.process_time()\n"
         "b.fit_models(points, values)\n"
         "print(time.process_time() - begin, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
-    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(call_paths)]
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(call_paths), str(parameters)]
     cpu_s, before, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     return {
         "call_paths": call_paths,
@@ -337,7 +338,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--layouts", nargs="+", choices=("full", "lines", "lines+m"), default=["full", "lines+m"])
     parser.add_argument("--noise", type=float, nargs="+", default=[1, 5, 10], help="levels in %%")
     parser.add_argument("--truths", nargs="+", choices=("inside", "outside"), default=["inside"])
-    parser.add_argument("--scale", type=int, nargs="*", default=[], help="numbers of call paths for time and memory")
+    parser.add_argument(
+        "--scale",
+        type=int,
+        nargs="*",
+        default=[],
+        help="numbers of call paths for time and memory; the first of the parameters",
+    )
     parser.add_argument("--relearn", type=Path, help="the measurements of RELeARN")
     parser.add_argument("--extrap-data", type=Path, help="folder of files to read and model")
     parser.add_argument("--functions", type=int, default=300, help="for the accuracy; 0 leaves it out")
@@ -383,10 +390,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             {"truth": truth, "parameters": parameters, "layout": kind, "noise_percent": percent, "figures": found}
         )
     for count in options.scale:
-        found_scale = scale(count)
+        found_scale = scale(count, options.parameters[0])
         result["scale"].append(found_scale)
         print(
-            f"  {count} call paths, 2 parameters: {found_scale['cpu_s']:.1f} CPU s, memory "
+            f"  {count} call paths, m={options.parameters[0]}: {found_scale['cpu_s']:.1f} CPU s, memory "
             f"{found_scale['before_mib']:.0f} MiB before, {found_scale['peak_mib']:.0f} MiB at most",
             flush=True,
         )
