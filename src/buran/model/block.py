@@ -90,7 +90,7 @@ class Block:
         counted = size > _COUNTED * size.max(axis=1, keepdims=True)
         zeros = size.max(axis=1) == 0
         share = 1 / np.nanmedian(np.where(counted, size * weights, np.where(zeros, 1.0, np.nan)[:, None]), axis=1)
-        noise = (share * np.sqrt(own.spread)).tolist()
+        noise, rows = (share * np.sqrt(own.spread)).tolist(), variances.tolist()
         out = []
         for c, degrees in enumerate(own.degrees.tolist()):
             function, order = self.functions.make(chosen[c], coefficients[c], own.free[c])
@@ -98,7 +98,7 @@ class Block:
             excess = degrees / max(degrees - _factors(function), 1)
             covariance: tuple[tuple[float, ...], ...] = ()
             if degrees > 0:
-                covariance = tuple(map(tuple, (variances[c][np.ix_(order, order)] * excess).tolist()))
+                covariance = tuple(tuple(rows[c][i][j] * excess for j in order) for i in order)
             out.append(Alternative(function, float(odds[c]), covariance, noise[c] * excess**0.5, degrees))
         return out
 

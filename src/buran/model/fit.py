@@ -204,12 +204,12 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
         strict=True,
     )
     coefficients, variances = block.unscaled(calls, own)
-    count = values.shape[1]
+    count, rows = values.shape[1], variances.tolist()
     out = []
     for c, figure in enumerate(figures):
         function, order = block.functions.make(chosen[c], coefficients[c], own.free[c])
         covariance: tuple[tuple[float, ...], ...] = ()
         if own.degrees[c] > 0:
-            covariance = tuple(map(tuple, variances[c][np.ix_(order, order)].tolist()))
+            covariance = tuple(tuple(rows[c][i][j] for j in order) for i in order)
         out.append(Model(function, Quality(count, *figure), covariance, LazyAlternatives(block, int(calls[c]))))
     return out
