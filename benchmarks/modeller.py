@@ -1,7 +1,9 @@
 """CPU time and accuracy of the modeller, beside Extra-P on the same data when its Python is given.
 
     python benchmarks/modeller.py [--call-paths 1000] [--runs 3] [--parameters 1 2 3] [--layouts full lines+m]
-                                  [--noise 1 5 10] [--functions 300] [--extrap-python PYTHON] [--json FILE]
+                                  [--noise 1 5 10] [--functions 300] [--truths inside outside]
+                                  [--scale 10000 100000] [--relearn FILE] [--extrap-data FOLDER]
+                                  [--extrap-python PYTHON] [--json FILE]
 
 Time: models of one metric for that many call paths at once, on full grids of 5 values a parameter; CPU time
 of one thread, reading and writing not included, the median of the runs. A warm-up run is outside the count.
@@ -11,7 +13,11 @@ Extra-P's default set and 0, logarithms 0 to 2, coefficients uniform in (0, 1000
 each term makes up 1 % at both corners of the grid. Values are means of 5 repetitions with independent uniform
 noise of the given level. Predicted is a point beyond the grid that no model has seen. The layouts: the full
 grid; the lines through its smallest point; these and the m cheapest other points. Reported are the share of
-functions within 5, 10, 15 and 20 % and the mean deviation of the lead exponents, logarithms ignored.
+functions within 5, 10, 15 and 20 %, the mean deviation of the lead exponents, logarithms ignored, and how often
+a new measurement there, of as many repetitions, falls into Buran's 90 % interval.
+
+Truths outside the search space: each parameter has two terms, a power that is in no set, or a saturation
+``x / (x + K)`` with K within the axis.
 
 The Python of Extra-P needs `extrap` 4.2.5 (and thus numpy below 2): an environment of its own.
 """
@@ -32,16 +38,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.errors import BuranError
+from buran.experiment.modelling import model_experiment
+from buran.experiment.read import read_experiment
 from buran.model import extrap_space, fit_models
+from buran.model.repetitions import over_repetitions
 
 Array = NDArray[np.float64]
 
-AXES = ((4, 8, 16, 32, 64), (10, 20, 30, 40, 50), (1000, 2000, 3000, 4000, 5000))
-BEYOND = (128, 60, 6000)
+AXES = ((4, 8, 16, 32, 64), (10, 20, 30, 40, 50), (1000, 2000, 3000, 4000, 5000), (10, 12, 14, 16, 18))
+BEYOND = (128, 60, 6000, 20)
+ODD_POWERS = (0.1, 0.4, 0.6, 0.9, 1.1, 1.4, 1.6, 1.85, 2.1, 2.6)
 WITHIN = (5, 10, 15, 20)
 REPETITIONS = 5
 SEED = 2024
@@ -99,17 +111,35 @@ json.dump({"cpu_s": cpu_s, "predicted": out, "leads": leads}, sys.stdout)
 
 
 @dataclass(frozen=True)
+class Part:
+    """How a ground truth depends on one parameter: a sum of powers with logarithms, or a saturation."""
+
+    exponents: tuple[tuple[float, int], ...]
+    half: float = 0.0
+
+    def __call__(self, x: Array) -> Array:
+        """Evaluate."""
+        if self.half:
+            return x / (x + self.half)
+        return np.sum([x**power * np.log2(x) ** log for power, log in self.exponents], axis=0)
+
+
+@dataclass(frozen=True)
 class Function:
-    """A ground truth: constant, coefficients, exponents, and whether its terms are multiplied."""
+    """A ground truth: constant, coefficients, a part for each parameter, and whether these are multiplied."""
 
     coefficients: tuple[float, ...]
-    exponents: tuple[tuple[Fraction, int], ...]
+    parts: tuple[Part, ...]
     product: bool
 
+    @property
+    def leads(self) -> list[float]:
+        """Lead exponents, logarithms ignored."""
+        return [max((power for power, _ in part.exponents), default=0.0) for part in self.parts]
+
     def terms(self, points: Array) -> Array:
-        """Return the terms without coefficients, the first axis being the parameter."""
-        pairs = enumerate(self.exponents)
-        return np.stack([points[:, k] ** float(i) * np.log2(points[:, k]) ** j for k, (i, j) in pairs])
+        """Return the parts' values without coefficients, the first axis being the parameter."""
+        return np.stack([part(points[:, k]) for k, part in enumerate(self.parts)])
 
     def __call__(self, points: Array) -> Array:
         """Evaluate at points (point, parameter)."""
@@ -121,29 +151,42 @@ class Function:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a modeller found: CPU seconds, predictions and lead exponents of each call path."""
+    """What a modeller found: CPU seconds, predictions and lead exponents of each call path, interval ends."""
 
     cpu_s: float
     predicted: Array
     leads: Array
+    interval: tuple[Array, Array] | None = None
 
 
 Modeller = Callable[[Array, Array, Array], Answer]
 
 
-def draw(parameters: int, rng: np.random.Generator) -> Function:
+def draw(parameters: int, rng: np.random.Generator, truth: str = "inside") -> Function:
     """Draw a ground truth that depends on every parameter."""
     axes = AXES[:parameters]
     corners = np.array([[axis[0] for axis in axes], [axis[-1] for axis in axes]], dtype=float)
     while True:
-        exponents = tuple((POWERS[rng.integers(len(POWERS))], int(rng.integers(3))) for _ in axes)
+        parts = tuple(_part(axis, rng, truth) for axis in axes)
         coefficients = tuple(np.round(rng.uniform(0, 1000, parameters + 1), 3).tolist())
-        function = Function(coefficients, exponents, bool(rng.random() < 0.5))
-        if (Fraction(0), 0) in exponents:
+        function = Function(coefficients, parts, bool(rng.random() < 0.5))
+        if any(part.exponents == ((0.0, 0),) for part in parts):
             continue
         shares = np.array(coefficients[1:])[:, None] * function.terms(corners) / function(corners)
         if function.product or (shares >= 0.01).all():
             return function
+
+
+def _part(axis: tuple[int, ...], rng: np.random.Generator, truth: str) -> Part:
+    power, log = float(POWERS[rng.integers(len(POWERS))]), int(rng.integers(3))
+    if truth == "inside":
+        return Part(((power, log),))
+    kind = rng.integers(3)
+    if kind == 0:  # two terms
+        return Part(((power, log), (float(POWERS[rng.integers(len(POWERS))]), int(rng.integers(3)))))
+    if kind == 1:
+        return Part(((float(rng.choice(ODD_POWERS)), int(rng.integers(2))),))
+    return Part((), half=float(rng.uniform(axis[0], axis[-1])))
 
 
 def layout(parameters: int, kind: str) -> Array:
@@ -169,7 +212,8 @@ def buran(points: Array, values: Array, at: Array) -> Answer:
     fit = fit_models(points, values)
     cpu_s = time.process_time() - begin
     leads = [[float(m.function.lead(k)[0]) for k in range(points.shape[1])] for m in fit.models if m]
-    return Answer(cpu_s, fit.predict(at)[:, 0], np.array(leads))
+    lower, upper = fit.predict_interval(at)
+    return Answer(cpu_s, fit.predict(at)[:, 0], np.array(leads), (lower[:, 0], upper[:, 0]))
 
 
 def extrap(python: str) -> Modeller:
@@ -201,15 +245,16 @@ def timed(modellers: dict[str, Modeller], parameters: int, call_paths: int, runs
 
 
 def accuracy(
-    modellers: dict[str, Modeller], parameters: int, kind: str, percent: float, functions: int
+    modellers: dict[str, Modeller], parameters: int, kind: str, percent: float, functions: int, truth: str
 ) -> dict[str, dict[str, float]]:
-    """Return shares within the limits, the median error and the exponent deviation, by modeller."""
+    """Return shares within the limits, median error, exponent deviation and the coverage of 90 % intervals."""
     rng = np.random.default_rng([SEED, parameters])  # the same functions for every layout and level
-    drawn = [draw(parameters, rng) for _ in range(functions)]
+    drawn = [draw(parameters, rng, truth) for _ in range(functions)]
     points, at = layout(parameters, kind), np.array([BEYOND[:parameters]], dtype=float)
     values = noisy(np.stack([function(points) for function in drawn]), percent, rng)
     true = np.array([function(at)[0] for function in drawn])
-    exponents = np.array([[float(power) for power, _ in function.exponents] for function in drawn])
+    new = noisy(true, percent, rng)
+    exponents = np.array([function.leads for function in drawn])
     out = {}
     for name, model in modellers.items():
         answer = model(points, values, at)
@@ -217,6 +262,70 @@ def accuracy(
         out[name] = {f"within_{limit}": 100 * float(np.mean(error <= limit)) for limit in WITHIN}
         out[name]["median_error"] = float(np.median(error))
         out[name]["exponent_deviation"] = float(np.abs(answer.leads - exponents).mean())
+        if answer.interval is not None:
+            lower, upper = answer.interval
+            out[name]["coverage"] = 100 * float(np.mean((new >= lower) & (new <= upper)))
+            out[name]["width"] = 100 * float(np.median((upper - lower) / true))
+    return out
+
+
+def scale(call_paths: int, parameters: int) -> dict[str, float]:
+    """Return CPU seconds and the process's peak memory for many call paths, in a process of its own."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import modeller as b, numpy as np, resource, time\n"
+        "count, m = int(sys.argv[2]), int(sys.argv[3])\n"
+        "rng = np.random.default_rng(b.SEED); points = b.layout(m, 'full')\n"
+        "values = np.stack([b.draw(m, rng)(points) for _ in range(1000)])\n"
+        "values = b.noisy(np.tile(values, (count // 1000, 1)), 5, rng)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; begin = time.process_time()\n"
+        "b.fit_models(points, values)\n"
+        "print(time.process_time() - begin, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    command = [sys.executable, "-c", code, str(Path(__file__).parent), str(call_paths), str(parameters)]
+    cpu_s, before, peak = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return {
+        "call_paths": call_paths,
+        "cpu_s": float(cpu_s),
+        "before_mib": float(before) / 1024,
+        "peak_mib": float(peak) / 1024,
+    }
+
+
+def relearn(file: Path, modellers: dict[str, Modeller]) -> list[dict[str, Any]]:
+    """Return errors of each region at (512, 9000), trained without it."""
+    experiment = read_experiment(file)
+    order = [experiment.parameters.index(name) for name in ("p", "n")]
+    points = experiment.points[:, order]
+    values = over_repetitions(experiment.over_locations("time"), "mean")
+    held = (points == (512, 9000)).all(axis=1)
+    answers = {name: model(points[~held], values[:, ~held], points[held]) for name, model in modellers.items()}
+    out = []
+    for i, region in enumerate(experiment.tree.names):
+        true = float(values[i, held][0])
+        errors = {
+            name: 100 * abs(float(answer.predicted[i]) / true - 1) if true else float(answer.predicted[i] != 0) * 100
+            for name, answer in answers.items()
+        }
+        out.append({"region": region, "share": true / float(values[:, held].max()), "errors": errors})
+    return out
+
+
+def read_everything(folder: Path) -> list[tuple[str, str]]:
+    """Model every experiment below a folder; return its name and what came of it."""
+    trees = {path.parent.parent for path in folder.rglob("*.cubex")}
+    files = [path for path in folder.rglob("*") if path.is_file() and not any(tree in path.parents for tree in trees)]
+    out = []
+    for path in sorted([*trees, *files]):
+        try:
+            sets = model_experiment(read_experiment(path))
+        except BuranError as error:
+            reason = " ".join(part for part in (error.what, error.why) if part)
+            out.append((str(path.relative_to(folder)), f"refused: {reason}"))
+            continue
+        models = [model for own in sets.values() for model in own.models]
+        fitted = [model.quality.smape for model in models if model is not None]
+        text = f"{len(fitted)} models of {len(models)}, median SMAPE {np.median(fitted):.2f} %"
+        out.append((str(path.relative_to(folder)), text))
     return out
 
 
@@ -225,9 +334,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--call-paths", type=int, default=1000, help="for the times")
     parser.add_argument("--runs", type=int, default=3, help="for the times")
-    parser.add_argument("--parameters", type=int, nargs="+", choices=(1, 2, 3), default=[1, 2, 3])
+    parser.add_argument("--parameters", type=int, nargs="+", choices=(1, 2, 3, 4), default=[1, 2, 3])
     parser.add_argument("--layouts", nargs="+", choices=("full", "lines", "lines+m"), default=["full", "lines+m"])
     parser.add_argument("--noise", type=float, nargs="+", default=[1, 5, 10], help="levels in %%")
+    parser.add_argument("--truths", nargs="+", choices=("inside", "outside"), default=["inside"])
+    parser.add_argument(
+        "--scale",
+        type=int,
+        nargs="*",
+        default=[],
+        help="numbers of call paths for time and memory; the first of the parameters",
+    )
+    parser.add_argument("--relearn", type=Path, help="the measurements of RELeARN")
+    parser.add_argument("--extrap-data", type=Path, help="folder of files to read and model")
     parser.add_argument("--functions", type=int, default=300, help="for the accuracy; 0 leaves it out")
     parser.add_argument("--extrap-python", help="Python with extrap 4.2.5")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
@@ -235,29 +354,60 @@ def main(argv: Sequence[str] | None = None) -> int:
     modellers: dict[str, Modeller] = {"buran": buran}
     if options.extrap_python:
         modellers["extrap"] = extrap(options.extrap_python)
-    result: dict[str, list[object]] = {"time": [], "accuracy": []}
+    result: dict[str, list[Any]] = {"time": [], "accuracy": [], "scale": [], "relearn": [], "files": []}
     print(f"CPU ms per call path, {options.call_paths} call paths")
-    for parameters in options.parameters:
+    for parameters in options.parameters if options.call_paths else []:
         times = timed(modellers, parameters, options.call_paths, options.runs)
         middle = {name: statistics.median(runs) for name, runs in times.items()}
         text = "  ".join(f"{name} {middle[name]:.3f} ({min(t):.3f}-{max(t):.3f})" for name, t in times.items())
         ratio = f"  ratio {middle['extrap'] / middle['buran']:.0f}" if "extrap" in middle else ""
         print(f"  m={parameters}  {text}{ratio}", flush=True)
         result["time"].append({"parameters": parameters, "ms_per_call_path": times})
-    cells = [(m, kind, n) for m in options.parameters for kind in options.layouts for n in options.noise]
+    cells = [
+        (truth, m, kind, n)
+        for truth in options.truths
+        for m in options.parameters
+        for kind in options.layouts
+        for n in options.noise
+    ]
     if options.functions:
-        print(f"\n{options.functions} functions: % within {WITHIN} %, median error %, exponent deviation")
-    for parameters, kind, percent in cells if options.functions else []:
+        print(
+            f"\n{options.functions} functions: % within {WITHIN} %, median error %, exponent deviation, "
+            "coverage of 90 % intervals %, their median width %"
+        )
+    for truth, parameters, kind, percent in cells if options.functions else []:
         if parameters == 1 and kind != "full":
             continue
-        found = accuracy(modellers, parameters, kind, percent, options.functions)
+        found = accuracy(modellers, parameters, kind, percent, options.functions, truth)
         for name, own in found.items():
             shares = " ".join(f"{own[f'within_{limit}']:5.1f}" for limit in WITHIN)
             rest = f"{own['median_error']:6.2f} {own['exponent_deviation']:.3f}"
-            print(f"  m={parameters} {kind:8} noise {percent:4g} %  {name:7} {shares}  {rest}", flush=True)
+            if "coverage" in own:
+                rest += f"  {own['coverage']:5.1f} {own['width']:6.1f}"
+            cell = f"{truth:7} m={parameters} {kind:8} noise {percent:4g} %"
+            print(f"  {cell}  {name:7} {shares}  {rest}", flush=True)
         result["accuracy"].append(
-            {"parameters": parameters, "layout": kind, "noise_percent": percent, "figures": found}
+            {"truth": truth, "parameters": parameters, "layout": kind, "noise_percent": percent, "figures": found}
         )
+    for count in options.scale:
+        found_scale = scale(count, options.parameters[0])
+        result["scale"].append(found_scale)
+        print(
+            f"  {count} call paths, m={options.parameters[0]}: {found_scale['cpu_s']:.1f} CPU s, memory "
+            f"{found_scale['before_mib']:.0f} MiB before, {found_scale['peak_mib']:.0f} MiB at most",
+            flush=True,
+        )
+    if options.relearn:
+        print("\nRELeARN at (512, 9000), trained without it: error %")
+        for row in relearn(options.relearn, modellers):
+            errors = "  ".join(f"{name} {error:7.2f}" for name, error in row["errors"].items())
+            print(f"  {row['region']:42} {100 * row['share']:6.2f} % of main  {errors}")
+            result["relearn"].append(row)
+    if options.extrap_data:
+        print(f"\nEvery experiment below {options.extrap_data.name}")
+        for name, text in read_everything(options.extrap_data):
+            print(f"  {name:44} {text}")
+            result["files"].append({"name": name, "result": text})
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n")
     return 0

@@ -107,3 +107,110 @@ def test_errors_are_for_users(file, tmp_path):
 def test_the_front_does_not_import_numpy():
     code = "import sys, buran.cli.model; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_predictions_at_a_point(file, capsys):
+    run(file, "--metric", "time", "--at", "n=128")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("at n = 128")
+    assert "90 % from" in lines[1]
+    assert lines[3].split()[-6:] == ["0.00", "4.915e+04", "4.915e+04", "4.915e+04", "100.0", "%"]
+    run(file, "--metric", "time", "--at", "n=128", "--json")
+    found = json.loads(capsys.readouterr().out)["predictions"]
+    assert found["at"] == {"n": 128}
+    assert found["metrics"]["time"][0]["value"] == pytest.approx(3 * 128**2)
+
+
+def test_a_file_with_predictions_is_still_a_models_file(file, tmp_path, capsys):
+    run(file, "--at", "n=128", "--json", "-o", tmp_path / "m.json")
+    run(tmp_path / "m.json", "--at", "n=256", "--metric", "time")
+    assert "1.966e+05" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["n", "n=", "n=x", "n=-1", "n=inf", "m=3", "n=2,n=3", "n=2,p=3", "=2"])
+def test_points_that_are_none(file, text):
+    with pytest.raises(BuranError, match="no point"):
+        run(file, "--at", text)
+
+
+STRONG = "PARAMETER p\nPOINTS 2 4 8 16 32\nMETRIC time\nREGION main\n" + "".join(
+    f"DATA {960 / p}\n" for p in (2, 4, 8, 16, 32)
+)
+
+
+def test_strong_scaling(tmp_path, file, capsys):
+    path = tmp_path / "strong.txt"
+    path.write_text(STRONG)
+    run(path)
+    assert "--strong" in capsys.readouterr().err
+    for extra in ((), ("--processes", "p")):
+        run(path, "--strong", *extra)
+        out, err = capsys.readouterr()
+        assert "time in sec x p" in out or "time in x p" in out
+        assert " 960 " in out
+        assert "note" not in err
+    with pytest.raises(BuranError, match="cannot be told"):
+        run(file, "--strong", "--metric", "time")
+    with pytest.raises(BuranError, match="no use"):
+        run(path, "--processes", "p")
+    run(path, "--json", "-o", tmp_path / "m.json")
+    with pytest.raises(BuranError, match="fitted already"):
+        run(tmp_path / "m.json", "--strong")
+
+
+def test_sums_over_the_call_tree(file, capsys):
+    run(file, "--metric", "time", "--over", "inclusive")
+    assert "5 + 3 n^2" in capsys.readouterr().out
+    run(file, "--metric", "time", "--over", "program")
+    assert "whole program  5 + 3 n^2" in capsys.readouterr().out
+
+
+def test_space_of_a_file(file, tmp_path, capsys):
+    space = tmp_path / "space.txt"
+    space.write_text("1 0\n")
+    run(file, "--metric", "time", "--space", space, "--negative", "never", "--nonnegative", "--weights", "repetitions")
+    assert "n^2" not in capsys.readouterr().out
+    with pytest.raises(BuranError, match="no hypothesis space"):
+        run(file, "--space", tmp_path / "absent")
+
+
+def test_comparison(file, tmp_path, capsys):
+    other = tmp_path / "other.txt"
+    quadratic = "DATA 48\nDATA 192\nDATA 768\nDATA 3072\nDATA 12288"
+    assert quadratic in TEXT
+    other.write_text(TEXT.replace(quadratic, "DATA 400\nDATA 800\nDATA 1600\nDATA 3200\nDATA 6400"))
+    run("--compare", file, other, "--metric", "time")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[4].split() == ["main->work<int>_x", "n^2", "n", "A", "0.5208", "n", "=", "33.33"]
+    run(file, "--json", "-o", tmp_path / "a.json")
+    run("--compare", tmp_path / "a.json", other, "--json")
+    found = json.loads(capsys.readouterr().out)["comparison"]["time"]
+    assert {each["call_path"]: each["overall"] for each in found["call_paths"]}["main"] == "same"
+    with pytest.raises(BuranError, match="not written as latex"):
+        run("--compare", file, other, "--format", "latex")
+    with pytest.raises(BuranError, match="either"):
+        run(file, "--compare", file, other)
+    with pytest.raises(BuranError, match="either"):
+        run()
+
+
+def test_comparison_of_different_things(file, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text(STRONG)
+    with pytest.raises(BuranError, match="different parameters"):
+        run("--compare", file, other, "--metric", "time")
+
+
+def test_segments(file, tmp_path, capsys):
+    run(file, "--segments")
+    assert "one model explains" in capsys.readouterr().out
+    values = [10 + x if x < 32 else 400 + 2 * x * x for x in (2, 4, 8, 16, 32, 64, 128, 256)]
+    path = tmp_path / "segmented.txt"
+    path.write_text("PARAMETER x\nPOINTS 2 4 8 16 32 64 128 256\nREGION f\n" + "".join(f"DATA {v}\n" for v in values))
+    run(path, "--segments")
+    out = capsys.readouterr().out
+    assert "16 < x < 32" in out
+    assert "10 + x; 400 + 2 x^2" in out.replace("1 x", "x")
+    run(file, "--json", "-o", tmp_path / "m.json")
+    with pytest.raises(BuranError, match="segments"):
+        run(tmp_path / "m.json", "--segments")

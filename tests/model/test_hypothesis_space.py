@@ -5,8 +5,8 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
-from buran.errors import UsageError
-from buran.model import HypothesisSpace, extrap_space, full_space, named_space
+from buran.errors import FormatError, UsageError
+from buran.model import HypothesisSpace, extrap_space, full_space, named_space, read_space
 from buran.model.candidates import TermTable, lines, patterns, short_list
 
 
@@ -92,3 +92,25 @@ def test_short_lists_hold_the_best_and_the_plain_terms():
         falling = np.flatnonzero(table.falling)
         assert growing[np.argmin(best[growing])] in row
         assert falling[np.argmin(best[falling])] in row
+
+
+def test_a_space_of_ones_own(tmp_path):
+    file = tmp_path / "space.txt"
+    file.write_text("# logarithms\n0 1\n1/2 0 1 # roots\n\n2.5 0\n")
+    assert read_space(file, "never").pairs == ((F(0), 1), (F(1, 2), 0), (F(1, 2), 1), (F(5, 2), 0))
+
+
+@pytest.mark.parametrize("text", ["1", "x 0", "1 a", "1/0 1", "1 -1", "99 0", "0 0", "1 0\n1 0", "", "1 0.5", "nan 0"])
+def test_a_space_that_is_none(tmp_path, text):
+    file = tmp_path / "space.txt"
+    file.write_text(text)
+    with pytest.raises(FormatError) as caught:
+        read_space(file)
+    assert str(file) in str(caught.value)
+
+
+def test_a_space_that_cannot_be_read(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    for name in ("absent", "binary"):
+        with pytest.raises(FormatError, match="cannot be read"):
+            read_space(tmp_path / name)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from buran.model import ModelSet
+    from buran.experiment.table import Experiment
+    from buran.model import HypothesisSpace, ModelSet
 
-HELP = "fit performance models to measurements, or show those of a models file"
+HELP = "fit performance models to measurements, show or compare them"
 _FORMATS = ("text", "json", "latex", "python")
 _AGGREGATES = ("mean", "median", "min", "max", "sum")
 _REPETITIONS = ("median", "mean", "min", "max")
+_OVER = ("exclusive", "inclusive", "region", "program")
+_SPACES = ("full", "extrap")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         metavar="INPUT",
         type=Path,
+        nargs="?",
         help="measurements in any format `buran convert` reads, or a models file",
     )
     parser.add_argument("--metric", metavar="M", action="append", help="metric to model (repeatable; default: all)")
@@ -32,12 +35,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repetition", choices=_REPETITIONS, default="median", help="over repetitions (default: median)"
     )
-    parser.add_argument("--space", choices=("full", "extrap"), default="full", help="exponents to try (default: full)")
+    parser.add_argument(
+        "--weights",
+        choices=("relative", "repetitions"),
+        default="relative",
+        help="trust points by their value (noise is a share of it), or by the scatter of repetitions too",
+    )
+    parser.add_argument(
+        "--over",
+        choices=_OVER,
+        default="exclusive",
+        help="each call path alone, or sums of models: of its subtree, of a region's call paths, of all",
+    )
+    parser.add_argument(
+        "--strong",
+        action="store_true",
+        help="strong scaling: model values times processes, the resources that are consumed",
+    )
+    parser.add_argument(
+        "--processes", metavar="P", help="parameter that counts the processes (default: the one times fall with)"
+    )
+    parser.add_argument(
+        "--space",
+        metavar="full|extrap|FILE",
+        default="full",
+        help="exponents to try; a file has lines such as `1/2 0 1`: a power, then powers of its logarithm",
+    )
     parser.add_argument(
         "--negative",
         choices=("never", "always"),
         default="always",
         help="whether negative powers compete, as strong scaling needs them (default: always)",
+    )
+    parser.add_argument(
+        "--nonnegative", action="store_true", help="allow only coefficients of 0 and more (default: any)"
+    )
+    parser.add_argument(
+        "--at", metavar="P=V,...", help="predict there, with intervals; sort call paths by their share of it"
+    )
+    parser.add_argument("--level", metavar="SHARE", type=float, default=0.9, help="of the intervals (default: 0.9)")
+    parser.add_argument(
+        "--compare", metavar=("A", "B"), nargs=2, type=Path, help="compare two models files or measurements"
+    )
+    parser.add_argument(
+        "--segments",
+        action="store_true",
+        help="look for values of a parameter from which on call paths behave differently, and say what to measure next",
     )
     parser.add_argument("--format", choices=_FORMATS, default="text", help="what to write (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to the terminal")
@@ -45,13 +88,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fit or read models and write them."""
-    from buran.errors import Exit
+    """Fit, read or compare models and write them."""
+    from buran.errors import Exit, UsageError
     from buran.files import write_text
 
+    if (arguments.input is None) == (arguments.compare is None):
+        raise UsageError(
+            "either measurements or two things to compare are wanted",
+            hint="buran model INPUT, or: buran model --compare A B",
+        )
+    from buran.cli import model_render as render
+
     style = "json" if arguments.json else arguments.format
-    sets = _models(arguments)
-    text = _RENDER[style](sets)
+    if arguments.compare is not None:
+        from buran.cli.model_compare import render_comparison
+
+        first, second = (_models(arguments, path) for path in arguments.compare)
+        text = render_comparison(first, second, style)
+    else:
+        if arguments.segments:
+            print(_segments(arguments))
+            return int(Exit.DONE)
+        sets = _models(arguments, arguments.input)
+        at = _point(arguments.at, sets) if arguments.at else None
+        if style == "text":
+            text = render.text(sets, at, arguments.level)
+        elif style == "json":
+            text = render.json(sets, at, arguments.level)
+        else:
+            text = render.latex(sets) if style == "latex" else render.python(sets)
     if arguments.output is None:
         print(text)
     else:
@@ -59,27 +124,166 @@ def run(arguments: argparse.Namespace) -> int:
     return int(Exit.DONE)
 
 
-def _models(arguments: argparse.Namespace) -> dict[str, ModelSet]:
+def _models(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
+    """Fit models to measurements, or read them."""
     from buran.errors import UsageError
-    from buran.experiment.modelling import model_experiment
-    from buran.model import named_space, read_models
+    from buran.model import read_models
 
-    if not _is_models_file(arguments.input):
-        from buran.experiment.read import read_experiment
-
-        experiment = read_experiment(arguments.input)
-        space = named_space(arguments.space, arguments.negative)
-        return model_experiment(experiment, arguments.metric, arguments.aggregate, arguments.repetition, space)
-    sets = {own.metric: own for own in read_models(arguments.input)}
+    if not _is_models_file(path):
+        return _fit(arguments, path)
+    if arguments.strong or arguments.processes or arguments.over != "exclusive":
+        raise UsageError(
+            "models that are fitted already cannot be converted or added up",
+            where=path,
+            hint="give the measurements instead",
+        )
+    sets = {own.metric: own for own in read_models(path)}
     wanted = arguments.metric or list(sets)
     for name in wanted:
         if name not in sets:
             raise UsageError(
                 f"the models file has no metric {name!r}",
-                where=arguments.input,
+                where=path,
                 hint=f"choose from {', '.join(sets) or 'none: it has no metrics'}",
             )
     return {name: sets[name] for name in wanted}
+
+
+def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
+    import sys
+
+    from buran.cli.terminal import ProgressLine
+    from buran.experiment.modelling import model_experiment
+    from buran.experiment.read import read_experiment
+    from buran.model import SearchOptions
+
+    experiment = read_experiment(path)
+    metrics = arguments.metric or list(experiment.metrics)
+    line = ProgressLine(sys.stderr)
+    total, done = len(metrics) * len(experiment.tree), 0
+
+    def progress(count: int) -> None:
+        nonlocal done
+        done += count
+        line.show(f"modelled {done} of {total}")
+
+    try:
+        return model_experiment(
+            experiment,
+            arguments.metric,
+            arguments.aggregate,
+            arguments.repetition,
+            _space(arguments.space, arguments.negative),
+            processes=_processes(arguments, experiment),
+            weigh_repetitions=arguments.weights == "repetitions",
+            over=arguments.over,
+            options=SearchOptions(nonnegative=arguments.nonnegative),
+            progress=progress,
+        )
+    finally:
+        line.close()
+
+
+def _segments(arguments: argparse.Namespace) -> str:
+    """Return a table of the call paths that one model does not explain."""
+    from buran.cli.terminal import table
+    from buran.errors import UsageError
+    from buran.experiment.modelling import segment_experiment
+    from buran.experiment.read import read_experiment
+    from buran.model import format_function
+
+    if _is_models_file(arguments.input) or arguments.strong or arguments.over != "exclusive":
+        raise UsageError(
+            "segments are looked for in measurements of call paths",
+            why="models, converted values and sums cannot be split",
+            hint="give the measurements, without --strong and --over",
+        )
+    sets = _fit(arguments, arguments.input)
+    found = segment_experiment(read_experiment(arguments.input), sets, _space(arguments.space, arguments.negative))
+    rows = []
+    for metric, segments in found.items():
+        own = sets[metric]
+        for path, each in zip(own.call_paths, segments, strict=True):
+            if each is None:
+                continue
+            name = own.parameters[each.parameter]
+            where = ", ".join(f"{low:g} < {name} < {high:g}" for low, high in each.breaks)
+            models = "; ".join(format_function(model.function, own.parameters) for model in each.models)
+            wanted = f"{name} = " + ", ".join(f"{value:g}" for value in each.wanted)
+            errors = f"{100 * each.error_before:.2g} -> {100 * each.error:.2g}"
+            rows.append((metric, path, where, models, errors, wanted))
+    if not rows:
+        return "one model explains each call path as well as segments would"
+    return table(("metric", "call path", "changes at", "models", "error %", "measure next"), rows)
+
+
+def _space(name: str, negative: str) -> HypothesisSpace:
+    from buran.errors import UsageError
+    from buran.model import named_space, read_space
+
+    if name in _SPACES:
+        return named_space(name, negative)  # type: ignore[arg-type]
+    if not Path(name).is_file():
+        raise UsageError(f"no hypothesis space and no file is called {name!r}", hint="choose from full, extrap, FILE")
+    return read_space(Path(name), negative)  # type: ignore[arg-type]
+
+
+def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | None:
+    """Choose the parameter to multiply by; tell the user about strong scaling that is not asked for."""
+    import sys
+
+    from buran.errors import UsageError
+    from buran.experiment.modelling import strong_scaling
+
+    if arguments.strong and arguments.processes:
+        return str(arguments.processes)
+    if arguments.processes:
+        raise UsageError("--processes has no use without --strong")
+    found: dict[str, None] = {}
+    for metric in arguments.metric or experiment.metrics:
+        if metric in experiment.values and experiment.units.get(metric, "sec") in ("sec", "s", ""):
+            found.update(dict.fromkeys(strong_scaling(experiment, metric)))
+    if not arguments.strong:
+        for name in found:
+            print(
+                f"note: the whole program gets faster with {name}: if this is strong scaling, --strong models the "
+                "resources it consumes",
+                file=sys.stderr,
+            )
+        return None
+    if len(found) != 1:
+        raise UsageError(
+            "the parameter that counts the processes cannot be told",
+            why=f"the whole program gets faster with {' and '.join(found) or 'none'}",
+            hint=f"name it with --processes: {', '.join(experiment.parameters)}",
+        )
+    return next(iter(found))
+
+
+def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
+    """Read ``p=4096,n=48000``."""
+    import math
+
+    from buran.errors import UsageError
+
+    out: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, number = (each.strip() for each in part.partition("="))
+        try:
+            value = float(number)
+        except ValueError:
+            value = math.nan
+        if not equals or not name or not (math.isfinite(value) and value > 0) or name in out:
+            raise UsageError(
+                f"--at {text} is no point", why=f"{part.strip()!r} is not", hint="write it as p=4096,n=48000"
+            )
+        out[name] = value
+    for own in sets.values():
+        if set(out) != set(own.parameters):
+            raise UsageError(
+                f"--at {text} is no point of these models", why=f"their parameters are {', '.join(own.parameters)}"
+            )
+    return out
 
 
 def _is_models_file(path: Path) -> bool:
@@ -89,104 +293,3 @@ def _is_models_file(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return SCHEMA.encode() in file.read(200)
-
-
-def render_text(sets: Mapping[str, ModelSet]) -> str:
-    """Return one table for each metric, the call path with the largest value at the largest point first."""
-    from buran.cli.terminal import table
-    from buran.model import format_function
-
-    blocks = []
-    for own in sets.values():
-        order, shares = _by_share(own)
-        rows = []
-        for i in order:
-            model = own.models[i]
-            share = f"{100 * shares[i]:.1f} %"
-            if model is None:
-                rows.append((own.call_paths[i], "no value", "", ""))
-                continue
-            rows.append(
-                (
-                    own.call_paths[i],
-                    format_function(model.function, own.parameters),
-                    f"{model.quality.smape:.2f}",
-                    share,
-                )
-            )
-        unit = f" in {own.unit}" if own.unit else ""
-        title = f"{own.metric}{unit} ({own.aggregate} over locations, {own.repetition} of repetitions)"
-        blocks.append(title + "\n" + table(("call path", "model", "SMAPE %", "share"), rows, right=(2, 3)))
-    return "\n\n".join(blocks)
-
-
-def _by_share(own: ModelSet) -> tuple[list[int], list[float]]:
-    """Order call paths by their predicted share at the measured point with the largest total."""
-    import numpy as np
-
-    if not own.points or not own.call_paths:
-        return [], []
-    values = np.maximum(np.nan_to_num(own.predict(np.array(own.points))), 0.0)
-    totals = values.sum(axis=0)
-    largest = values[:, int(np.argmax(totals))]
-    total = float(totals.max())
-    order = np.argsort(-largest, kind="stable").tolist()
-    return order, (largest / total if total > 0 else largest).tolist()
-
-
-def render_json(sets: Mapping[str, ModelSet]) -> str:
-    """Return a models file."""
-    from buran.model import models_to_json
-
-    return json.dumps(models_to_json(tuple(sets.values())), indent=2, allow_nan=False)
-
-
-def render_latex(sets: Mapping[str, ModelSet]) -> str:
-    """Return one table for each metric."""
-    from buran.model import format_function
-
-    lines = []
-    for own in sets.values():
-        lines += [
-            rf"% {own.metric}",
-            r"\begin{tabular}{lrr}",
-            r"call path & model & SMAPE (\%) \\",
-            r"\hline",
-        ]
-        for i in _by_share(own)[0]:
-            model = own.models[i]
-            if model is not None:
-                function = format_function(model.function, own.parameters, "latex")
-                path = _latex_text(own.call_paths[i])
-                lines.append(rf"{path} & ${function}$ & {model.quality.smape:.2f} \\")
-        lines.append(r"\end{tabular}")
-    return "\n".join(lines)
-
-
-def _latex_text(text: str) -> str:
-    special = {
-        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-        "<": r"\textless{}", ">": r"\textgreater{}", **{c: rf"\{c}" for c in "&%$#_{}"},
-    }  # fmt: skip
-    return "".join(special.get(char, char) for char in text.replace("->", "\0")).replace("\0", r" $\to$ ")
-
-
-def render_python(sets: Mapping[str, ModelSet]) -> str:
-    """Return a Python module whose ``models`` maps metric and call path to a function."""
-    from buran.model import format_function, python_names
-
-    lines = ['"""Performance models; made by buran."""', "", "from numpy import log2", "", "models = {"]
-    for own in sets.values():
-        names = ", ".join(python_names(own.parameters))
-        lines.append(f"    {own.metric!r}: {{")
-        for i in _by_share(own)[0]:
-            model = own.models[i]
-            if model is not None:
-                function = format_function(model.function, own.parameters, "python")
-                lines.append(f"        {own.call_paths[i]!r}: lambda {names}: {function},")
-        lines.append("    },")
-    lines.append("}")
-    return "\n".join(lines)
-
-
-_RENDER = {"text": render_text, "json": render_json, "latex": render_latex, "python": render_python}

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
-from buran.model import HypothesisSpace, ModelSet, fit_models
+from buran.model import HypothesisSpace, ModelSet, SearchOptions, fit_models
+from buran.model.combine import add_models
+from buran.model.repetitions import Repetition, over_repetitions, repetition_weights
+from buran.model.scaling import falling_parameters, to_resources
+from buran.model.segments import Segmentation, find_segments
 
-Repetition = Literal["mean", "median", "min", "max"]
-REPETITIONS: tuple[Repetition, ...] = ("mean", "median", "min", "max")
+Over = Literal["exclusive", "inclusive", "region", "program"]
+OVERS: tuple[Over, ...] = get_args(Over)
 
 
-def over_repetitions(values: NDArray[np.float64], repetition: Repetition) -> NDArray[np.float64]:
-    """Reduce the last axis, without NaN; NaN where nothing was measured."""
-    missing = np.asarray(np.isnan(values).all(axis=-1))
-    filled = np.where(missing[..., None], 0.0, values)  # keeps numpy from warning about empty slices
-    if repetition == "mean":
-        out = np.nanmean(filled, axis=-1)
-    elif repetition == "median":
-        out = np.nanmedian(filled, axis=-1)
-    else:
-        out = np.nanmin(filled, axis=-1) if repetition == "min" else np.nanmax(filled, axis=-1)
-    return np.where(missing, np.nan, out)
+def strong_scaling(experiment: Experiment, metric: str) -> tuple[str, ...]:
+    """Name the parameters along which the sum of a metric over all call paths falls."""
+    values = over_repetitions(experiment.over_locations(metric), "median").sum(axis=0)
+    return tuple(experiment.parameters[p] for p in falling_parameters(experiment.points, values))
 
 
 def model_experiment(
@@ -35,13 +33,19 @@ def model_experiment(
     aggregate: Aggregate = "mean",
     repetition: Repetition = "median",
     space: HypothesisSpace | None = None,
+    *,
+    processes: str | None = None,
+    weigh_repetitions: bool = False,
+    over: Over = "exclusive",
+    options: SearchOptions | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> dict[str, ModelSet]:
     """Fit a model for each call path and metric.
 
     Parameters
     ----------
     experiment
-        The measurement table; its values are exclusive, and so are the models.
+        The measurement table; its values are exclusive.
     metrics
         Names; all of the table by default.
     aggregate
@@ -50,6 +54,16 @@ def model_experiment(
         Over repetitions.
     space
         Exponents to try; the full space by default.
+    processes
+        Parameter that counts the processes: values are multiplied by it, so that models tell resources (strong
+        scaling).
+    weigh_repetitions
+        Whether weights come from the scatter of repetitions.
+    over
+        ``exclusive``: each call path alone. The others add up the models of call paths: of the whole subtree
+        (``inclusive``), of all call paths that end in a region (``region``), of all (``program``).
+    options, progress
+        See `fit_models`.
 
     Returns
     -------
@@ -59,7 +73,8 @@ def model_experiment(
     Raises
     ------
     UsageError
-        If the table has no such metric, or values cannot be modelled.
+        If the table has no such metric or parameter, values cannot be modelled, or values that are sums over
+        locations already are to be multiplied by the processes.
     """
     wanted = experiment.metrics if metrics is None else tuple(dict.fromkeys(metrics))
     for name in wanted:
@@ -68,24 +83,96 @@ def model_experiment(
                 f"the measurements have no metric {name!r}",
                 hint=f"choose from {', '.join(experiment.metrics) or 'none: there are no metrics'}",
             )
+    if processes is not None and processes not in experiment.parameters:
+        raise UsageError(
+            f"the measurements have no parameter {processes!r}",
+            hint=f"choose from {', '.join(experiment.parameters)}",
+        )
+    if processes is not None and aggregate == "sum":
+        raise UsageError(
+            "a sum over locations is a consumption of resources already",
+            hint="choose another aggregate, or do without the conversion of strong scaling",
+        )
     points = tuple(tuple(map(float, row)) for row in experiment.points)
     out = {}
     for name in wanted:
-        values = over_repetitions(experiment.over_locations(name, aggregate), repetition)
+        repetitions = experiment.over_locations(name, aggregate)
+        values = over_repetitions(repetitions, repetition)
+        weights = repetition_weights(repetitions) if weigh_repetitions else None
+        unit = experiment.units.get(name, "")
         try:
-            fit = fit_models(experiment.points, values, space=space)
+            if processes is not None:
+                values = to_resources(experiment.points, values, experiment.parameters.index(processes))
+                unit = f"{unit} x {processes}".strip()
+                weights = (
+                    None if weights is None else weights / experiment.points[:, experiment.parameters.index(processes)]
+                )
+            fit = fit_models(
+                experiment.points, values, space=space, weights=weights, options=options, progress=progress
+            )
         except UsageError as error:
             raise UsageError(
                 error.what, where=error.where or f"metric {name}", why=error.why, hint=error.hint
             ) from error
-        out[name] = ModelSet(
+        own = ModelSet(
             experiment.parameters,
             name,
-            experiment.units.get(name, ""),
+            unit,
             experiment.tree.names,
             fit.models,
             aggregate,
             repetition,
             points,
         )
+        out[name] = own if over == "exclusive" else _added(own, experiment, values, over)
+    return out
+
+
+def _added(own: ModelSet, experiment: Experiment, values: NDArray[np.float64], over: Over) -> ModelSet:
+    """Add up models and measured values over the call tree."""
+    tree = experiment.tree
+    if over == "inclusive":
+        members: list[list[int]] = [[i] for i in range(len(tree))]
+        for i in range(len(tree) - 1, -1, -1):  # children stand behind their parents
+            if tree.parent[i] >= 0:
+                members[int(tree.parent[i])] += members[i]
+        groups = list(zip(tree.names, members, strict=True))
+    elif over == "region":
+        by_region: dict[str, list[int]] = {}
+        for i, region in enumerate(tree.region.tolist()):
+            by_region.setdefault(tree.regions[region].name, []).append(i)
+        groups = list(by_region.items())
+    else:
+        groups = [("whole program", list(range(len(tree))))]
+    models = tuple(
+        add_models([own.models[i] for i in group], experiment.points, values[group].sum(axis=0)) for _, group in groups
+    )
+    return replace(own, call_paths=tuple(name for name, _ in groups), models=models)
+
+
+def segment_experiment(
+    experiment: Experiment, sets: Mapping[str, ModelSet], space: HypothesisSpace | None = None
+) -> dict[str, tuple[Segmentation | None, ...]]:
+    """Look for segmented behaviour in what models of call paths were made from; see `find_segments`.
+
+    Parameters
+    ----------
+    experiment
+        The measurement table.
+    sets
+        Exclusive models of it, not converted to resources.
+    space
+        Exponents to try.
+
+    Returns
+    -------
+    dict
+        By metric; for each call path, None where one model is enough.
+    """
+    out = {}
+    for name, own in sets.items():
+        values = over_repetitions(
+            experiment.over_locations(name, cast(Aggregate, own.aggregate)), cast(Repetition, own.repetition)
+        )
+        out[name] = find_segments(experiment.points, values, own.models, space=space)
     return out

@@ -1,15 +1,23 @@
 """Performance model normal form: terms, hypothesis spaces, batched regression."""
 
-from buran.model.fit import Fit, Model, Quality, fit_models, predict, relative_weights
+from typing import TYPE_CHECKING, Any
+
+from buran.model.alternative import Alternative
+from buran.model.fit import Fit, fit_models, relative_weights
+from buran.model.model import Model, Quality, prediction_interval
 from buran.model.model_set import ModelSet, models_to_json, read_models, write_models
 from buran.model.search import Costs, SearchOptions
-from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space
-from buran.model.terms import Factor, ModelFunction, Term
+from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space, read_space
+from buran.model.terms import Factor, ModelFunction, Term, predict
 from buran.model.text import STYLES, format_function, growth_class, python_names
+
+if TYPE_CHECKING:
+    from buran.model.regressor import PMNFRegressor
 
 __all__ = [
     "SPACES",
     "STYLES",
+    "Alternative",
     "Costs",
     "Factor",
     "Fit",
@@ -17,6 +25,7 @@ __all__ = [
     "Model",
     "ModelFunction",
     "ModelSet",
+    "PMNFRegressor",
     "Quality",
     "SearchOptions",
     "Term",
@@ -28,8 +37,19 @@ __all__ = [
     "models_to_json",
     "named_space",
     "predict",
+    "prediction_interval",
     "python_names",
     "read_models",
+    "read_space",
     "relative_weights",
     "write_models",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the regressor when it is asked for: scikit-learn takes a second to load."""
+    if name == "PMNFRegressor":
+        from buran.model.regressor import PMNFRegressor
+
+        return PMNFRegressor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -139,21 +139,20 @@ def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
     if size == 1:
         return _one_term(dictionary, beam)
     left_over = _left_over(dictionary, beam)
-    kept = _best(left_over.reshape(calls, -1), 2 * width)  # most hypotheses turn up twice
-    left_over[~(_all_plain(beam, dictionary.simple)[:, :, None] & dictionary.simple[:, None])] = np.inf
-    best = kept.shape[1]
-    kept = np.concatenate([kept, _best(left_over.reshape(calls, -1), 4 * width)], axis=1)
+    kept = best(left_over.reshape(calls, -1), 2 * width)  # most hypotheses turn up twice
+    by_residual = kept.shape[1]
+    kept = np.concatenate([kept, _best_plain(left_over, beam, dictionary.simple, 4 * width)], axis=1)
     parent, added = np.divmod(kept, products)
     members = np.sort(np.concatenate([beam.members[at, parent], added[..., None]], axis=2), axis=2)
     fine = beam.usable[at, parent] & dictionary.usable[at, added] & ~_repeated(members, products)
     chosen = fine & np.concatenate(
         [
-            np.cumsum(fine[:, :best], axis=1) <= width,
-            np.cumsum(fine[:, best:], axis=1) <= 2 * width,
+            np.cumsum(fine[:, :by_residual], axis=1) <= width,
+            np.cumsum(fine[:, by_residual:], axis=1) <= 2 * width,
         ],
         axis=1,
     )
-    survivors = _best((~chosen).astype(np.float64), 3 * width)  # ties keep their order
+    survivors = best((~chosen).astype(np.float64), 3 * width)  # ties keep their order
     members, fine = members[at, survivors], chosen[at, survivors]
     parent, added = parent[at, survivors], added[at, survivors]
     column = dictionary.columns[at, added]
@@ -204,13 +203,27 @@ def _left_over(dictionary: Dictionary, beam: Beam) -> Array:
     return out
 
 
+def _best_plain(left_over: Array, beam: Beam, simple: Mask, count: int) -> Ids:
+    """Places (call path, choice) of the best in `left_over` flattened, of plain hypotheses with plain products."""
+    calls, _hypotheses, products = left_over.shape
+    plain = _all_plain(beam, simple)
+    columns = np.argsort(~simple, axis=1, kind="stable")[:, : int(simple.sum(axis=1).max(initial=0))]
+    rows = np.argsort(~plain, axis=1, kind="stable")[:, : int(plain.sum(axis=1).max(initial=0))]
+    at = np.arange(calls)[:, None]
+    values = left_over[at[..., None], rows[:, :, None], columns[:, None]]
+    values[~(plain[at, rows][:, :, None] & simple[at, columns][:, None])] = np.inf
+    chosen = best(values.reshape(calls, -1), count)
+    row, column = np.divmod(chosen, max(columns.shape[1], 1))
+    return np.asarray(rows[at, row] * products + columns[at, column])
+
+
 def parents(beam: Beam, always: Mask, width: int) -> Beam:
     """Choose the one-term hypotheses to be extended: those marked `always` and the best others."""
     sums = (beam.residual**2).sum(axis=2)
     sums[~beam.usable] = np.inf
     sums[:, always] = np.inf
     forced = np.tile(np.flatnonzero(always), (len(sums), 1))
-    return beam.take(np.concatenate([forced, _best(sums, min(width, int((~always).sum())))], axis=1))
+    return beam.take(np.concatenate([forced, best(sums, min(width, int((~always).sum())))], axis=1))
 
 
 def _all_plain(beam: Beam, simple: Mask) -> Mask:
@@ -219,12 +232,13 @@ def _all_plain(beam: Beam, simple: Mask) -> Mask:
     return np.asarray(simple[at, beam.members].all(axis=2))
 
 
-def _best(values: Array, count: int) -> Ids:
+def best(values: Array, count: int) -> Ids:
     """Places of the `count` smallest values of each row, in ascending order of the values."""
     count = min(count, values.shape[1])
     if count == 0:
         return np.zeros((len(values), 0), dtype=np.int64)
-    found = np.argpartition(values, count - 1, axis=1)[:, :count]
+    with np.errstate(over="ignore"):  # half the bytes, and the order is taken from the full numbers
+        found = np.argpartition(values.astype(np.float32), count - 1, axis=1)[:, :count]
     found.sort(axis=1)  # ties keep their order
     order = np.argsort(np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
     return np.take_along_axis(found, order, axis=1)

@@ -30,12 +30,14 @@ class TermTable:
     ----------
     pairs
         Exponents of rows 1 and up.
-    values
-        Shape (row, point), each row scaled to a largest absolute value of 1.
+    raw, values
+        Shape (row, point); in `values` each row is scaled to a largest absolute value of 1.
     falling, plain
         Shape (row,): negative power; exponents that nested loops, searches and trees lead to.
     growth
         Shape (row,): place in the order of asymptotic growth.
+    degree
+        Shape (row,): of growth beyond 1, a logarithm counting a quarter.
     same_value
         Shape (value, point): the points at each value of the parameter.
     safe
@@ -43,10 +45,12 @@ class TermTable:
     """
 
     pairs: tuple[Exponents, ...]
+    raw: Array
     values: Array
     falling: Mask
     plain: Mask
     growth: Ids
+    degree: Array
     same_value: Mask
     safe: int
 
@@ -54,18 +58,19 @@ class TermTable:
     def of(cls, space: HypothesisSpace, x: Array) -> TermTable:
         """Tabulate the space at the values `x` (point,) of a parameter."""
         pairs = space.candidates(x)
-        values = np.ones((len(pairs) + 1, len(x)))
+        raw = np.ones((len(pairs) + 1, len(x)))
         for row, (power, log) in enumerate(pairs, start=1):
-            values[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
-        values /= np.abs(values).max(axis=1, keepdims=True)
+            raw[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
         absent = (Fraction(0), 0)
-        order = sorted((absent, *pairs))
+        order = {pair: place for place, pair in enumerate(sorted((absent, *pairs)))}
         return cls(
             pairs,
-            values,
+            raw,
+            raw / np.abs(raw).max(axis=1, keepdims=True),
             np.array([False, *(power < 0 for power, _ in pairs)]),
             np.array([False, *(is_plain(pair) for pair in pairs)]),
-            np.array([order.index(pair) for pair in (absent, *pairs)]),
+            np.array([order[pair] for pair in (absent, *pairs)]),
+            np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in pairs)]),
             np.unique(x)[:, None] == x,
             max(len(np.unique(x)) - 2, 1),
         )

@@ -8,76 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.errors import UsageError
-from buran.model.candidates import Ids, Mask, TermTable
+from buran.model.alternative import LazyAlternatives
+from buran.model.block import Block
+from buran.model.candidates import Ids, Mask
+from buran.model.interval import Target
+from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
-from buran.model.search import SearchOptions, search
+from buran.model.regression import BOUND, loo_error, regress
+from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import HypothesisSpace, full_space
-from buran.model.terms import Array, Factor, ModelFunction, Term, growth_order
+from buran.model.terms import Array, predict
 
 _FLOOR = 1e-3  # of a call path's largest value: smaller values weigh no more than this one
-_VOID = 1e-9  # share of the values below which a contribution is rounding
-_NOISE_SHARE = 0.1  # of the leave-one-out error: smaller contributions cannot be told from nothing
 _LARGEST = 1e150  # squares of larger values overflow
-_BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
-
-
-@dataclass(frozen=True)
-class Quality:
-    """How well a model fits the points it was made from.
-
-    Attributes
-    ----------
-    points
-        Number of points used.
-    smape, loo_smape
-        Percent; in sample, and with each point predicted by the fit to the others.
-    error
-        Mean of the absolute relative leave-one-out errors, the measure the hypotheses compete by.
-    adjusted_r2
-        NaN if all values are equal or there are as many coefficients as points.
-    rss
-        Residual sum of squares, in squared units of the metric.
-    """
-
-    points: int
-    smape: float
-    loo_smape: float
-    error: float
-    adjusted_r2: float
-    rss: float
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model function with its quality.
-
-    Attributes
-    ----------
-    function
-        The prediction.
-    quality
-        The fit.
-    covariance
-        Of the constant and the coefficients, in the function's order; rows of a symmetric matrix. A constant
-        that was dropped has zeros. Empty if no degree of freedom remains.
-    """
-
-    function: ModelFunction
-    quality: Quality
-    covariance: tuple[tuple[float, ...], ...] = ()
-
-    def standard_error(self, points: Array) -> Array:
-        """Return the standard error of the predicted mean at `points` (..., parameter).
-
-        Holds for the chosen hypothesis; that another may be the right one is not in it. NaN without a
-        covariance.
-        """
-        at = np.asarray(points, dtype=np.float64)
-        if not self.covariance:
-            return np.full(at.shape[:-1], np.nan)
-        row = np.stack([np.ones(at.shape[:-1]), *(term.evaluate(at) for term in self.function.terms)], axis=-1)
-        variance = np.einsum("...i,ij,...j->...", row, np.array(self.covariance), row)
-        return np.asarray(np.sqrt(np.maximum(variance, 0)))
 
 
 @dataclass(frozen=True)
@@ -96,26 +39,9 @@ class Fit:
         """Return shape (call path, point) at `points` (point, parameter); NaN where there is no model."""
         return predict([None if model is None else model.function for model in self.models], points)
 
-
-def predict(functions: list[ModelFunction | None], points: Array) -> Array:
-    """Evaluate many functions at `points` (point, parameter): shape (function, point), NaN for None.
-
-    Each distinct term is evaluated once.
-    """
-    at = np.atleast_2d(np.asarray(points, dtype=np.float64))
-    out = np.array([np.nan if f is None else f.constant for f in functions])[:, None] * np.ones(len(at))
-    number: dict[Term, int] = {}
-    entries = [
-        (row, number.setdefault(term, len(number)), coefficient)
-        for row, function in enumerate(functions)
-        if function is not None
-        for coefficient, term in zip(function.coefficients, function.terms, strict=True)
-    ]
-    if entries:
-        rows, columns, coefficients = (np.array(part) for part in zip(*entries, strict=True))
-        values = np.stack([term.evaluate(at) for term in number])
-        np.add.at(out, rows, coefficients[:, None] * values[columns])
-    return out
+    def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
+        """Return lower and upper ends, each of shape (call path, point); see `prediction_interval`."""
+        return prediction_interval(self.models, points, level, of)
 
 
 def relative_weights(values: Array) -> Array:
@@ -141,6 +67,7 @@ def fit_models(
     space: HypothesisSpace | None = None,
     weights: Array | None = None,
     options: SearchOptions | None = None,
+    progress: Progress | None = None,
 ) -> Fit:
     """Find a model for each call path.
 
@@ -157,6 +84,8 @@ def fit_models(
         `relative_weights` by default.
     options
         How wide to search.
+    progress
+        Called with the number of call paths that were newly searched.
 
     Returns
     -------
@@ -181,7 +110,7 @@ def fit_models(
         if not present.any():
             continue
         block = np.ix_(calls, present)
-        fitted = _fit_complete(points[present], values[block], weights[block], binary[calls], space, options)
+        fitted = _fit_complete(points[present], values[block], weights[block], binary[calls], space, options, progress)
         for call, model in zip(calls, fitted, strict=True):
             models[call] = model
     return Fit(tuple(models))
@@ -243,131 +172,44 @@ def _fit_complete(
     binary: Ids,
     space: HypothesisSpace,
     options: SearchOptions,
+    progress: Progress | None,
 ) -> list[Model]:
     """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
-    tables, chosen = search(points, values, weights, space, options)
+    tables, found = search(points, values, weights, space, options, progress)
+    block = Block(points, values, weights, binary, tables, found, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
-    size = chosen.any(axis=2).sum(axis=1)
+    size = found.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):
         calls = np.flatnonzero(size == terms)
-        block = _final_fit(points, values[calls], weights[calls], binary[calls], tables, chosen[calls, :terms])
-        for call, model in zip(calls, block, strict=True):
+        for call, model in zip(calls.tolist(), _final_fit(block, calls, int(terms)), strict=True):
             models[call] = model
     return [model for model in models if model is not None]
 
 
-def _design(points: Array, tables: list[TermTable], chosen: Ids) -> Array:
-    """Return shape (call path, point, 1 + term): the constant and the terms, unscaled."""
-    calls, terms, _ = chosen.shape
-    out = np.ones((calls, len(points), 1 + terms))
-    for p, table in enumerate(tables):
-        x = points[:, p]
-        raw = [np.ones_like(x), *(Factor(0, i, j).evaluate(x[:, None]) for i, j in table.pairs)]
-        out[:, :, 1:] *= np.stack(raw)[chosen[..., p]].transpose(0, 2, 1)
-    return out
-
-
-def _solve(design: Array, values: Array, weights: Array, free: Mask) -> tuple[Array, Array, Array]:
-    """Weighted least squares for each call path.
-
-    Parameters
-    ----------
-    design
-        Shape (call path, point, column).
-    values, weights
-        Shape (call path, point).
-    free
-        Shape (call path, column): False for coefficients held at 0.
-
-    Returns
-    -------
-    coefficients
-        Shape (call path, column).
-    hat
-        Shape (call path, point): diagonal of the hat matrix.
-    inverse
-        Shape (call path, column, column): of the normal matrix, 0 for held coefficients.
-    """
-    columns = design * weights[..., None] * free[:, None]
-    scale = np.linalg.norm(columns, axis=1)
-    scale = np.where(scale > 0, scale, 1.0)
-    # a held column becomes a unit vector in a row of its own: it takes no part and keeps the rank full
-    extra = np.eye(columns.shape[2])[None] * ~free[:, None]
-    stacked = np.concatenate([columns / scale[:, None], extra], axis=1)
-    q, r = np.linalg.qr(stacked)
-    target = np.concatenate([values * weights, np.zeros((len(values), columns.shape[2]))], axis=1)
-    coefficients = np.linalg.solve(r, np.einsum("cpk,cp->ck", q, target)[..., None])[..., 0] / scale
-    back = np.linalg.inv(r) / scale[..., None]
-    hat = (q[:, : values.shape[1]] ** 2).sum(axis=2)
-    keep = free[:, :, None] & free[:, None]
-    return np.where(free, coefficients, 0.0), hat, np.where(keep, back @ back.transpose(0, 2, 1), 0.0)
-
-
-def _final_fit(
-    points: Array, values: Array, weights: Array, binary: Ids, tables: list[TermTable], chosen: Ids
-) -> list[Model]:
+def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
-    design = _design(points, tables, chosen)
-    calls, count, columns = design.shape
-    free = np.ones((calls, columns), dtype=bool)
-    if columns == 1:
-        coefficients, hat, inverse = _solve(design, values, weights, free)
-    else:
-        coefficients, hat, _ = _solve(design, values, weights, free)
-        error = _loo_error(design, coefficients, hat, values, weights)
-        share = np.abs(coefficients[:, None] * design * weights[..., None]).max(axis=1)
-        free = share > np.maximum(_VOID, _NOISE_SHARE * np.where(np.isfinite(error), error, 0.0))[:, None]
-        coefficients, hat, inverse = _solve(design, values, weights, free)
-    predicted = np.einsum("cpk,ck->cp", design, coefficients)
-    residual = values - predicted
-    used = free.sum(axis=1)
-    bound = 1 - hat < _BOUND
-    left_out = np.where(bound, np.nan, values - residual / np.where(bound, 1.0, 1 - hat))
-    degrees = count - used
-    spread = np.divide(((residual * weights) ** 2).sum(axis=1), degrees, out=np.full(calls, np.nan), where=degrees > 0)
-    with_loo = ~bound.any(axis=1) & (degrees > 0)
-    loo_smape = np.where(with_loo, smape(np.where(with_loo[:, None], left_out, 0.0), values), np.nan)
-    error = _loo_error(design, coefficients, hat, values, weights)
+    values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
+    chosen = block.found.rows[calls, 0, :terms].astype(np.int64)
+    own = regress(block.points, values, weights, block.tables, chosen, block.nonnegative)
+    predicted = values - own.residual
+    bound = 1 - own.hat < BOUND
+    left_out = np.where(bound, np.nan, values - own.residual / np.where(bound, 1.0, 1 - own.hat))
+    with_loo = ~bound.any(axis=1) & (own.degrees > 0)
     figures = zip(
         smape(predicted, values).tolist(),
-        loo_smape.tolist(),
-        error.tolist(),
-        adjusted_r2(predicted, values, used).tolist(),
+        np.where(with_loo, smape(np.where(with_loo[:, None], left_out, 0.0), values), np.nan).tolist(),
+        loo_error(own.residual, own.hat, weights).tolist(),
+        adjusted_r2(predicted, values, own.free.sum(axis=1)).tolist(),
         np.ldexp(rss(predicted, values), 2 * binary).tolist(),
         strict=True,
     )
-    coefficients = np.ldexp(coefficients, binary[:, None])
-    variances = np.ldexp(inverse * spread[:, None, None], 2 * binary[:, None, None])
+    coefficients, variances = block.unscaled(calls, own)
+    count, rows = values.shape[1], variances.tolist()
     out = []
-    for c, (own_smape, own_loo, own_error, r2, own_rss) in enumerate(figures):
-        function, order = _function(tables, chosen[c], coefficients[c], free[c])
+    for c, figure in enumerate(figures):
+        function, order = block.functions.make(chosen[c], coefficients[c], own.free[c])
         covariance: tuple[tuple[float, ...], ...] = ()
-        if degrees[c] > 0:
-            covariance = tuple(map(tuple, variances[c][np.ix_(order, order)].tolist()))
-        quality = Quality(count, own_smape, own_loo, own_error, r2, own_rss)
-        out.append(Model(function, quality, covariance))
+        if own.degrees[c] > 0:
+            covariance = tuple(tuple(rows[c][i][j] for j in order) for i in order)
+        out.append(Model(function, Quality(count, *figure), covariance, LazyAlternatives(block, int(calls[c]))))
     return out
-
-
-def _loo_error(design: Array, coefficients: Array, hat: Array, values: Array, weights: Array) -> Array:
-    """Mean absolute weighted leave-one-out error, shape (call path,); NaN where not defined."""
-    residual = (values - np.einsum("cpk,ck->cp", design, coefficients)) * weights
-    bound = 1 - hat < _BOUND
-    out = np.mean(np.abs(residual / np.where(bound, 1.0, 1 - hat)), axis=1)
-    return np.asarray(np.where(bound.any(axis=1), np.nan, out))
-
-
-def _function(tables: list[TermTable], chosen: Ids, coefficients: Array, free: Mask) -> tuple[ModelFunction, Ids]:
-    """Make the model function; also return the columns of the design in its order, the constant first."""
-    terms = [
-        Term(tuple(Factor(p, *table.pairs[row - 1]) for p, table in enumerate(tables) if (row := rows[p])))
-        for rows in chosen.tolist()
-    ]
-    kept = [number for number in range(len(terms)) if free[1 + number]]
-    kept.sort(key=lambda number: growth_order(terms[number]), reverse=True)
-    function = ModelFunction(
-        float(coefficients[0]) + 0.0,  # no negative zero
-        tuple(float(coefficients[1 + number]) for number in kept),
-        tuple(terms[number] for number in kept),
-    )
-    return function, np.array([0, *(1 + number for number in kept)])

@@ -10,8 +10,10 @@ from typing import Any
 
 from buran.errors import FormatError
 from buran.files import read_json, write_json
-from buran.model.fit import Model, Quality, predict
-from buran.model.terms import Array, ModelFunction
+from buran.model.alternative import Alternative, prepare
+from buran.model.interval import Target
+from buran.model.model import Model, Quality, prediction_interval
+from buran.model.terms import Array, ModelFunction, predict
 
 SCHEMA = "buran-models/1"
 _FIGURES = ("smape", "loo_smape", "error", "adjusted_r2", "rss")
@@ -54,8 +56,13 @@ class ModelSet:
         """Return shape (call path, point) at `points` (point, parameter); NaN where there is no model."""
         return predict([None if model is None else model.function for model in self.models], points)
 
+    def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
+        """Return lower and upper ends, each of shape (call path, point); see `prediction_interval`."""
+        return prediction_interval(self.models, points, level, of)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, lists, texts and numbers; NaN as None."""
+        prepare([model.alternatives for model in self.models if model is not None])
         return {
             "parameters": list(self.parameters),
             "metric": self.metric,
@@ -137,14 +144,35 @@ def _model_to_json(model: Model) -> dict[str, Any]:
         "function": model.function.to_json(),
         "quality": quality,
         "covariance": [list(row) for row in model.covariance],
+        "alternatives": [
+            {
+                "function": each.function.to_json(),
+                "weight": each.weight,
+                "covariance": [list(row) for row in each.covariance],
+                "noise": each.noise if math.isfinite(each.noise) else None,
+                "degrees": each.degrees,
+            }
+            for each in model.alternatives
+        ],
     }
 
 
 def _model_from_json(data: Mapping[str, Any]) -> Model:
     quality = data["quality"]
+    alternatives = tuple(
+        Alternative(
+            ModelFunction.from_json(each["function"]),
+            float(each["weight"]),
+            tuple(tuple(map(float, row)) for row in each["covariance"]),
+            math.nan if each["noise"] is None else float(each["noise"]),
+            int(each["degrees"]),
+        )
+        for each in data.get("alternatives", ())
+    )
     figures = [math.nan if quality[name] is None else float(quality[name]) for name in _FIGURES]
     return Model(
         ModelFunction.from_json(data["function"]),
         Quality(int(quality["points"]), *figures),
         tuple(tuple(map(float, row)) for row in data["covariance"]),
+        alternatives,
     )

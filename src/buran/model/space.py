@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from buran.errors import UsageError
+from buran.errors import FormatError, UsageError
 from buran.model.terms import Array
 
 Exponents = tuple[Fraction, int]
@@ -18,6 +19,7 @@ Negative = Literal["never", "always"]
 
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
+_MOST_POWER, _MOST_LOGS = 10, 5
 _LOG_OVERCOME = Fraction(2, 3)
 _LINE = ((Fraction(1), 0),)
 # The 42 pairs which Extra-P 4 offers, as "power:log exponents".
@@ -64,7 +66,8 @@ class HypothesisSpace:
         if self.negative == "never":
             return self.pairs
         negated = tuple((-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME)))
-        return self.pairs + tuple(pair for pair in negated if pair not in self.pairs)
+        own = set(self.pairs)
+        return self.pairs + tuple(pair for pair in negated if pair not in own)
 
     def candidates(self, x: Array) -> tuple[Exponents, ...]:
         """Return the pairs that are defined and monotonic on the values `x` of a parameter.
@@ -120,3 +123,40 @@ def named_space(name: str, negative: Negative = "always") -> HypothesisSpace:
     if name not in SPACES:
         raise UsageError(f"no hypothesis space is called {name!r}", hint=f"choose from {', '.join(SPACES)}")
     return SPACES[name](negative)
+
+
+def read_space(path: Path, negative: Negative = "always") -> HypothesisSpace:
+    """Read a space of one's own: on each line a power and one or more powers of the logarithm.
+
+    ``1/2 0 1`` stands for the square root, alone and with a logarithm; ``#`` begins a comment.
+
+    Raises
+    ------
+    FormatError
+        If the file cannot be read, or a line is none of these.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError("the hypothesis space cannot be read", where=path, why=str(error)) from error
+    pairs: list[Exponents] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        try:
+            power, logs = Fraction(words[0]), [int(word) for word in words[1:]]
+        except (ValueError, ZeroDivisionError):
+            logs = []
+        if not logs or any(log < 0 or log > _MOST_LOGS for log in logs) or abs(power) > _MOST_POWER:
+            raise FormatError(
+                "no exponents",
+                where=f"{path}:{number}",
+                why=f"{line.strip()!r} is not a power and powers of the logarithm",
+                hint="write lines such as: 1/2 0 1 2",
+            )
+        pairs += [(power, log) for log in logs]
+    try:
+        return HypothesisSpace(tuple(pairs), negative)
+    except UsageError as error:
+        raise FormatError(error.what, where=path, why=error.why, hint=error.hint) from error

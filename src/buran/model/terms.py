@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,15 @@ class Term:
         for factor in self.factors[1:]:
             out = out * factor.evaluate(points)
         return out
+
+    @cached_property
+    def growth_order(self) -> tuple[Fraction, int, tuple[Factor, ...]]:
+        """Key that sorts terms by their total degree, then by logs, then by parameter."""
+        return (
+            sum((factor.exponent for factor in self.factors), Fraction(0)),
+            sum(factor.log_exponent for factor in self.factors),
+            self.factors,
+        )
 
     def lead(self, parameter: int) -> Lead:
         """Exponents of one parameter; (0, 0) where the term does not depend on it."""
@@ -162,10 +172,22 @@ def _outgrows(one: Term, other: Term) -> bool:
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 
 
-def growth_order(term: Term) -> tuple[Fraction, int, tuple[Factor, ...]]:
-    """Key that sorts terms by their total degree, then by logs, then by parameter."""
-    return (
-        sum((factor.exponent for factor in term.factors), Fraction(0)),
-        sum(factor.log_exponent for factor in term.factors),
-        term.factors,
-    )
+def predict(functions: Sequence[ModelFunction | None], points: Array) -> Array:
+    """Evaluate many functions at `points` (point, parameter): shape (function, point), NaN for None.
+
+    Each distinct term is evaluated once.
+    """
+    at = np.atleast_2d(np.asarray(points, dtype=np.float64))
+    out = np.array([np.nan if f is None else f.constant for f in functions])[:, None] * np.ones(len(at))
+    number: dict[Term, int] = {}
+    entries = [
+        (row, number.setdefault(term, len(number)), coefficient)
+        for row, function in enumerate(functions)
+        if function is not None
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True)
+    ]
+    if entries:
+        rows, columns, coefficients = (np.array(part) for part in zip(*entries, strict=True))
+        values = np.stack([term.evaluate(at) for term in number])
+        np.add.at(out, rows, coefficients[:, None] * values[columns])
+    return out

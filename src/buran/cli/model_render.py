@@ -1,0 +1,143 @@
+"""Models as text, models file, LaTeX and Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from json import dumps
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from buran.model import ModelSet
+
+
+def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
+    """Return one table for each metric, the call path with the largest value at the point first.
+
+    Without a point, the measured one with the largest total counts.
+    """
+    from buran.cli.terminal import table
+    from buran.model import format_function
+
+    blocks = []
+    for own in sets.values():
+        order, shares = _by_share(own, at)
+        predictions = _predictions(own, at, level) if at else []
+        rows = []
+        for i in order:
+            model = own.models[i]
+            last = [f"{value:.4g}" for value in predictions[i]] if predictions else []
+            if model is None:
+                rows.append((own.call_paths[i], "no value", "", *([""] * len(last)), ""))
+                continue
+            function = format_function(model.function, own.parameters)
+            share = f"{100 * shares[i]:.1f} %"
+            rows.append((own.call_paths[i], function, f"{model.quality.smape:.2f}", *last, share))
+        unit = f" in {own.unit}" if own.unit else ""
+        title = f"{own.metric}{unit} ({own.aggregate} over locations, {own.repetition} of repetitions)"
+        extra = (("prediction", f"{100 * level:g} % from", "to") if at else ()) if order else ()
+        header = ("call path", "model", "SMAPE %", *extra, "share")
+        if at:
+            title += " at " + ", ".join(f"{name} = {value:g}" for name, value in at.items())
+        blocks.append(title + "\n" + table(header, rows, right=tuple(range(2, len(header)))))
+    return "\n\n".join(blocks)
+
+
+def _predictions(own: ModelSet, at: Mapping[str, float], level: float) -> list[tuple[float, float, float]]:
+    """Return prediction and interval of each call path."""
+    import numpy as np
+
+    point = np.array([[at[name] for name in own.parameters]])
+    lower, upper = own.predict_interval(point, level)
+    return list(zip(own.predict(point)[:, 0].tolist(), lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True))
+
+
+def _by_share(own: ModelSet, at: Mapping[str, float] | None = None) -> tuple[list[int], list[float]]:
+    """Order call paths by their predicted share at a point; the measured point with the largest total by default."""
+    import numpy as np
+
+    from buran.model.compare import ranking
+
+    if not own.call_paths or (at is None and not own.points):
+        return [], []
+    if at is not None:
+        values = own.predict(np.array([[at[name] for name in own.parameters]]))[:, 0]
+    else:
+        everywhere = own.predict(np.array(own.points))
+        values = everywhere[:, int(np.argmax(np.maximum(np.nan_to_num(everywhere), 0.0).sum(axis=0)))]
+    order, shares = ranking(values)
+    return order.tolist(), shares.tolist()
+
+
+def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
+    """Return a models file; with a point, it holds the predictions as well."""
+    import math
+
+    from buran.model import models_to_json
+
+    data = models_to_json(tuple(sets.values()))
+    if at is not None:
+        found = {}
+        for own in sets.values():
+            order, shares = _by_share(own, at)
+            values = _predictions(own, at, level)
+            found[own.metric] = [
+                {
+                    "call_path": own.call_paths[i],
+                    **{
+                        key: value if math.isfinite(value) else None
+                        for key, value in zip(("value", "lower", "upper"), values[i], strict=True)
+                    },
+                    "share": shares[i],
+                }
+                for i in order
+            ]
+        data["predictions"] = {"at": dict(at), "level": level, "metrics": found}
+    return dumps(data, indent=2, allow_nan=False)
+
+
+def latex(sets: Mapping[str, ModelSet]) -> str:
+    """Return one table for each metric."""
+    from buran.model import format_function
+
+    lines = []
+    for own in sets.values():
+        lines += [
+            rf"% {own.metric}",
+            r"\begin{tabular}{lrr}",
+            r"call path & model & SMAPE (\%) \\",
+            r"\hline",
+        ]
+        for i in _by_share(own)[0]:
+            model = own.models[i]
+            if model is not None:
+                function = format_function(model.function, own.parameters, "latex")
+                path = _latex_text(own.call_paths[i])
+                lines.append(rf"{path} & ${function}$ & {model.quality.smape:.2f} \\")
+        lines.append(r"\end{tabular}")
+    return "\n".join(lines)
+
+
+def _latex_text(text: str) -> str:
+    special = {
+        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+        "<": r"\textless{}", ">": r"\textgreater{}", **{c: rf"\{c}" for c in "&%$#_{}"},
+    }  # fmt: skip
+    return "".join(special.get(char, char) for char in text.replace("->", "\0")).replace("\0", r" $\to$ ")
+
+
+def python(sets: Mapping[str, ModelSet]) -> str:
+    """Return a Python module whose ``models`` maps metric and call path to a function."""
+    from buran.model import format_function, python_names
+
+    lines = ['"""Performance models; made by buran."""', "", "from numpy import log2", "", "models = {"]
+    for own in sets.values():
+        names = ", ".join(python_names(own.parameters))
+        lines.append(f"    {own.metric!r}: {{")
+        for i in _by_share(own)[0]:
+            model = own.models[i]
+            if model is not None:
+                function = format_function(model.function, own.parameters, "python")
+                lines.append(f"        {own.call_paths[i]!r}: lambda {names}: {function},")
+        lines.append("    },")
+    lines.append("}")
+    return "\n".join(lines)

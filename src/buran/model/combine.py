@@ -1,0 +1,74 @@
+"""Sums of models: kernels, subtrees of the call tree, whole programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import fsum
+
+import numpy as np
+
+from buran.model.model import Model, Quality
+from buran.model.quality import adjusted_r2, rss, smape
+from buran.model.terms import Array, ModelFunction, Term
+
+
+def add_functions(functions: Iterable[ModelFunction]) -> ModelFunction:
+    """Return the sum; equal terms are joined, so that it has the value of the sum at every point."""
+    constants: list[float] = []
+    parts: dict[Term, list[float]] = {}
+    for function in functions:
+        constants.append(function.constant)
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True):
+            parts.setdefault(term, []).append(coefficient)
+    terms = sorted(parts, key=lambda term: term.growth_order, reverse=True)
+    kept = [(total, term) for term in terms if (total := fsum(parts[term]))]
+    return ModelFunction(fsum(constants), tuple(c for c, _ in kept), tuple(t for _, t in kept))
+
+
+def add_models(models: Sequence[Model | None], points: Array, values: Array) -> Model | None:
+    """Return the sum of models, judged by the sum of what was measured.
+
+    Parameters
+    ----------
+    models
+        Those to add; None for call paths where nothing was measured.
+    points
+        Shape (point, parameter).
+    values
+        Shape (point,): the measured sum; NaN where it is not known.
+
+    Returns
+    -------
+    Model or None
+        None if there is none to add. Its covariance takes the errors of the parts as independent; it has no
+        alternatives, and no error at left-out points.
+    """
+    known = [model for model in models if model is not None]
+    if not known:
+        return None
+    function = add_functions(model.function for model in known)
+    here = np.isfinite(values)
+    predicted, actual = function.evaluate(points)[here], values[here]
+    count = int(here.sum())
+    quality = Quality(
+        count,
+        float(smape(predicted, actual)) if count else np.nan,
+        np.nan,
+        np.nan,
+        float(adjusted_r2(predicted, actual, np.array(1 + len(function.terms)))) if count else np.nan,
+        float(rss(predicted, actual)),
+    )
+    return Model(function, quality, _covariance(known, function))
+
+
+def _covariance(models: Sequence[Model], function: ModelFunction) -> tuple[tuple[float, ...], ...]:
+    if not all(model.covariance for model in models):
+        return ()
+    place = {term: 1 + number for number, term in enumerate(function.terms)}
+    out = np.zeros((1 + len(place), 1 + len(place)))
+    for model in models:
+        # a term whose coefficients cancelled is not in the sum any more
+        kept = [0, *(1 + k for k, term in enumerate(model.function.terms) if term in place)]
+        columns = [0, *(place[term] for term in model.function.terms if term in place)]
+        out[np.ix_(columns, columns)] += np.array(model.covariance)[np.ix_(kept, kept)]
+    return tuple(map(tuple, out.tolist()))

@@ -1,0 +1,139 @@
+"""Model objects: a function with its quality, its uncertainty and the hypotheses it competed with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.model.alternative import Alternative, prepare
+from buran.model.interval import Target, mixture_interval
+from buran.model.terms import Array, ModelFunction, predict
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well a model fits the points it was made from.
+
+    Attributes
+    ----------
+    points
+        Number of points used.
+    smape, loo_smape
+        Percent; in sample, and with each point predicted by the fit to the others.
+    error
+        Mean of the absolute relative leave-one-out errors, the measure the hypotheses compete by.
+    adjusted_r2
+        NaN if all values are equal or there are as many coefficients as points.
+    rss
+        Residual sum of squares, in squared units of the metric.
+    """
+
+    points: int
+    smape: float
+    loo_smape: float
+    error: float
+    adjusted_r2: float
+    rss: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model function with its quality.
+
+    Attributes
+    ----------
+    function
+        The prediction.
+    quality
+        The fit.
+    covariance
+        Of the constant and the coefficients, in the function's order; rows of a symmetric matrix. A constant
+        that was dropped has zeros. Empty if no degree of freedom remains.
+    alternatives
+        The hypotheses within reach of the best, the best one first, weights adding up to 1. They are fitted when
+        they are asked for.
+    """
+
+    function: ModelFunction
+    quality: Quality
+    covariance: tuple[tuple[float, ...], ...] = ()
+    alternatives: Sequence[Alternative] = field(default=(), compare=False, repr=False)
+
+    def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
+        """Return lower and upper ends at `points` (point, parameter), each of shape (point,).
+
+        See `prediction_interval`.
+        """
+        lower, upper = prediction_interval([self], points, level, of)
+        return lower[0], upper[0]
+
+    def contributions(self, points: Array) -> Array:
+        """Return what the constant and each term add at `points` (..., parameter): shape (1 + term, ...)."""
+        at = np.asarray(points, dtype=np.float64)
+        terms = zip(self.function.coefficients, self.function.terms, strict=True)
+        constant = np.full(at.shape[:-1], self.function.constant)
+        return np.stack([constant, *(coefficient * term.evaluate(at) for coefficient, term in terms)])
+
+    def standard_error(self, points: Array) -> Array:
+        """Return the standard error of the predicted mean at `points` (..., parameter).
+
+        Holds for the chosen hypothesis; that another may be the right one is in `predict_interval`. NaN without
+        a covariance.
+        """
+        at = np.asarray(points, dtype=np.float64)
+        if not self.covariance:
+            return np.full(at.shape[:-1], np.nan)
+        row = np.stack([np.ones(at.shape[:-1]), *(term.evaluate(at) for term in self.function.terms)], axis=-1)
+        variance = np.einsum("...i,ij,...j->...", row, np.array(self.covariance), row)
+        return np.asarray(np.sqrt(np.maximum(variance, 0)))
+
+
+def prediction_interval(
+    models: Sequence[Model | None], points: Array, level: float = 0.9, of: Target = "value"
+) -> tuple[Array, Array]:
+    """Return the ends of intervals that hold a share `level` of what is going to be measured.
+
+    Every alternative predicts a t distribution around its value: with the uncertainty of its coefficients and,
+    `of` a "value" (such as were modelled: one measurement, or a mean of repetitions), its noise; `of` the "mean",
+    without. The interval holds the middle of their mixture by weight, so that what the measurements cannot decide
+    makes it wide, and always the prediction itself.
+
+    Parameters
+    ----------
+    models
+        One for each call path.
+    points
+        Shape (point, parameter).
+    level
+        Between 0 and 1.
+    of
+        What the interval is for.
+
+    Returns
+    -------
+    lower, upper
+        Shape (call path, point). NaN without a model; infinite without a degree of freedom.
+
+    Raises
+    ------
+    UsageError
+        If `level` is not between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise UsageError("the level of an interval lies between 0 and 1", why=f"it is {level:g}")
+    at = np.atleast_2d(np.asarray(points, dtype=np.float64))
+    own = predict([None if model is None else model.function for model in models], at)
+    lower, upper = np.full(own.shape, np.nan), np.full(own.shape, np.nan)
+    groups = {row: model.alternatives for row, model in enumerate(models) if model is not None}
+    prepare(list(groups.values()))
+    known = list(groups)
+    counts = np.array([len(own) for own in groups.values()], dtype=np.int64)
+    lower[known], upper[known] = -np.inf, np.inf
+    for count in np.unique(counts[counts > 0]).tolist():
+        rows = [row for row, own_count in zip(known, counts, strict=True) if own_count == count]
+        ends = mixture_interval([groups[row] for row in rows], at, level, of)
+        lower[rows], upper[rows] = np.minimum(ends[0], own[rows]), np.maximum(ends[1], own[rows])
+    return lower, upper

@@ -1,0 +1,165 @@
+"""Batched weighted least squares of given hypotheses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.model.candidates import Ids, Mask, TermTable
+from buran.model.terms import Array, Factor, ModelFunction, Term
+
+_VOID = 1e-9  # share of the values below which a contribution is rounding
+_NOISE_SHARE = 0.1  # of the leave-one-out error: smaller contributions cannot be told from nothing
+BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """One hypothesis for each call path, all of the same number of terms, fitted.
+
+    Attributes
+    ----------
+    design
+        Shape (call path, point, column): the constant and the terms.
+    coefficients, free
+        Shape (call path, column); 0 and False for contributions that were dropped.
+    hat
+        Shape (call path, point): diagonal of the hat matrix.
+    residual
+        Shape (call path, point), not weighted.
+    degrees
+        Shape (call path,): degrees of freedom that remain.
+    spread
+        Shape (call path,): variance of the weighted residuals; NaN without a degree of freedom.
+    inverse
+        Shape (call path, column, column): of the normal matrix.
+    """
+
+    design: Array
+    coefficients: Array
+    free: Mask
+    hat: Array
+    residual: Array
+    degrees: Ids
+    spread: Array
+    inverse: Array
+
+
+def regress(
+    points: Array,
+    values: Array,
+    weights: Array,
+    tables: list[TermTable],
+    chosen: Ids,
+    nonnegative: bool = False,
+) -> Regression:
+    """Fit `chosen` hypotheses (call path, term, parameter) exactly and drop what contributes nothing.
+
+    With `nonnegative`, negative coefficients are held at 0, too, until none is left.
+    """
+    design = _design(points, tables, chosen)
+    calls, count, columns = design.shape
+    free = np.ones((calls, columns), dtype=bool)
+    coefficients, hat, inverse = _solve(design, values, weights, free)
+    if columns > 1:
+        error = loo_error(values - np.einsum("cpk,ck->cp", design, coefficients), hat, weights)
+        share = np.abs(coefficients[:, None] * design * weights[..., None]).max(axis=1)
+        free = share > np.maximum(_VOID, _NOISE_SHARE * np.where(np.isfinite(error), error, 0.0))[:, None]
+        again = ~free.all(axis=1)
+        if again.any():
+            coefficients[again], hat[again], inverse[again] = _solve(
+                design[again], values[again], weights[again], free[again]
+            )
+    while nonnegative and (again := (coefficients < 0).any(axis=1)).any():
+        free[again] &= coefficients[again] > 0
+        coefficients[again], hat[again], inverse[again] = _solve(
+            design[again], values[again], weights[again], free[again]
+        )
+    residual = values - np.einsum("cpk,ck->cp", design, coefficients)
+    degrees = count - free.sum(axis=1)
+    squares = ((residual * weights) ** 2).sum(axis=1)
+    spread = np.divide(squares, degrees, out=np.full(calls, np.nan), where=degrees > 0)
+    return Regression(design, coefficients, free, hat, residual, degrees, spread, inverse)
+
+
+def loo_error(residual: Array, hat: Array, weights: Array) -> Array:
+    """Mean absolute weighted leave-one-out error, shape (call path,); NaN where not defined."""
+    bound = 1 - hat < BOUND
+    out = np.mean(np.abs(residual * weights / np.where(bound, 1.0, 1 - hat)), axis=1)
+    return np.asarray(np.where(bound.any(axis=1), np.nan, out))
+
+
+class Functions:
+    """Makes model functions of coefficients; every distinct term is made once."""
+
+    def __init__(self, tables: list[TermTable]) -> None:
+        self._tables = tables
+        self._terms: dict[tuple[int, ...], Term] = {}
+
+    def term(self, rows: tuple[int, ...]) -> Term:
+        """Return the term of rows of the tables, one for each parameter."""
+        found = self._terms.get(rows)
+        if found is None:
+            factors = (Factor(p, *table.pairs[rows[p] - 1]) for p, table in enumerate(self._tables) if rows[p])
+            found = self._terms[rows] = Term(tuple(factors))
+        return found
+
+    def make(self, chosen: Ids, coefficients: Array, free: Mask) -> tuple[ModelFunction, list[int]]:
+        """Make a function; also return the columns of the design in its order, the constant first."""
+        terms = [self.term(tuple(rows)) for rows in chosen.tolist()]
+        kept = [number for number, use in enumerate(free[1:].tolist()) if use]
+        if len(kept) > 1:
+            kept.sort(key=lambda number: terms[number].growth_order, reverse=True)
+        numbers = coefficients.tolist()
+        function = ModelFunction(
+            numbers[0] + 0.0,  # no negative zero
+            tuple(numbers[1 + number] for number in kept),
+            tuple(terms[number] for number in kept),
+        )
+        return function, [0, *(1 + number for number in kept)]
+
+
+def _design(points: Array, tables: list[TermTable], chosen: Ids) -> Array:
+    """Return shape (call path, point, 1 + term): the constant and the terms, unscaled."""
+    calls, terms, _ = chosen.shape
+    out = np.ones((calls, len(points), 1 + terms))
+    for p, table in enumerate(tables):
+        out[:, :, 1:] *= table.raw[chosen[..., p]].transpose(0, 2, 1)
+    return out
+
+
+def _solve(design: Array, values: Array, weights: Array, free: Mask) -> tuple[Array, Array, Array]:
+    """Weighted least squares for each call path.
+
+    Parameters
+    ----------
+    design
+        Shape (call path, point, column).
+    values, weights
+        Shape (call path, point).
+    free
+        Shape (call path, column): False for coefficients held at 0.
+
+    Returns
+    -------
+    coefficients
+        Shape (call path, column).
+    hat
+        Shape (call path, point): diagonal of the hat matrix.
+    inverse
+        Shape (call path, column, column): of the normal matrix, 0 for held coefficients.
+    """
+    columns = design * weights[..., None] * free[:, None]
+    scale = np.linalg.norm(columns, axis=1)
+    scale = np.where(scale > 0, scale, 1.0)
+    # a held column becomes a unit vector in a row of its own: it takes no part and keeps the rank full
+    extra = np.eye(columns.shape[2])[None] * ~free[:, None]
+    stacked = np.concatenate([columns / scale[:, None], extra], axis=1)
+    q, r = np.linalg.qr(stacked)
+    target = np.concatenate([values * weights, np.zeros((len(values), columns.shape[2]))], axis=1)
+    coefficients = np.linalg.solve(r, np.einsum("cpk,cp->ck", q, target)[..., None])[..., 0] / scale
+    back = np.linalg.inv(r) / scale[..., None]
+    hat = (q[:, : values.shape[1]] ** 2).sum(axis=2)
+    keep = free[:, :, None] & free[:, None]
+    return np.where(free, coefficients, 0.0), hat, np.where(keep, back @ back.transpose(0, 2, 1), 0.0)

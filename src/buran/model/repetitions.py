@@ -1,0 +1,63 @@
+"""From repeated measurements to one value and one weight for each point."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.model.fit import relative_weights
+from buran.model.terms import Array
+
+Repetition = Literal["mean", "median", "min", "max"]
+REPETITIONS: tuple[Repetition, ...] = get_args(Repetition)
+_PRIOR = 4.0  # so many repetitions' worth of belief that all points of a call path have the same relative noise
+
+
+def over_repetitions(values: Array, repetition: Repetition) -> Array:
+    """Reduce the last axis, without NaN; NaN where nothing was measured."""
+    if repetition not in REPETITIONS:
+        raise UsageError(
+            f"repetitions cannot be reduced by {repetition!r}", hint=f"choose from {', '.join(REPETITIONS)}"
+        )
+    missing = np.asarray(np.isnan(values).all(axis=-1))
+    filled = np.where(missing[..., None], 0.0, values)  # keeps numpy from warning about empty slices
+    if repetition == "mean":
+        out = np.nanmean(filled, axis=-1)
+    elif repetition == "median":
+        out = np.nanmedian(filled, axis=-1)
+    else:
+        out = np.nanmin(filled, axis=-1) if repetition == "min" else np.nanmax(filled, axis=-1)
+    return np.where(missing, np.nan, out)
+
+
+def repetition_weights(repetitions: Array) -> Array:
+    """Weights from the scatter of repetitions, where it says more than that noise is a share of the value.
+
+    The relative variance of a point is drawn towards that of the whole call path, as if this came from four further
+    repetitions: two or three repetitions of a point alone say little about its noise. More repetitions of a point
+    give more weight. Where no point was measured twice, or all repetitions are equal, these are the relative weights
+    times the root of the number of repetitions.
+
+    Parameters
+    ----------
+    repetitions
+        Shape (call path, point, repetition); NaN where there is none.
+
+    Returns
+    -------
+    array
+        Shape (call path, point), positive; NaN where nothing was measured.
+    """
+    here = np.isfinite(repetitions)
+    number = here.sum(axis=2)
+    mean = over_repetitions(np.where(here, repetitions, np.nan), "mean")
+    base = relative_weights(mean)
+    shares = np.where(here, (np.where(here, repetitions, 0.0) - np.nan_to_num(mean)[..., None]), 0.0)
+    scatter = ((shares * np.nan_to_num(base)[..., None]) ** 2).sum(axis=2)
+    free = np.maximum(number - 1, 0)
+    pooled = scatter.sum(axis=1) / np.maximum(free.sum(axis=1), 1)
+    pooled = np.where(pooled > 0, pooled, 1.0)[:, None]
+    variance = (scatter + _PRIOR * pooled) / (free + _PRIOR) / pooled
+    return np.where(number > 0, base * np.sqrt(np.maximum(number, 1) / variance), np.nan)

@@ -1,0 +1,177 @@
+"""Segmented behaviour: other growth from a certain value of a parameter on.
+
+An MPI library changes its algorithm, a working set leaves the cache: one function then fits neither side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+
+from buran.model.candidates import Ids
+from buran.model.fit import fit_models
+from buran.model.model import Model
+from buran.model.search import SearchOptions, score
+from buran.model.space import HypothesisSpace
+from buran.model.terms import Array
+
+_SHORTEST = 3  # values of the parameter in a segment: two lie on every line
+_WANTED = 5  # values of the parameter in a segment, to trust its exponents
+_COEFFICIENT = 2.5  # cost in nats of each coefficient and each break; see `score`
+_STEADY = 1e-6  # error of one model for all below which there is nothing to explain
+_MOST = 3  # segments
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """Models of one call path that hold between breaks along one parameter.
+
+    Attributes
+    ----------
+    parameter
+        Column of the points.
+    breaks
+        The behaviour changes between the lower and the upper of two values that were measured; ascending.
+    models
+        One for each segment, one more than breaks.
+    error, error_before
+        Mean relative error at left-out points, with the segments and with one model.
+    wanted
+        Values of the parameter to measure next: between those of each break, and where a segment has less than
+        five values.
+    """
+
+    parameter: int
+    breaks: tuple[tuple[float, float], ...]
+    models: tuple[Model, ...]
+    error: float
+    error_before: float
+    wanted: tuple[float, ...]
+
+    def evaluate(self, points: Array | Sequence[float]) -> Array:
+        """Return the values at `points` (..., parameter); the middle of a break belongs to the upper segment."""
+        at = np.asarray(points, dtype=np.float64)
+        place = np.searchsorted([_middle(*each) for each in self.breaks], at[..., self.parameter], side="right")
+        return np.choose(place, [model.function.evaluate(at) for model in self.models])
+
+
+def find_segments(
+    points: Array, values: Array, models: Sequence[Model | None], *, space: HypothesisSpace | None = None
+) -> tuple[Segmentation | None, ...]:
+    """Look for call paths that two or three models along one parameter explain much better than one.
+
+    Every split of every parameter's values into segments of three and more is tried. The errors at left-out points
+    of all segments together compete with that of one model, at the price of all coefficients and breaks.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    values
+        Shape (call path, point); NaN where nothing was measured.
+    models
+        What `fit_models` found for them.
+    space
+        Exponents to try.
+
+    Returns
+    -------
+    tuple
+        For each call path; None where one model is enough, or there are too few values to tell.
+    """
+    points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    out: list[Segmentation | None] = [None] * len(values)
+    asked = [i for i, own in enumerate(models) if own is not None and own.quality.error > _STEADY]
+    if not asked:
+        return tuple(out)
+    known = [own for own in models if own is not None and own.quality.error > _STEADY]
+    before = np.array([own.quality.error for own in known])
+    sizes = np.array([own.quality.points for own in known])
+    best = _scores(before, np.array([1 + len(own.function.terms) for own in known]), sizes, 1)
+    for parameter in range(points.shape[1]):
+        for call, found, own_score in _along(points, values[asked], parameter, before, sizes, space):
+            if own_score < best[call]:
+                best[call], out[asked[call]] = own_score, found
+    return tuple(out)
+
+
+def _along(
+    points: Array, values: Array, parameter: int, before: Array, sizes: Ids, space: HypothesisSpace | None
+) -> list[tuple[int, Segmentation, float]]:
+    """Return the best segmentation of each call path along one parameter, with its score."""
+    levels = np.unique(points[:, parameter])
+    count = len(levels)
+    if count < 2 * _SHORTEST:
+        return []
+    options = SearchOptions(max_terms=points.shape[1], alternatives=1)
+    fits: dict[tuple[int, int], tuple[tuple[Model | None, ...], Array, Ids]] = {}
+
+    def fitted(begin: int, end: int) -> tuple[tuple[Model | None, ...], Array, Ids]:
+        """Models of a segment, their summed errors and numbers of coefficients."""
+        if (begin, end) not in fits:
+            here = (points[:, parameter] >= levels[begin]) & (points[:, parameter] <= levels[end - 1])
+            own = fit_models(points[here], values[:, here], space=space, options=options).models
+            errors = np.array([np.nan if m is None else m.quality.error * m.quality.points for m in own])
+            terms = np.array([0 if m is None else 1 + len(m.function.terms) for m in own])
+            fits[begin, end] = own, np.where(np.isnan(errors), np.inf, errors), terms
+        return fits[begin, end]
+
+    best = np.full(len(values), np.inf)
+    choice: list[tuple[int, ...]] = [()] * len(values)
+    for number in range(2, _MOST + 1):
+        for cuts in combinations(range(_SHORTEST, count - _SHORTEST + 1), number - 1):
+            edges = (0, *cuts, count)
+            if min(np.diff(edges)) < _SHORTEST:
+                continue
+            parts = [fitted(begin, end) for begin, end in pairwise(edges)]
+            error = np.sum([errors for _, errors, _ in parts], axis=0) / sizes
+            coefficients = np.sum([terms for _, _, terms in parts], axis=0)
+            own = _scores(error, coefficients, sizes, number)
+            for call in np.flatnonzero(own < best).tolist():
+                best[call], choice[call] = own[call], edges
+    out = []
+    for call, edges in enumerate(choice):
+        if not edges:
+            continue
+        pairs = list(pairwise(edges))
+        own_models = tuple(model for begin, end in pairs if (model := fitted(begin, end)[0][call]) is not None)
+        breaks = tuple((float(levels[cut - 1]), float(levels[cut])) for cut in edges[1:-1])
+        total = sum(float(fitted(begin, end)[1][call]) for begin, end in pairs) / float(sizes[call])
+        wanted = _wanted([levels[begin:end] for begin, end in pairs])
+        found = Segmentation(parameter, breaks, own_models, total, float(before[call]), wanted)
+        out.append((call, found, float(best[call])))
+    return out
+
+
+def _scores(error: Array, coefficients: Ids, points: Ids, segments: int) -> Array:
+    """Compare one model with segments: smaller is better; infinite where nothing is left to judge by."""
+    taken = coefficients + segments - 1
+    out = np.full(len(error), np.inf)
+    fine = np.isfinite(error) & (points > taken)
+    cost = np.asarray(_COEFFICIENT * (taken - 1), dtype=np.float64)
+    out[fine] = score(error[fine], cost[fine], points[fine], taken[fine])
+    return out
+
+
+def _wanted(segments: Sequence[Array]) -> tuple[float, ...]:
+    out = []
+    for left, right in pairwise(segments):
+        out.append(_middle(float(left[-1]), float(right[0])))
+    for own in segments:
+        missing, have = _WANTED - len(own), own.tolist()
+        while missing > 0:  # halve the widest gap
+            gap = int(np.argmax(np.diff(np.log(have)) if have[0] > 0 else np.diff(have)))
+            have.insert(gap + 1, _middle(have[gap], have[gap + 1]))
+            out.append(have[gap + 1])
+            missing -= 1
+    return tuple(sorted(out))
+
+
+def _middle(low: float, high: float) -> float:
+    """Return a value between two: a whole one between whole ones, geometric where both are positive."""
+    middle = (low * high) ** 0.5 if low > 0 else (low + high) / 2
+    whole = low.is_integer() and high.is_integer() and high - low >= 2
+    return min(max(float(round(middle)), low + 1), high - 1) if whole else middle
