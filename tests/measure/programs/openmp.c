@@ -1,5 +1,6 @@
 /* OpenMP: loops, sections, nested regions, tasks. Every function does the same work however many threads there are.
  * Arguments: number of turns of a loop, milliseconds to sleep between two parallel regions. */
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -104,11 +105,36 @@ NOINLINE long task_reduction(long n) {
     return sum;
 }
 
+/* Another thread has to take the task up: the one that made it waits without doing tasks. */
+NOINLINE void make(long *sum) {
+    int is_done = 0;
+#pragma omp task shared(is_done)
+    {
+        *sum += work(9);
+#pragma omp atomic write
+        is_done = 1;
+    }
+    for (int done = omp_get_num_threads() == 1; !done;) {
+        usleep(100);
+#pragma omp atomic read
+        done = is_done;
+    }
+#pragma omp taskwait
+}
+
+NOINLINE long handed_over(void) {
+    long sum = 0;
+#pragma omp parallel
+#pragma omp single
+    make(&sum);
+    return sum;
+}
+
 int main(int argc, char **argv) {
     long n = argc > 1 ? atol(argv[1]) : 1000;
     long sum = fixed(n) + dynamic(n);
     usleep(argc > 2 ? 1000 * (useconds_t)atol(argv[2]) : 0);
-    sum += sections() + orphaned(n) + nested(20) + tasks(5) + task_reduction(20);
+    sum += sections() + orphaned(n) + nested(20) + tasks(5) + task_reduction(20) + handed_over();
     printf("%ld\n", sum);
     return 0;
 }

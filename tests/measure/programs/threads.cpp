@@ -23,6 +23,9 @@ NOINLINE void *plain(void *argument) {
 
 NOINLINE void leave_from_deep(long n) {
     work(n);
+    volatile long sum = 0;
+    for (long i = 0; i < n; i++) // counted after the last hook of this thread
+        sum = sum + i;
     pthread_exit(nullptr);
 }
 
