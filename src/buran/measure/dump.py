@@ -23,6 +23,9 @@ MAGIC, END = b"BURANDMP", b"BURANEND"
 VERSION = 2
 HEADER = struct.Struct("<8sIIiidIIII")
 COMPLETE, COUNTS_BLOCKS = 1, 2
+# What BURAN_COUNTERS can ask for; the clock counts nanoseconds.
+TASK_CLOCK = "task_clock"
+COUNTERS = ("instructions", "cycles", "cache_misses", "branch_misses", "page_faults", TASK_CLOCK, "context_switches")
 KIND_MPI, KIND_ROOT = 1, 2
 NODE = np.dtype(
     [
@@ -63,6 +66,10 @@ class Dump:
         Indexed by the nodes' field ``region``.
     threads
         By thread number, records of `NODE`; node 0 is the root, parents come first.
+    counters
+        Names of the counters that were read, out of `COUNTERS`.
+    counts
+        By thread number, shape (node, counter).
     """
 
     path: Path
@@ -73,6 +80,8 @@ class Dump:
     info: Mapping[str, str]
     regions: tuple[Region, ...]
     threads: Mapping[int, NDArray[np.void]]
+    counters: tuple[str, ...]
+    counts: Mapping[int, NDArray[np.uint64]]
 
 
 def read_dumps(folder: Path, ranks: int) -> Profile:
@@ -120,7 +129,7 @@ def read_dump(path: Path, known: dict[bytes, Region] | None = None) -> Dump:
         raise RunError("a profile cannot be read", where=path, why=error.strerror) from None
     if len(data) < HEADER.size or data[: len(MAGIC)] != MAGIC:
         raise RunError("this is not a profile of Buran's runtime", where=path, why=f"it does not begin with {MAGIC!r}")
-    _, version, flags, rank, size, hertz, n_info, n_regions, n_threads, _ = HEADER.unpack_from(data)
+    _, version, flags, rank, size, hertz, n_info, n_regions, n_threads, n_counters = HEADER.unpack_from(data)
     if version != VERSION:
         raise RunError(
             "a profile of another version of Buran's runtime",
@@ -142,14 +151,20 @@ def read_dump(path: Path, known: dict[bytes, Region] | None = None) -> Dump:
             why=info.get("incomplete") or "it left without MPI_Finalize, or called MPI_Abort",
             hint="look at the run's output",
         )
+    counters = tuple(cursor.text() for _ in range(cursor.plausible(n_counters, 4)))
+    if unknown := [name for name in counters if name not in COUNTERS]:
+        cursor.fail(f"it has a counter {unknown[0]!r}")
     regions = tuple(cursor.regions(cursor.plausible(n_regions, 20), info.get("executable", ""), known))
     threads: dict[int, NDArray[np.void]] = {}
+    counts: dict[int, NDArray[np.uint64]] = {}
     for _ in range(cursor.plausible(n_threads, 8)):
         number, nodes = cursor.u32(), cursor.nodes()
         if number in threads:
             cursor.fail(f"thread {number} is there twice")
         threads[number] = nodes
-    dump = Dump(path, rank, size, bool(flags & COUNTS_BLOCKS), hertz, info, regions, threads)
+        counts[number] = cursor.counts(len(nodes), len(counters))
+    counts_blocks = bool(flags & COUNTS_BLOCKS)
+    dump = Dump(path, rank, size, counts_blocks, hertz, info, regions, threads, counters, counts)
     _check_alone(dump, cursor)
     return dump
 
@@ -208,6 +223,10 @@ class _Cursor:
     def nodes(self) -> NDArray[np.void]:
         count = self.plausible(self.u32(), NODE.itemsize)
         return np.frombuffer(self.take(count * NODE.itemsize), dtype=NODE)
+
+    def counts(self, nodes: int, counters: int) -> NDArray[np.uint64]:
+        data = np.frombuffer(self.take(8 * nodes * counters), dtype="<u8")
+        return data.reshape(nodes, counters).astype(np.uint64)
 
 
 def _check_alone(dump: Dump, cursor: _Cursor) -> None:
@@ -337,8 +356,31 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
         "communicator_size_min": np.where(np.isfinite(smallest), smallest, 0.0),
         "communicator_size_max": largest,
     }
+    for name in _common_counters(dumps):
+        counts = np.concatenate(
+            [dump.counts[number][:, dump.counters.index(name)] for dump in dumps for number in sorted(dump.threads)]
+        )
+        if name == TASK_CLOCK:
+            values[name] = tree.inclusive(added_up(counts / 1e9, np.float64).astype(np.float64, copy=False))
+        else:
+            values[name] = added_up(counts, np.uint64)
     metrics: dict[str, Metric] = {name: METRICS[name] for name in values}
     return Profile(tree, tuple(locations), metrics, values, _attributes(dumps, tree))
+
+
+def _common_counters(dumps: Sequence[Dump]) -> list[str]:
+    """Return the counters of all processes: a sum without some of the ranks would be wrong."""
+    return [name for name in COUNTERS if all(name in dump.counters for dump in dumps)]
+
+
+def _unavailable_counters(dumps: Sequence[Dump]) -> dict[str, str]:
+    """Return the attribute that says which counters were asked for in vain, and why: the first rank's reason."""
+    reasons: dict[str, str] = {}
+    for dump in dumps:
+        for line in dump.info.get("counters_unavailable", "").splitlines():
+            name, _, reason = line.partition(": ")
+            reasons.setdefault(name, f"{name}: {reason} (rank {dump.rank})" if len(dumps) > 1 else line)
+    return {"counters_unavailable": "; ".join(reasons.values())} if reasons else {}
 
 
 # What the runtime says of each process, and how it is summed up for all of them.
@@ -368,6 +410,7 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         "clock_hz": f"{min(hertz):.0f}" if min(hertz) == max(hertz) else f"{min(hertz):.0f} to {max(hertz):.0f}",
         **{key: str(sum(numbers(key))) for key in _ADDED_UP},
         **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
+        **_unavailable_counters(dumps),
         "polling_regions": json.dumps(_polling_regions(tree)),
     }
 

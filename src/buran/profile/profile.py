@@ -138,6 +138,13 @@ METRICS: Mapping[str, Metric] = {
         ),
         Metric("communicator_size_min", "occ", "exclusive", "MINDOUBLE", "Smallest communicator"),
         Metric("communicator_size_max", "occ", "exclusive", "MAXDOUBLE", "Largest communicator"),
+        Metric("instructions", "occ", "exclusive", "UINT64", "Instructions", "Executed outside the kernel"),
+        Metric("cycles", "occ", "exclusive", "UINT64", "Cycles", "Of the processor, outside the kernel"),
+        Metric("cache_misses", "occ", "exclusive", "UINT64", "Cache misses", "Of the last level, outside the kernel"),
+        Metric("branch_misses", "occ", "exclusive", "UINT64", "Branch misses", "Mispredicted, outside the kernel"),
+        Metric("page_faults", "occ", "exclusive", "UINT64", "Page faults", "Outside the kernel"),
+        Metric("task_clock", "sec", "inclusive", "DOUBLE", "Processor time", "Time in which the thread had a core"),
+        Metric("context_switches", "occ", "exclusive", "UINT64", "Context switches", "Losses of the core"),
     )
 }  # fmt: skip
 

@@ -3,10 +3,12 @@
  * All numbers are little-endian; a string is its length (u32) and its bytes.
  *
  *     magic "BURANDMP", u32 version, u32 flags (1: complete, 2: counts blocks), i32 rank, i32 size,
- *     f64 ticks per second, u32 number of info strings, u32 regions, u32 threads, u32 reserved
+ *     f64 ticks per second, u32 number of info strings, u32 regions, u32 threads, u32 counters
  *     info      key, value, key, value, ...
+ *     counters  name
  *     regions   name, mangled, file, u32 line, u32 kind
  *     threads   u32 id, u32 nodes, then node_record each; node 0 is the root, parents come first;
+ *               then u64 for each node and counter, node by node;
  *               all numbers of a node are its own, without its children's
  *     end       magic "BURANEND", u32 CRC-32 of everything before the end
  *
@@ -120,6 +122,7 @@ static totals add_up(const buran_dump_source *source) {
         thread->is_in_dump = has_worked(thread); /* asked once: others still run */
         if (!thread->is_in_dump)
             continue;
+        buran_count_unbooked(thread);
         sum.threads++;
         sum.nodes += thread->node_count;
         sum.below_limit += thread->below_limit;
@@ -131,15 +134,18 @@ static totals add_up(const buran_dump_source *source) {
 }
 
 #define NUMBERS 11
-#define TEXTS 5
+#define TEXTS 6
 
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
+    char missing[2048];
+    buran_missing_counters(missing, sizeof missing);
     const char *texts[TEXTS][2] = {
         {"executable", source->executable},
         {"build_id", source->build_id},
         {"clock", source->clock},
         {"recursion", source->settings->folds_recursion ? "fold" : "unfold"},
         {"incomplete", source->incomplete ? source->incomplete : ""},
+        {"counters_unavailable", missing},
     };
     for (int i = 0; i < TEXTS; i++) {
         put_text(out, texts[i][0]);
@@ -167,6 +173,26 @@ static uint32_t count_info(void) {
     return count;
 }
 
+static uint32_t counters_in_dump(void) {
+    uint32_t count = 0;
+    for (uint32_t event = 0; event < BURAN_EVENTS; event++)
+        count += buran_counter_name(event) != NULL;
+    return count;
+}
+
+static void put_counts(writer *out, const buran_thread *thread, uint32_t count) {
+    uint32_t done = 0;
+    if (!counters_in_dump())
+        return;
+    for (const buran_chunk *chunk = thread->first_chunk; chunk && done < count; chunk = chunk->next)
+        for (uint32_t i = 0; i < chunk->used && done < count; i++, done++)
+            for (uint32_t event = 0; event < BURAN_EVENTS; event++) {
+                uint64_t value = buran_count_of(thread, &chunk->nodes[i], event);
+                if (buran_counter_name(event))
+                    put(out, &value, sizeof value);
+            }
+}
+
 static void put_thread(writer *out, const buran_thread *thread, uint32_t number, uint64_t now) {
     /* What a living thread has done since its last hook belongs to where it is. */
     const buran_node *open = thread->state == BURAN_THREAD_RUNNING ? thread->current : NULL;
@@ -192,6 +218,7 @@ static void put_thread(writer *out, const buran_thread *thread, uint32_t number,
             };
             put(out, &record, sizeof record);
         }
+    put_counts(out, thread, count);
 }
 
 static void put_threads(writer *out, const buran_dump_source *source) {
@@ -203,6 +230,7 @@ static void put_threads(writer *out, const buran_dump_source *source) {
 
 static void put_all(writer *out, const buran_dump_source *source) {
     totals sum = add_up(source);
+    buran_settle_counters();
     put(out, "BURANDMP", 8);
     put_u32(out, DUMP_VERSION);
     put_u32(out, (source->incomplete ? 0u : 1u) | (buran_counts_blocks ? 2u : 0u));
@@ -212,8 +240,11 @@ static void put_all(writer *out, const buran_dump_source *source) {
     put_u32(out, count_info());
     put_u32(out, source->region_count);
     put_u32(out, sum.threads);
-    put_u32(out, 0);
+    put_u32(out, counters_in_dump());
     put_info(out, source, &sum);
+    for (uint32_t event = 0; event < BURAN_EVENTS; event++)
+        if (buran_counter_name(event))
+            put_text(out, buran_counter_name(event));
     for (uint32_t i = 0; i < source->region_count; i++) {
         const buran_known_region *region = &source->regions[i];
         put_text(out, region->name);

@@ -50,6 +50,7 @@ typedef struct buran_thread {
     uint64_t last_ticks, last_blocks; /* until here, everything is booked */
     uint32_t depth, depth_limit;
     uint32_t busy; /* inside a hook: a signal handler must not touch this structure */
+    struct buran_counts *counts; /* counters.c; NULL if there are none */
 
     uint32_t node_count, capacity; /* capacity: of frames */
     buran_chunk *first_chunk, *last_chunk;
@@ -125,6 +126,30 @@ void buran_unlock_registry(void);
 
 struct buran_dump_source;
 void buran_describe_registry(struct buran_dump_source *source);
+
+/* ---- counters.c */
+
+#define BURAN_EVENTS 7u
+
+typedef struct buran_counts buran_counts;
+
+/* `names` is BURAN_COUNTERS or NULL. Returns what is wrong with it, or NULL. */
+const char *buran_counters_start(const char *names);
+
+/* Of the thread that calls; its numbers stay when it ends. */
+void buran_open_counters(buran_thread *thread);
+void buran_close_counters(buran_thread *thread);
+
+/* Book what was counted up to now on a call path. */
+void buran_count(buran_counts *counts, const buran_node *node);
+
+/* For the dump: look once at what each thread has counted since its last hook, settle which events are metrics of this
+ * profile, and ask for names and numbers; others have no name. Missing ones are lines of name and reason. */
+void buran_count_unbooked(buran_thread *thread);
+uint64_t buran_count_of(const buran_thread *thread, const buran_node *node, uint32_t event);
+const char *buran_counter_name(uint32_t event);
+void buran_settle_counters(void);
+void buran_missing_counters(char *text, size_t size);
 
 /* ---- process.c */
 

@@ -134,6 +134,9 @@ void buran_start_process(void) {
     const char *wrong = buran_clock_start(getenv("BURAN_CLOCK"));
     if (wrong)
         buran_give_up("BURAN_CLOCK", wrong);
+    wrong = buran_counters_start(getenv("BURAN_COUNTERS"));
+    if (wrong)
+        buran_give_up("BURAN_COUNTERS", wrong);
     read_settings();
     dl_iterate_phdr(find_build_id, build_id);
     find_executable();

@@ -274,6 +274,8 @@ static inline __attribute__((always_inline)) void book(buran_thread *thread) {
     node->blocks += blocks - thread->last_blocks;
     thread->last_ticks = now;
     thread->last_blocks = blocks;
+    if (UNLIKELY(thread->counts))
+        buran_count(thread->counts, node);
 }
 
 static inline void begin_hook(buran_thread *thread) {
@@ -303,6 +305,7 @@ static void on_end_of_thread(void *argument) {
     sigset_t signals;
     lock_registry(&signals);
     thread->blocks = NULL; /* goes with the thread */
+    buran_close_counters(thread);
     thread->state = BURAN_THREAD_ENDED;
     thread->depth = 0;
     thread->current = thread->root;
@@ -355,6 +358,7 @@ void buran_release_thread(buran_thread *thread) {
 
 void buran_attach_thread(buran_thread *thread) {
     thread->root->visits++;
+    buran_open_counters(thread);
     thread->last_blocks = 0; /* a thread's counter begins at 0, also where it counts before its first hook */
     thread->last_ticks = buran_ticks();
     sigset_t signals;
