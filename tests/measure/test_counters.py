@@ -91,6 +91,25 @@ def test_each_thread_counts_for_itself(counted, tmp_path, monkeypatch):
 
 
 @pytest.mark.mpi
+@pytest.mark.usefixtures("needs_page_faults")
+def test_threads_that_share_a_location_count_together(counted, tmp_path, monkeypatch):
+    monkeypatch.setenv("BURAN_COUNTERS", "page_faults")
+    monkeypatch.setenv("BURAN_THREAD_LIMIT", "2")
+    profile = profile_of(counted, tmp_path / "run", "1000", "in turn")
+    assert profile.attributes["threads_sharing_a_location"] == "1"
+    faults = table(profile, "page_faults")["main->in_thread->pages"]
+    assert len(faults) == 2 and 5000 <= faults[1] < 5060
+
+
+@pytest.mark.mpi
+@pytest.mark.usefixtures("needs_page_faults")
+def test_what_comes_after_the_last_hook_is_counted(counted, tmp_path, monkeypatch):
+    monkeypatch.setenv("BURAN_COUNTERS", "page_faults,task_clock")
+    profile = profile_of(counted, tmp_path / "run", "1000", "leaves")
+    assert 2000 <= sum(table(profile, "page_faults")["main->pages"]) < 2060
+
+
+@pytest.mark.mpi
 def test_context_switches_are_counted_or_missing_but_not_zero(counted, tmp_path, monkeypatch, probe):
     monkeypatch.setenv("BURAN_COUNTERS", "context_switches")
     profile = profile_of(counted, tmp_path / "run", "10")

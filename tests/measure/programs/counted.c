@@ -9,12 +9,14 @@
 
 #define NOINLINE __attribute__((noinline))
 
-NOINLINE void pages(long count) {
+NOINLINE void pages(long count, int leaves_then) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     volatile char *memory = mmap(NULL, count * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     madvise((void *)memory, count * page, MADV_NOHUGEPAGE);
     for (long i = 0; i < count; i++)
         memory[i * page] = 1;
+    if (leaves_then)
+        _exit(0); /* after the last hook of the process */
     munmap((void *)memory, count * page);
 }
 
@@ -35,13 +37,14 @@ NOINLINE void sleeps(int times) {
 }
 
 NOINLINE void *in_thread(void *argument) {
-    pages(*(long *)argument);
+    pages(*(long *)argument, 0);
     return NULL;
 }
 
 int main(int argc, char **argv) {
     long count = argc > 1 ? atol(argv[1]) : 1000;
-    pages(count);
+    const char *how = argc > 2 ? argv[2] : "";
+    pages(count, 0);
     works(50000);
     sleeps(20);
     long counts[2] = {2 * count, 3 * count};
@@ -49,16 +52,20 @@ int main(int argc, char **argv) {
     struct rlimit files, none;
     getrlimit(RLIMIT_NOFILE, &files);
     none = files;
-    if (argc > 2 && !strcmp(argv[2], "threads without files")) {
+    if (!strcmp(how, "threads without files")) {
         none.rlim_cur = 3;
         setrlimit(RLIMIT_NOFILE, &none);
     }
-    for (int i = 0; i < 2; i++)
+    int is_in_turn = !strcmp(how, "in turn");
+    for (int i = 0; i < 2; i++) {
         if (pthread_create(&threads[i], NULL, in_thread, &counts[i]))
             abort();
-    for (int i = 0; i < 2; i++)
+        if (is_in_turn)
+            pthread_join(threads[i], NULL);
+    }
+    for (int i = 0; i < 2 && !is_in_turn; i++)
         pthread_join(threads[i], NULL);
     setrlimit(RLIMIT_NOFILE, &files);
-    pages(count);
+    pages(count, !strcmp(how, "leaves"));
     return 0;
 }
