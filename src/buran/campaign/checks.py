@@ -226,6 +226,9 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     for i, metric in enumerate(config.metrics):
         if metric in config.metrics[:i]:
             yield Mistake(("metrics", i), f"the metric {metric!r} stands twice", hint="leave one of them out")
+    for i, counter in enumerate(config.counters):
+        if counter in config.counters[:i]:
+            yield Mistake(("counters", i), f"the counter {counter!r} stands twice", hint="leave one of them out")
     if config.refinement.enabled:
         lacking = [metric for metric in ("time", "visits") if metric not in config.metrics]
         if lacking:

@@ -23,6 +23,9 @@ from buran.campaign.point import canonical
 
 Role = Literal["ranks", "threads", "size"]
 MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
+CounterName = Literal[
+    "instructions", "cycles", "cache_misses", "branch_misses", "page_faults", "task_clock", "context_switches"
+]
 LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
 
 
@@ -285,6 +288,12 @@ class CampaignFile(Part):
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"),
         description="What is measured and modelled.",
+    )
+    counters: tuple[CounterName, ...] = Field(
+        (),
+        description="Counters of the processor and the kernel that the timed runs read at every visit, and that are "
+        "modelled too. Each visit takes longer; what the machine does not have is named in the report.",
+        examples=[["instructions", "cache_misses"]],
     )
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."

@@ -62,15 +62,24 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class EmbeddedBackend:
-    """Our own compiler plugin, runtime and MPI layer."""
+    """Our own compiler plugin, runtime and MPI layer.
+
+    Attributes
+    ----------
+    toolchain, toolchain_file
+        Compiler, MPI and runtime; and the file that says so to the wrappers.
+    counters
+        What timed runs count beside the time.
+    """
 
     toolchain: Toolchain
     toolchain_file: Path
+    counters: tuple[str, ...] = ()
 
     @cached_property
     def identity(self) -> str:
-        """Name and fingerprint: compiler, MPI and the runtime's sources."""
-        return f"embedded-{self.toolchain.fingerprint}"
+        """Name and fingerprint: compiler, MPI, the runtime's sources, and the counters, which take time."""
+        return "-".join(("embedded", self.toolchain.fingerprint, *self.counters))
 
     @property
     def mpi_flavour(self) -> str:
@@ -126,15 +135,19 @@ class EmbeddedBackend:
         return features, notes_on(features, filter_text)
 
     def run_environment(self, mode: Mode, folder: Path) -> Mapping[str, str]:
-        """Tell the runtime where to leave its dumps; a plain program leaves none."""
-        return {} if mode is Mode.VANILLA else {"BURAN_PROFILE_DIR": str(folder)}
+        """Tell the runtime what to count and where to leave its dumps; a plain program leaves none.
+
+        No counters is said too: the user's own would make the times wrong.
+        """
+        counters = ",".join(self.counters) if mode is Mode.TIME else ""
+        return {} if mode is Mode.VANILLA else {"BURAN_PROFILE_DIR": str(folder), "BURAN_COUNTERS": counters}
 
     def collect(self, folder: Path, ranks: int) -> Profile:
         """Merge the dumps of all ranks."""
         return read_dumps(folder, ranks)
 
 
-def open_backend(name: str, compiler: str, scratch: Path) -> Backend:
+def open_backend(name: str, compiler: str, scratch: Path, counters: tuple[str, ...] = ()) -> Backend:
     """Prepare a backend for use on this machine.
 
     Parameters
@@ -145,6 +158,8 @@ def open_backend(name: str, compiler: str, scratch: Path) -> Backend:
         Wanted compiler family, or ``auto``.
     scratch
         Folder of the campaign for files that builds refer to.
+    counters
+        As in the campaign file.
 
     Raises
     ------
@@ -159,4 +174,4 @@ def open_backend(name: str, compiler: str, scratch: Path) -> Backend:
     path = scratch / f"toolchain-{toolchain.fingerprint}.json"
     if not path.is_file():
         write_text(path, toolchain.to_json())
-    return EmbeddedBackend(toolchain, path)
+    return EmbeddedBackend(toolchain, path, counters)

@@ -145,7 +145,10 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
         )
         reason = outcome.failure
         if reason is None and run.mode is not Mode.VANILLA:
-            write_cubex(backend.collect(raw, ranks), temporary / PROFILE)
+            profile = backend.collect(raw, ranks)
+            write_cubex(profile, temporary / PROFILE)
+            if missing := profile.attributes.get("counters_unavailable"):
+                record["counters_unavailable"] = missing
     except Interrupted as interrupted:
         record |= {"status": store.Status.INTERRUPTED, "reason": f"interrupted by {interrupted}"}
         record |= _times(record["started"], cores)

@@ -75,5 +75,5 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
         if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
             skipped = (*skipped, campaign.results_root.parent)
         source = local_source(folder, skipped)
-    backend = open_backend(campaign.backend, campaign.compiler, layout.root)
+    backend = open_backend(campaign.backend, campaign.compiler, layout.root, campaign.config.counters)
     return Target(campaign, source, backend, skipped)

@@ -34,7 +34,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     timed = collect.experiment_of(
         [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text], parameters
     )
-    times = [name for name in config.metrics if name not in EFFORT_METRICS]
+    times = [*(name for name in config.metrics if name not in EFFORT_METRICS), *config.counters]
     counts = [name for name in config.metrics if name in EFFORT_METRICS]
     counted = collect.experiment_of([run for run in own if run.mode is Mode.EFFORT], parameters)
     tables, sets = [], dict[str, ModelSet]()
@@ -60,7 +60,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         unsteady=collect.unsteady_call_paths(counted, counts) if counted is not None else {},
         evaluation=_evaluation(collect.baseline(runs, Purpose.EVALUATION), runtime, parameters),
     ).write(findings_path)
-    write_models(models_path, [sets[name] for name in config.metrics if name in sets])
+    write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
 
 
 def _runtime(times: dict[Any, list[float]], parameters: Sequence[str]) -> tuple[ModelSet | None, float]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.plan import Mode, Purpose
+from buran.campaign.plan import Mode, Plan, Purpose
 from buran.experiment.extrap_tree import write_extrap_tree
-from buran.files import write_json, write_text
+from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
 from buran.measure.bundle import PROFILE
+from buran.measure.store import RECORD
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.report.text import Report, render
@@ -66,6 +68,15 @@ def commented_filter(session: Session) -> str:
     return text
 
 
+def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
+    """Say which counters the campaign asks for in vain, and why."""
+    if not session.campaign.config.counters:
+        return []
+    timed = (run for run in finished_runs(session.layout, plans) if run.mode is Mode.TIME)
+    reasons = {read_json(run.folder / RECORD).get("counters_unavailable") for run in timed}
+    return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
+
+
 def gather(session: Session) -> Report:
     """Collect the values of the report from plans, models and store."""
     layout, campaign = session.layout, session.campaign
@@ -79,7 +90,7 @@ def gather(session: Session) -> Report:
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=[*session.target.backend.notes, *campaign.notes],
+        notes=[*session.target.backend.notes, *campaign.notes, *_missing_counters(session, plans)],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
