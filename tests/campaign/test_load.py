@@ -169,7 +169,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("metric", {"metrics": ["tiem"]}, "metrics[0]", "'time'"),
     ("no metrics", {"metrics": []}, "metrics", "must not be empty"),
     ("metric twice", {"metrics": ["time", "visits", "time"]}, "metrics[2]", "twice"),
-    ("counter", {"counters": ["flops"]}, "counters[0]", "'instructions'"),
+    ("counter", {"counters": ["flops"]}, "counters[0]", "allowed are: instructions"),
     ("counter twice", {"counters": ["cycles", "cycles"]}, "counters[1]", "twice"),
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),
