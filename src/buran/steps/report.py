@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.plan import Mode, Purpose
+from buran.campaign.plan import Mode, Plan, Purpose
 from buran.experiment.extrap_tree import write_extrap_tree
-from buran.files import write_json, write_text
+from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
+from buran.measure import store
 from buran.measure.bundle import PROFILE
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
@@ -79,7 +81,7 @@ def gather(session: Session) -> Report:
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=[*session.target.backend.notes, *campaign.notes],
+        notes=_notes(session, plans),
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
@@ -101,6 +103,16 @@ def gather(session: Session) -> Report:
             "folder": str(layout.root),
         },
     )
+
+
+def _notes(session: Session, plans: Sequence[Plan]) -> list[str]:
+    """Return what deserves a word: of the machine, the campaign file and each build, every sentence once."""
+    notes = [*session.target.backend.notes, *session.campaign.notes]
+    for build in dict.fromkeys(build.hash for plan in plans for build in plan.builds):
+        record = session.layout.build(build) / store.RECORD
+        if record.is_file():
+            notes += read_json(record)["notes"]
+    return list(dict.fromkeys(notes))
 
 
 def _functions(filter_text: str) -> int | None:
