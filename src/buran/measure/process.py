@@ -97,11 +97,18 @@ def marked_processes(prefix: str) -> list[int]:
 
 
 def _environment(process: Path) -> bytes:
-    """Read a process's environment; one that is about to start a program has none for a moment."""
+    """Read a process's environment; one that is about to start a program has none for a moment.
+
+    Raises
+    ------
+    OSError
+        The process is gone, belongs to somebody else or to the kernel.
+    """
     for _ in range(_ENVIRONMENT_TRIES):
         environment = (process / "environ").read_bytes()
-        if environment or not os.path.lexists(process / "exe"):
+        if environment:
             return environment
+        (process / "exe").readlink()  # fails for the kernel's own threads, which never have one
         time.sleep(0.002)
     return b""
 
