@@ -20,6 +20,7 @@ MARKER = "BURAN_RUN"
 
 _BEAT_S = 5.0
 _GRACE_S = 2.0
+_ENVIRONMENT_TRIES = 4
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -84,16 +85,32 @@ def _die_with_parent() -> None:
 
 def marked_processes(prefix: str) -> list[int]:
     """Return the processes of this user that belong to runs whose marker begins with `prefix`."""
-    wanted = f"{MARKER}={prefix}"
+    wanted = f"\0{MARKER}={prefix}".encode()
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            environment = b"\0" + (folder / "environ").read_bytes()
-            if b"\0" + wanted.encode() in environment:
+            if wanted in b"\0" + _environment(folder):
                 found.append(int(folder.name))
     return found
+
+
+def _environment(process: Path) -> bytes:
+    """Read a process's environment; one that is about to start a program has none for a moment.
+
+    Raises
+    ------
+    OSError
+        The process is gone, belongs to somebody else or to the kernel.
+    """
+    for _ in range(_ENVIRONMENT_TRIES):
+        environment = (process / "environ").read_bytes()
+        if environment:
+            return environment
+        (process / "exe").readlink()  # fails for the kernel's own threads, which never have one
+        time.sleep(0.002)
+    return b""
 
 
 def kill_marked(prefix: str) -> int:

@@ -14,7 +14,6 @@ from buran.model.regression import Functions, Regression, regress
 from buran.model.search import Found
 from buran.model.terms import Array, ModelFunction
 
-_COUNTED = 1e-3  # of the largest value
 _LEAST = 1e-2  # smaller weights move no end of an interval
 
 
@@ -85,11 +84,9 @@ class Block:
         values, weights = self.values[calls], self.weights[calls]
         own = regress(self.points, values, weights, self.tables, chosen, self.nonnegative)
         coefficients, variances = self.unscaled(calls, own)
-        size = np.abs(values)
-        # weighted values are about 1, but for those too small to count
-        counted = size > _COUNTED * size.max(axis=1, keepdims=True)
-        zeros = size.max(axis=1) == 0
-        share = 1 / np.nanmedian(np.where(counted, size * weights, np.where(zeros, 1.0, np.nan)[:, None]), axis=1)
+        # noise is a share of the value, but values below the floor of the weights count for less than 1
+        size = ((values * weights) ** 2).mean(axis=1)
+        share = 1 / np.sqrt(np.where(size > 0, size, 1.0))
         noise, rows = (share * np.sqrt(own.spread)).tolist(), variances.tolist()
         out = []
         for c, degrees in enumerate(own.degrees.tolist()):

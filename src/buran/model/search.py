@@ -54,11 +54,11 @@ class Costs:
         point must not become cubic growth; where they are steady this is next to nothing.
     """
 
-    coefficient: float = 5.0
+    coefficient: float = 4.0
     parameter: float = 1.5
     extra_term: float = 5.0
     extra_plain_term: float = 1.5
-    saturating: float = 2.0
+    saturating: float = 1.0
     negative: float = 0.5
     declining: float = 1.5
     steep: float = 0.25

@@ -14,8 +14,8 @@ from buran.campaign.plan import Mode, Plan, Purpose
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
+from buran.measure import store
 from buran.measure.bundle import PROFILE
-from buran.measure.store import RECORD
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.report.text import Report, render
@@ -73,7 +73,7 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     if not session.campaign.config.counters:
         return []
     timed = (run for run in finished_runs(session.layout, plans) if run.mode is Mode.TIME)
-    reasons = {read_json(run.folder / RECORD).get("counters_unavailable") for run in timed}
+    reasons = {read_json(run.folder / store.RECORD).get("counters_unavailable") for run in timed}
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
@@ -90,7 +90,7 @@ def gather(session: Session) -> Report:
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=[*session.target.backend.notes, *campaign.notes, *_missing_counters(session, plans)],
+        notes=_notes(session, plans),
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
@@ -112,6 +112,17 @@ def gather(session: Session) -> Report:
             "folder": str(layout.root),
         },
     )
+
+
+def _notes(session: Session, plans: Sequence[Plan]) -> list[str]:
+    """Return what deserves a word: of the machine, the campaign file and each build, every sentence once."""
+    notes = [*session.target.backend.notes, *session.campaign.notes]
+    for build in dict.fromkeys(build.hash for plan in plans for build in plan.builds):
+        record = session.layout.build(build) / store.RECORD
+        if record.is_file():
+            notes += read_json(record)["notes"]
+    notes += _missing_counters(session, plans)
+    return list(dict.fromkeys(notes))
 
 
 def _functions(filter_text: str) -> int | None:
