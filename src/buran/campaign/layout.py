@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from buran.campaign.plan import BuildSpec, Bundle, Plan
 from buran.campaign.point import Point
@@ -68,6 +69,11 @@ class Layout:
     def bundle_pointer(self, bundle: str) -> Path:
         """Path of what became of a bundle's runs."""
         return self.root / "pointers" / "bundles" / f"{bundle}.json"
+
+    def made_pointers(self, kind: Literal["builds", "bundles"]) -> list[Path]:
+        """Return the pointers that exist, without the specifications beside them, sorted."""
+        found = (self.root / "pointers" / kind).glob("*.json")
+        return sorted(path for path in found if not path.name.endswith(".spec.json"))
 
     def iteration(self, campaign: str, iteration: int) -> Path:
         """Folder of an iteration's plan, models and filter."""

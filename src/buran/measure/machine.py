@@ -12,6 +12,7 @@ from pathlib import Path
 from buran.errors import ToolError
 from buran.files import digest
 from buran.measure.process import kill_marked
+from buran.measure.provenance import read_system_file
 
 _LOCK = "buran-measurement.lock"
 
@@ -73,17 +74,10 @@ def disturbances() -> tuple[str, ...]:
     load = os.getloadavg()[0]
     if load > 0.2 * cores:
         found.append(f"load average {load:.1f} on {cores} cores")
-    governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    governor = read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor not in (None, "performance"):
         found.append(f"frequency governor {governor}")
     for supply in Path("/sys/class/power_supply").glob("*/online"):
-        if _read(str(supply)) == "0":
+        if read_system_file(str(supply)) == "0":
             found.append("running on battery")
     return tuple(found)
-
-
-def _read(path: str) -> str | None:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return None

@@ -78,8 +78,8 @@ class Outcome:
         return f"exit code {self.exit_code}" if self.exit_code else None
 
 
-def _die_with_parent() -> None:
-    """Have the kernel end the launcher when the measuring process vanishes (runs in the child)."""
+def die_with_parent() -> None:
+    """Have the kernel send SIGTERM when the parent vanishes; called in a child before its program starts."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -168,7 +168,7 @@ def run_limited(
             stdout=out,
             stderr=err,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
         try:
             handle = os.pidfd_open(process.pid)

@@ -21,9 +21,9 @@ def describe_node() -> dict[str, Any]:
         "cores": sum(1 for _ in Path("/sys/devices/system/cpu").glob("cpu[0-9]*")) or None,
         "microcode": cpu.get("microcode"),
         "flags_constant_tsc": "constant_tsc" in cpu.get("flags", "").split(),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "smt": _read("/sys/devices/system/cpu/smt/active"),
-        "transparent_huge_pages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "governor": read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "smt": read_system_file("/sys/devices/system/cpu/smt/active"),
+        "transparent_huge_pages": read_system_file("/sys/kernel/mm/transparent_hugepage/enabled"),
         "numa_nodes": sum(1 for _ in Path("/sys/devices/system/node").glob("node[0-9]*")) or None,
     }
 
@@ -40,7 +40,7 @@ def record_node(store: Path) -> str:
 
 def _cpuinfo() -> dict[str, str]:
     pairs: dict[str, str] = {}
-    for line in (_read("/proc/cpuinfo") or "").splitlines():
+    for line in (read_system_file("/proc/cpuinfo") or "").splitlines():
         if not line.strip():
             break
         name, _, value = line.partition(":")
@@ -48,7 +48,8 @@ def _cpuinfo() -> dict[str, str]:
     return pairs
 
 
-def _read(path: str) -> str | None:
+def read_system_file(path: str) -> str | None:
+    """Return the content of a file of the system, stripped; None if it cannot be read."""
     try:
         return Path(path).read_text().strip()
     except OSError:

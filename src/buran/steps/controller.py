@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import signal
@@ -19,10 +18,9 @@ from buran.campaign.layout import Layout
 from buran.errors import UsageError
 from buran.files import read_json
 from buran.measure import ledger, store
+from buran.measure.process import die_with_parent
 
 _POLL_S = 0.3
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
@@ -86,10 +84,7 @@ def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
 
 
 def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
-    pointers = layout.root / "pointers"
-    for pointer in sorted((pointers / "bundles").glob("*.json")):
-        if pointer.name.endswith(".spec.json"):
-            continue
+    for pointer in layout.made_pointers("bundles"):
         outcome = read_json(pointer)
         failed = [run for run in outcome["runs"] if run["status"] == store.Status.FAILED]
         if retry_failed:
@@ -99,8 +94,8 @@ def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
         if not outcome["complete"] or (retry_failed and failed):
             pointer.unlink()
     if retry_failed:
-        for pointer in sorted((pointers / "builds").glob("*.json")):
-            if not pointer.name.endswith(".spec.json") and read_json(pointer)["status"] == store.Status.FAILED:
+        for pointer in layout.made_pointers("builds"):
+            if read_json(pointer)["status"] == store.Status.FAILED:
                 store.allow_retry(store.Slot(layout.store / pointer.stem, "build"))
                 pointer.unlink()
 
@@ -156,7 +151,7 @@ def run_engine(command: Sequence[str], log: Path, lock: int, watch: Callable[[],
             stderr=subprocess.STDOUT,
             pass_fds=(lock,),
             start_new_session=True,
-            preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM),
+            preexec_fn=die_with_parent,
         )
         before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -158,9 +158,7 @@ def quick_count(layout: Layout, campaign: str) -> tuple[Sequence[Plan], int, flo
 def pointer_problems(layout: Layout) -> list[str]:
     """Return pointers whose builds or runs are gone."""
     problems = []
-    for pointer in sorted((layout.root / "pointers").glob("*/*.json")):
-        if pointer.name.endswith(".spec.json"):
-            continue
+    for pointer in (*layout.made_pointers("builds"), *layout.made_pointers("bundles")):
         data = read_json(pointer)
         for entry in data.get("runs", [data]):
             folder = entry.get("folder")

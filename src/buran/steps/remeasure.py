@@ -47,7 +47,7 @@ def open_generation(session: Session, point: Point) -> int:
         raise UsageError(f"{point.key} was not measured yet", hint="`buran run` measures it")
     for folder in folders:
         store.new_generation(folder)
-    for pointer in (layout.root / "pointers" / "bundles").glob("*.json"):
-        if not pointer.name.endswith(".spec.json") and Point.of(read_json(pointer)["point"]) == point:
+    for pointer in layout.made_pointers("bundles"):
+        if Point.of(read_json(pointer)["point"]) == point:
             pointer.unlink()
     return len(folders)
