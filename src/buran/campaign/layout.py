@@ -46,6 +46,14 @@ class Layout:
         """Filter that was decided for an iteration; kept, so that measurements under it stay of use."""
         return self.root / "decisions" / f"{target}-{refinement}" / f"filter-{iteration}.filter"
 
+    def bundle_claim(self, bundle: str) -> Path:
+        """Claim of whoever measures a bundle now."""
+        return self.root / "claims" / f"{bundle}.claim"
+
+    def time_outs(self, bundle: str) -> Path:
+        """Jobs of a bundle that ran out of time, one a line: the next one asks for more."""
+        return self.root / "claims" / f"{bundle}.timeouts"
+
     @property
     def controller_lock(self) -> Path:
         """Held by the one process that drives the campaign."""

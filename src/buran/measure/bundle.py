@@ -7,6 +7,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -17,7 +18,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.errors import BuranError
 from buran.files import digest, write_json
-from buran.measure import claims, ledger, store
+from buran.measure import claims, ledger, slurm, store
 from buran.measure.build import tree
 from buran.measure.machine import disturbances, exclusive_machine, new_marker
 from buran.measure.process import Interrupted, Outcome, run_limited
@@ -47,7 +48,14 @@ def interruptible() -> Iterator[None]:
 def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
     """Return everything beside the build that decides how a point is run."""
     campaign, point = target.campaign, bundle.point
+    resources, placement = campaign.config.resources, campaign.placement(point)
+    special = {
+        "partition": resources.partition,
+        "constraint": resources.constraint,
+        "tasks_per_node": placement.tasks_per_node,
+    }
     return {
+        **{key: value for key, value in special.items() if value is not None},
         "command": campaign.run_command(point, "{binary}", "{build}"),
         "launcher": campaign.active_environment.launcher,
         "modules": list(campaign.active_environment.modules),
@@ -74,13 +82,18 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
     """
     slots = [(run, slot_of(target, layout, run, bundle)) for run in bundle.runs]
     if any(slot.verdict() is None for _, slot in slots):
-        with exclusive_machine(), interruptible():
+        given = slurm.allocation()
+        claim = layout.bundle_claim(bundle.id)
+        # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
+        wait = given is None
+        with claims.claimed(claim, wait=wait), exclusive_machine(), interruptible():
             for run, slot in slots:
                 if not _affordable(target, layout, budget_core_hours):
                     break
-                with store.reserve(slot) as temporary:
+                claims.beat(claim)
+                with store.reserve(slot, wait=wait) as temporary:
                     if temporary is not None:
-                        _measure(target, layout, bundle, run, slot, temporary)
+                        _measure(target, layout, bundle, run, slot, temporary, given)
     outcomes = [_outcome(layout, run, slot) for run, slot in slots]
     return {
         **bundle.to_json(),
@@ -116,7 +129,15 @@ def _outcome(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
     }
 
 
-def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: store.Slot, temporary: Path) -> None:
+def _measure(
+    target: Target,
+    layout: Layout,
+    bundle: Bundle,
+    run: Run,
+    slot: store.Slot,
+    temporary: Path,
+    given: slurm.Allocation | None,
+) -> None:
     campaign, backend, point = target.campaign, target.backend, bundle.point
     ranks, cores = campaign.ranks(point), campaign.cores(point)
     built = layout.build(run.build) / store.RECORD
@@ -133,11 +154,15 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
         "node": record_node(layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "disturbances": disturbances(),
-        "slurm_job": os.environ.get("SLURM_JOB_ID"),
+        "slurm_job": given and given.job,
+        "slurm": given and _described(given),
         "cores": cores,
     }
-    if not built.is_file():
-        record |= {"status": store.Status.FAILED, "reason": "its build failed", "cost_core_hours": 0.0}
+    refusal = None if built.is_file() else "its build failed"
+    if given is not None and refusal is None:
+        refusal = slurm.mismatch(given, campaign.placement(point))
+    if refusal:
+        record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
         _finish(layout, slot, temporary, record)
         return
     work, raw = temporary / "work", temporary / "raw"
@@ -147,6 +172,8 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
     argv, variables = campaign.launch(
         point, binary, tree(layout, run.build), backend.mpi_flavour, backend.mpiexec, usable_cores()
     )
+    if given is not None:
+        variables = {**slurm.launch_variables(given, campaign.placement(point)), **variables}
     environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw)}
     record["argv"] = argv
     write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "not finished"})
@@ -160,13 +187,16 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
             stdout=temporary / "stdout.log",
             stderr=temporary / "stderr.log",
             time_limit_s=campaign.time_limit_s(point),
-            beat=lambda: claims.beat(slot.claim),
+            beat=lambda: _beat(slot.claim, layout.bundle_claim(bundle.id)),
         )
         reason = outcome.failure
         if reason is None and run.mode is not Mode.VANILLA:
             write_cubex(backend.collect(raw, ranks), temporary / PROFILE)
     except Interrupted as interrupted:
         record |= {"status": store.Status.INTERRUPTED, "reason": f"interrupted by {interrupted}"}
+        if given is not None and given.time_is_over():
+            record["reason"] = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
+            _note_time_out(layout.time_outs(bundle.id), given)
         record |= _times(record["started"], cores)
         _clean(work, raw)
         _finish(layout, slot, temporary, record)
@@ -191,6 +221,20 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
     if not reason or not any(raw.iterdir()):
         _clean(raw)
     _finish(layout, slot, temporary, record)
+
+
+def _beat(*held: Path) -> None:
+    for claim in held:
+        claims.beat(claim)
+
+
+def _described(given: slurm.Allocation) -> dict[str, Any]:
+    return {**asdict(given), "end": None if given.end is None else given.end.isoformat()}
+
+
+def _note_time_out(path: Path, given: slurm.Allocation) -> None:
+    with path.open("a") as file:
+        file.write(f"{given.job} {given.time_limit_s}\n")
 
 
 def _times(started: str, cores: int) -> dict[str, float]:
