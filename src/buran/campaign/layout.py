@@ -55,6 +55,16 @@ class Layout:
         return self.root / "claims" / f"{bundle}.timeouts"
 
     @property
+    def waits(self) -> Path:
+        """How long each Slurm job waited in the queue: job and seconds, one a line."""
+        return self.root / "claims" / "waits"
+
+    @property
+    def slurm_logs(self) -> Path:
+        """Where the workflow engine puts the logs of Slurm jobs."""
+        return self.root / ".snakemake" / "slurm_logs"
+
+    @property
     def controller_lock(self) -> Path:
         """Held by the one process that drives the campaign."""
         return self.root / ".controller.lock"

@@ -75,6 +75,7 @@ def drive(
     if dry_run:
         import subprocess
 
+        _preview(session, job=where.is_slurm)
         return subprocess.run(command, check=False).returncode
     log = layout.root / "logs" / "snakemake.log"
 
@@ -91,6 +92,19 @@ def drive(
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
     return _finish(session, end.code, log)
+
+
+def _preview(session: Session, *, job: bool) -> None:
+    """Show the next plan, its cost and what one of its jobs does."""
+    from buran.cli.estimate import show
+    from buran.steps.estimate import estimate, next_plan_of
+    from buran.steps.jobs import job_script
+
+    show(estimate(session))
+    bundles = next_plan_of(session).bundles
+    if job and bundles:
+        print(f"the largest of its {len(bundles)} jobs, {bundles[-1].point.key}:")
+        print("\n".join(f"  {line}" for line in job_script(session, bundles[-1]).splitlines()), flush=True)
 
 
 @dataclass(frozen=True)

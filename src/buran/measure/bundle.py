@@ -87,6 +87,8 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
         wait = given is None
         with claims.claimed(claim, wait=wait), exclusive_machine(), interruptible():
+            if given is not None and given.waited_s is not None:
+                _note(layout.waits, given.job, given.waited_s)
             for run, slot in slots:
                 if not _affordable(target, layout, budget_core_hours):
                     break
@@ -196,7 +198,7 @@ def _measure(
         record |= {"status": store.Status.INTERRUPTED, "reason": f"interrupted by {interrupted}"}
         if given is not None and given.time_is_over():
             record["reason"] = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
-            _note_time_out(layout.time_outs(bundle.id), given)
+            _note(layout.time_outs(bundle.id), given.job, given.time_limit_s)
         record |= _times(record["started"], cores)
         _clean(work, raw)
         _finish(layout, slot, temporary, record)
@@ -232,9 +234,9 @@ def _described(given: slurm.Allocation) -> dict[str, Any]:
     return {**asdict(given), "end": None if given.end is None else given.end.isoformat()}
 
 
-def _note_time_out(path: Path, given: slurm.Allocation) -> None:
+def _note(path: Path, job: str, seconds: float | None) -> None:
     with path.open("a") as file:
-        file.write(f"{given.job} {given.time_limit_s}\n")
+        file.write(f"{job} {seconds}\n")
 
 
 def _times(started: str, cores: int) -> dict[str, float]:

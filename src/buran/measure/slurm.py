@@ -65,6 +65,8 @@ class Allocation:
         None without a limit.
     exclusive
         Whether nobody else can be on its nodes.
+    waited_s
+        From being submitted to being started.
     """
 
     job: str
@@ -76,6 +78,7 @@ class Allocation:
     end: datetime | None
     time_limit_s: float | None
     exclusive: bool
+    waited_s: float | None
     partition: str
     account: str | None
     qos: str | None
@@ -226,12 +229,20 @@ def allocation_of(fields: Mapping[str, str]) -> Allocation:
         end=None if end in ("Unknown", "NONE") else datetime.fromisoformat(end).astimezone(),
         time_limit_s=seconds(fields.get("TimeLimit", "UNLIMITED")),
         exclusive=fields.get("OverSubscribe") == "NO",
+        waited_s=_between(fields.get("SubmitTime"), fields.get("StartTime")),
         partition=fields.get("Partition", ""),
         account=_given(fields.get("Account")),
         qos=_given(fields.get("QOS")),
         constraint=_given(fields.get("Features")),
         node_list=nodes,
     )
+
+
+def _between(first: str | None, second: str | None) -> float | None:
+    try:
+        return (datetime.fromisoformat(str(second)) - datetime.fromisoformat(str(first))).total_seconds()
+    except ValueError:
+        return None
 
 
 def _given(text: str | None) -> str | None:

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 
 from buran.campaign.plan import Bundle
+from buran.measure.build import tree
 from buran.steps.session import Session
 
 STARTUP_S = 120.0  # of a job: the workflow engine, file systems, reading profiles
@@ -67,6 +68,34 @@ def job_limit_s(session: Session, bundle: Bundle) -> float:
     time_outs = path.read_text().count("\n") if path.is_file() else 0
     likely = runs * bundle.predicted_s * campaign.config.resources.time_margin
     return float(min((likely + overhead) * 2.0**time_outs, most + overhead))
+
+
+def job_script(session: Session, bundle: Bundle) -> str:
+    """Return what a bundle's job asks Slurm for, and how it starts the program for each of its builds."""
+    request, campaign = job_request(session, bundle), session.campaign
+    options = [
+        f"--nodes={request.nodes}",
+        f"--ntasks={request.tasks}",
+        f"--cpus-per-task={request.cpus_per_task}",
+        f"--time={request.runtime}",
+        *([f"--mem={request.mem_mb}"] if request.mem_mb is not None else []),
+        *([f"--partition={request.slurm_partition}"] if request.slurm_partition else []),
+        *([f"--account={request.slurm_account}"] if request.slurm_account else []),
+        *([f"--constraint={request.constraint}"] if request.constraint else []),
+        *([f"--qos={request.qos}"] if request.qos else []),
+        *([request.slurm_extra] if request.slurm_extra else []),
+    ]
+    backend, layout = session.target.backend, session.layout
+    cores = campaign.cores(bundle.point)
+    lines = ["#!/bin/sh", *(f"#SBATCH {option}" for option in options)]
+    for run in bundle.runs:
+        folder = tree(layout, run.build)
+        argv, variables = campaign.launch(
+            bundle.point, folder / campaign.binary, folder, backend.mpi_flavour, backend.mpiexec, cores
+        )
+        words = [*(f"{name}={value}" for name, value in variables.items()), *argv]
+        lines.append(f"{shlex.join(words)}  # {run.mode}, {run.name}")
+    return "\n".join(lines)
 
 
 def resource_names(session: Session) -> tuple[str, ...]:
