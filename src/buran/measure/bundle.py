@@ -22,7 +22,7 @@ from buran.measure import claims, ledger, slurm, store
 from buran.measure.build import tree
 from buran.measure.machine import disturbances, exclusive_machine, new_marker
 from buran.measure.process import Interrupted, Outcome, run_limited
-from buran.measure.provenance import record_node
+from buran.measure.provenance import environment_of, machine_state, record_node, tool_versions
 from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 
@@ -177,7 +177,12 @@ def _measure(
     if given is not None:
         variables = {**slurm.launch_variables(given, campaign.placement(point)), **variables}
     environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw)}
-    record["argv"] = argv
+    record |= {
+        "argv": argv,
+        "environment": environment_of(environment),
+        "tools": tool_versions(),
+        "before": machine_state(),
+    }
     write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "not finished"})
     outcome: Outcome | None = None
     try:
@@ -218,6 +223,7 @@ def _measure(
         }
     else:
         record["cost_core_hours"] = 0.0
+    record["after"] = machine_state()
     record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
     _clean(work)
     if not reason or not any(raw.iterdir()):

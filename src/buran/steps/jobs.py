@@ -16,12 +16,16 @@ _PER_RUN_S = 5.0
 
 @dataclass(frozen=True)
 class JobRequest:
-    """Resources of a job, under the names the workflow engine's executors know."""
+    """Resources of a job, under the names the workflow engine's executors and our profiles know."""
 
     nodes: int
     tasks: int
     cpus_per_task: int
+    ranks_per_node: int
+    cores_per_node: int
     runtime: int
+    walltime_min: int
+    walltime_s: int
     slurm_extra: str
     mem_mb: int | None
     slurm_partition: str | None
@@ -34,11 +38,16 @@ def job_request(session: Session, bundle: Bundle) -> JobRequest:
     """Return what a bundle's job asks for; its time grows each time a job ran out of it."""
     campaign, point = session.campaign, bundle.point
     resources, placement = campaign.config.resources, campaign.placement(point)
+    minutes = math.ceil(job_limit_s(session, bundle) / 60.0)
     return JobRequest(
         nodes=placement.nodes,
         tasks=placement.ranks,
         cpus_per_task=placement.threads,
-        runtime=math.ceil(job_limit_s(session, bundle) / 60.0),
+        ranks_per_node=placement.ranks_per_node,
+        cores_per_node=placement.ranks_per_node * placement.threads,
+        runtime=minutes,
+        walltime_min=minutes,
+        walltime_s=minutes * 60,
         slurm_extra=shlex.join(_extra(session, bundle)) + (f" {resources.extra}" if resources.extra else ""),
         mem_mb=campaign.memory_mb(point),
         slurm_partition=resources.partition,
@@ -109,4 +118,5 @@ def resource_names(session: Session) -> tuple[str, ...]:
         "qos": resources.qos,
     }
     optional = [name for name, value in given.items() if value is not None]
-    return ("nodes", "tasks", "cpus_per_task", "runtime", "slurm_extra", *optional)
+    shape = ("nodes", "tasks", "cpus_per_task", "ranks_per_node", "cores_per_node")
+    return (*shape, "runtime", "walltime_min", "walltime_s", "slurm_extra", *optional)
