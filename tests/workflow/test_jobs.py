@@ -76,7 +76,7 @@ def test_an_estimate_compares_the_next_plan_with_the_full_matrix(workbench: Work
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("tasks_per_node", 5), ("memory_mb", 0), ("partition", "a b"), ("account", "-x"), ("time_margin", 0.5)],
+    [("tasks_per_node", "p - 1"), ("memory_mb", 0), ("partition", "a b"), ("account", "-x"), ("time_margin", 0.5)],
 )
 def test_mistakes_in_resources_are_found_in_the_file(workbench: Workbench, key: str, value: object) -> None:
     workbench.write(resources={key: value})
