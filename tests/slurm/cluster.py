@@ -110,16 +110,16 @@ class SlurmBench(Workbench):
         return self.buran("run", "campaign.yaml", "--profile", str(self.profile), *words, expect=expect)
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
-        output = (self.folder / "output").open("ab")
-        return subprocess.Popen(
-            self.command("run", "campaign.yaml", "--profile", str(self.profile), *words),
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+        with (self.folder / "output").open("ab") as output:
+            return subprocess.Popen(
+                self.command("run", "campaign.yaml", "--profile", str(self.profile), *words),
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
 
     @property
     def output(self) -> str:
