@@ -68,12 +68,20 @@ def test_time_limits_are_read(limit: str, seconds: float | None) -> None:
         (Placement(4, 1, 2), None),
         (Placement(4, 1, 1), "2 nodes instead of 1"),
         (Placement(2, 1, 2), "4 tasks instead of 2"),
-        (Placement(4, 2, 2), "1 CPUs a task instead of 2, 4 CPUs for 8 ranks and threads"),
+        (Placement(4, 2, 2), "1 CPUs a task instead of 2, 4 CPUs instead of 8"),
     ],
 )
 def test_an_allocation_that_was_not_asked_for_is_named(wanted: Placement, complaint: str | None) -> None:
-    found = slurm.mismatch(an_allocation(), wanted)
+    found = slurm.mismatch(an_allocation(), wanted, exact=True)
     assert found is None if complaint is None else complaint in str(found)
+
+
+def test_a_users_own_job_may_be_larger_than_a_run_needs() -> None:
+    assert slurm.mismatch(an_allocation(), Placement(2, 1, 1), exact=False) is None
+    assert "2 nodes instead of 3" in str(slurm.mismatch(an_allocation(), Placement(3, 1, 3), exact=False))
+    assert "4 CPUs instead of 8" in str(slurm.mismatch(an_allocation(), Placement(8, 1, 2), exact=False))
+    assert not an_allocation().is_for("0123")
+    assert replace(an_allocation(), comment="rule_measure_wildcards_0123").is_for("0123")
 
 
 def test_the_end_of_a_jobs_time_is_known() -> None:

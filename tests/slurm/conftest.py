@@ -42,6 +42,12 @@ def sandbox() -> Iterator[Cluster]:
 
 
 @pytest.fixture
+def tool() -> str:
+    """The sandbox's own command."""
+    return str(TOOL)
+
+
+@pytest.fixture
 def cluster(sandbox: Cluster) -> Iterator[Cluster]:
     """The same, healthy and empty before and after each test."""
     sandbox.heal()

@@ -189,7 +189,8 @@ def test_a_duplicate_job_meets_the_claim_and_ends(bench: SlurmBench, cluster: Cl
     script = bench.folder / "copy.sh"
     script.write_text(call("scontrol", "write", "batch_script", job, "-"))
     log = bench.folder / "copy.log"
-    options = ["--wait", "--exclusive", "-D", str(bench.results), "-o", str(log)]
+    comment = call("squeue", "-h", "-j", job, "-o", "%k").strip()
+    options = ["--wait", "--comment", comment, "--exclusive", "-D", str(bench.results), "-o", str(log)]
     copy = subprocess.run(["sbatch", *options, str(script)], env=bench.environment, capture_output=True)
     assert copy.returncode != 0
     (text,) = {path.read_text() for path in (bench.results / "logs" / "measure").glob("*.log") if path.stat().st_size}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -63,6 +64,13 @@ def _no_option(value: str) -> str:
     if value.startswith("-"):
         raise PydanticCustomError("option", "must not begin with a dash")
     return value
+
+
+def _options(value: str) -> str:
+    try:
+        return shlex.join(shlex.split(value))  # the executor gives it to a shell
+    except ValueError as error:
+        raise PydanticCustomError("options", "must be options with closed quotes") from error
 
 
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
@@ -245,7 +253,7 @@ class Resources(Part):
     exclusive: bool = Field(
         True, description="Whether jobs get whole nodes; without, others disturb the timings. Only with Slurm."
     )
-    extra: Text | None = Field(
+    extra: Annotated[Text, AfterValidator(_options)] | None = Field(
         None,
         description="Further options of sbatch, for what has no key here. Only with Slurm.",
         examples=["--switches=1 --mail-type=FAIL"],

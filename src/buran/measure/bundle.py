@@ -85,7 +85,7 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
         given = slurm.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
-        wait = given is None
+        wait = given is None or not given.is_for(bundle.id)
         with claims.claimed(claim, wait=wait), exclusive_machine(), interruptible():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
@@ -162,7 +162,7 @@ def _measure(
     }
     refusal = None if built.is_file() else "its build failed"
     if given is not None and refusal is None:
-        refusal = slurm.mismatch(given, campaign.placement(point))
+        refusal = slurm.mismatch(given, campaign.placement(point), exact=given.is_for(bundle.id))
     if refusal:
         record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
         _finish(layout, slot, temporary, record)
@@ -174,9 +174,8 @@ def _measure(
     argv, variables = campaign.launch(
         point, binary, tree(layout, run.build), backend.mpi_flavour, backend.mpiexec, usable_cores()
     )
-    if given is not None:
-        variables = {**slurm.launch_variables(given, campaign.placement(point)), **variables}
-    environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw)}
+    shown = {} if given is None else slurm.launch_variables(given, campaign.placement(point))
+    environment = {**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw)}
     record |= {
         "argv": argv,
         "environment": environment_of(environment),

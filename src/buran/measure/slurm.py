@@ -83,7 +83,12 @@ class Allocation:
     account: str | None
     qos: str | None
     constraint: str | None
+    comment: str
     node_list: str
+
+    def is_for(self, bundle: str) -> bool:
+        """Tell whether the job was submitted for a bundle, and not by a user for whatever runs inside."""
+        return self.comment.endswith(bundle)
 
     def time_is_over(self) -> bool:
         """Tell whether Slurm ends the job about now for lack of time."""
@@ -234,6 +239,7 @@ def allocation_of(fields: Mapping[str, str]) -> Allocation:
         account=_given(fields.get("Account")),
         qos=_given(fields.get("QOS")),
         constraint=_given(fields.get("Features")),
+        comment=fields.get("Comment", ""),
         node_list=nodes,
     )
 
@@ -279,17 +285,26 @@ def _expand(part: str) -> list[str]:
     return names
 
 
-def mismatch(given: Allocation, wanted: Placement) -> str | None:
-    """Return how an allocation differs from the one a run needs, in words; None if it does not."""
+def mismatch(given: Allocation, wanted: Placement, *, exact: bool) -> str | None:
+    """Return how an allocation differs from the one a run needs, in words; None if it does not.
+
+    Parameters
+    ----------
+    exact
+        Whether more than needed is a difference too: it is where the job was submitted for this run.
+    """
+    pairs = [
+        ("nodes", len(given.nodes), wanted.nodes),
+        ("tasks", given.tasks, wanted.ranks),
+        ("CPUs a task", given.cpus_per_task, wanted.threads),
+        ("CPUs", given.cpus, wanted.ranks * wanted.threads),
+    ]
     problems = []
-    if len(given.nodes) != wanted.nodes:
-        problems.append(f"{len(given.nodes)} nodes instead of {wanted.nodes}")
-    if given.tasks != wanted.ranks:
-        problems.append(f"{given.tasks} tasks instead of {wanted.ranks}")
-    if given.cpus_per_task < wanted.threads:
-        problems.append(f"{given.cpus_per_task} CPUs a task instead of {wanted.threads}")
-    if given.cpus < wanted.ranks * wanted.threads:
-        problems.append(f"{given.cpus} CPUs for {wanted.ranks * wanted.threads} ranks and threads")
+    for what, have, need in pairs:
+        is_count = what in ("nodes", "tasks")
+        differs = have != need if exact and is_count else have < need
+        if differs and (exact or what in ("nodes", "CPUs")):  # in a user's own job only room counts
+            problems.append(f"{have} {what} instead of {need}")
     return f"Slurm gave {', '.join(problems)} (job {given.job})" if problems else None
 
 
