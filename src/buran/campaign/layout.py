@@ -69,6 +69,11 @@ class Layout:
         """Held by the one process that drives the campaign."""
         return self.root / ".controller.lock"
 
+    @property
+    def controller_claim(self) -> Path:
+        """Claim of the controller, for file systems whose locks do not reach other hosts."""
+        return self.root / "claims" / "controller.claim"
+
     # -- pointers and derived results, owned by the workflow ----------------------------------------
 
     def build_spec(self, build: str) -> Path:

@@ -130,30 +130,34 @@ class _Drivers:
 
     def on_slurm(self, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
-        from buran.measure import slurm
+        from buran.measure import claims, slurm
         from buran.steps import cluster
 
-        folder = self.session.layout.root
+        folder, claim = self.session.layout.root, self.session.layout.controller_claim
+        if claims.is_alive(claim):
+            self.say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
         restarts = 0
-        while True:
-            try:
-                cluster.wait_for_jobs(folder, self.say)
-            except KeyboardInterrupt:
-                if cancel:
-                    slurm.cancel(slurm.campaign_jobs(folder) or [])
-                raise
-            end = self.here(retry_failed and not restarts, cluster.Watchdog(folder, self.log).engine_hangs)
-            if end.interrupted:
-                self._leave(cancel)
-                return end
-            ends = cluster.job_ends(self.log)
-            for line in ends.in_words():
-                self.say(line)
-            if end.code == 0 or restarts == cluster.MOST_RESTARTS or not (end.hung or ends.may_resume):
-                return end
-            restarts += 1
-            why = "the workflow engine lost its jobs" if end.hung else "some jobs did not get to their end"
-            self.say(f"{why}; going on with what is left")
+        with claims.claimed(claim):
+            while True:
+                try:
+                    cluster.wait_for_jobs(folder, self.say, lambda: claims.beat(claim))
+                except KeyboardInterrupt:
+                    if cancel:
+                        slurm.cancel(slurm.campaign_jobs(folder) or [])
+                    raise
+                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim))
+                end = self.here(retry_failed and not restarts, watchdog.engine_hangs)
+                if end.interrupted:
+                    self._leave(cancel)
+                    return end
+                ends = cluster.job_ends(self.log)
+                for line in ends.in_words():
+                    self.say(line)
+                if end.code == 0 or restarts == cluster.MOST_RESTARTS or not (end.hung or ends.may_resume):
+                    return end
+                restarts += 1
+                why = "the workflow engine lost its jobs" if end.hung else "some jobs did not get to their end"
+                self.say(f"{why}; going on with what is left")
 
     def _leave(self, cancel: bool) -> None:
         from buran.measure import slurm

@@ -42,10 +42,19 @@ def engine_options() -> list[str]:
     return command if accounting else [*command, "--slurm-no-account"]
 
 
-def wait_for_jobs(folder: Path, say: Callable[[str], None]) -> None:
-    """Wait for jobs that an earlier controller left in the queue: they measure what would be measured twice."""
+def wait_for_jobs(folder: Path, say: Callable[[str], None], beat: Callable[[], None]) -> None:
+    """Wait for jobs that an earlier controller left in the queue: they measure what would be measured twice.
+
+    Parameters
+    ----------
+    say
+        Called with each piece of news.
+    beat
+        Called every few seconds.
+    """
     told = None
     while True:
+        beat()
         jobs = slurm.campaign_jobs(folder)
         if jobs == []:
             return
@@ -68,12 +77,15 @@ class Watchdog:
 
     Attributes
     ----------
+    beat
+        Called at each look.
     quiet_s
         How long the engine must have been silent, with nothing in the queue and nothing running here.
     """
 
     folder: Path
     log: Path
+    beat: Callable[[], None] = lambda: None
     quiet_s: float = field(default_factory=lambda: float(os.environ.get("BURAN_WATCHDOG_S", _QUIET_S)))
     _checked: float = field(default_factory=time.monotonic)
     _suspicious_since: float | None = None
@@ -84,6 +96,7 @@ class Watchdog:
         if now - self._checked < min(_CHECK_S, self.quiet_s / 4):
             return False
         self._checked = now
+        self.beat()
         if self._silence_s() < self.quiet_s or _children(engine) or slurm.campaign_jobs(self.folder) != []:
             self._suspicious_since = None
             return False
