@@ -121,6 +121,21 @@ def test_the_state_of_a_job(fake: Path, body: str, state: slurm.JobState) -> Non
     assert slurm.job_state("12", 0) is state
 
 
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("echo JobId=12 JobState=RUNNING Restarts=1", None),
+        ("echo JobId=12 JobState=RUNNING Restarts=2", "Slurm ended its job 12 (RUNNING)"),
+        ("echo JobId=12 JobState=NODE_FAIL Restarts=1", "Slurm ended its job 12 (NODE_FAIL)"),
+        ("echo JobId=12 JobState=COMPLETING Restarts=1", "Slurm ended its job 12 (COMPLETING)"),
+        ("exit 1", "Slurm did not tell what became of its job 12"),
+    ],
+)
+def test_a_failure_counts_only_while_the_job_goes_on(fake: Path, body: str, why: str | None) -> None:
+    script(fake, "scontrol", body)
+    assert slurm.why_ended(an_allocation()) == why
+
+
 def test_a_campaigns_jobs_are_told_from_others(fake: Path) -> None:
     script(fake, "squeue", f"echo '1|RUNNING|rule_measure|n1|{fake}'; echo '2|PENDING||(Priority)|/elsewhere'")
     assert slurm.campaign_jobs(fake) == [slurm.Job("1", "RUNNING", "rule_measure", "n1")]

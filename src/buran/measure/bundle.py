@@ -199,18 +199,16 @@ def _measure(
         if reason is None and run.mode is not Mode.VANILLA:
             write_cubex(backend.collect(raw, ranks), temporary / PROFILE)
     except Interrupted as interrupted:
-        record |= {"status": store.Status.INTERRUPTED, "reason": f"interrupted by {interrupted}"}
-        if given is not None and given.time_is_over():
-            record["reason"] = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
-            _note(layout.time_outs(bundle.id), given.job, given.time_limit_s)
-        record |= _times(record["started"], cores)
-        _clean(work, raw)
-        _finish(layout, slot, temporary, record)
+        _give_up(layout, bundle, slot, temporary, record, f"interrupted by {interrupted}", given)
         raise
     except OSError as error:
         reason = f"cannot start the run: {error.strerror}: {error.filename}"
     except BuranError as error:
         reason = str(error).replace(f"{temporary}/", "")
+    ended = slurm.why_ended(given) if reason and given is not None else None
+    if ended is not None:  # no verdict on the program
+        _give_up(layout, bundle, slot, temporary, record, f"{ended}; before that: {reason}", given)
+        raise Interrupted(ended)
     if outcome is not None:
         record |= {
             "exit_code": outcome.exit_code,
@@ -227,6 +225,24 @@ def _measure(
     _clean(work)
     if not reason or not any(raw.iterdir()):
         _clean(raw)
+    _finish(layout, slot, temporary, record)
+
+
+def _give_up(
+    layout: Layout,
+    bundle: Bundle,
+    slot: store.Slot,
+    temporary: Path,
+    record: dict[str, Any],
+    why: str,
+    given: slurm.Allocation | None,
+) -> None:
+    """Keep an attempt that says nothing about the program."""
+    if given is not None and given.time_is_over():
+        why = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
+        _note(layout.time_outs(bundle.id), given.job, given.time_limit_s)
+    record |= {"status": store.Status.INTERRUPTED, "reason": why, **_times(record["started"], record["cores"])}
+    _clean(temporary / "work", temporary / "raw")
     _finish(layout, slot, temporary, record)
 
 

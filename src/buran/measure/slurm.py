@@ -143,6 +143,19 @@ def job_state(job: str, restarts: int) -> JobState:
     return JobState.ENDED if state in ENDED_STATES else JobState.LIVE
 
 
+def why_ended(given: Allocation) -> str | None:
+    """Return why this job is over, or may be, although this process still runs; None if it goes on.
+
+    Slurm ends programs and the process that measures them in any order.
+    """
+    fields = show_job(given.job)
+    if isinstance(fields, JobState):
+        return f"Slurm did not tell what became of its job {given.job}"
+    if fields["JobState"] == "RUNNING" and int(fields.get("Restarts", "0")) == given.restarts:
+        return None
+    return f"Slurm ended its job {given.job} ({fields['JobState']})"
+
+
 def show_job(job: str) -> dict[str, str] | JobState:
     """Return what Slurm's controller knows of a job; `ENDED` if it has forgotten it, `UNKNOWN` without an answer."""
     done = _ask(["scontrol", "show", "job", "--details", "--oneliner", job])
