@@ -71,7 +71,7 @@ class SlurmBench(Workbench):
     """A campaign on the sandbox, seen by its user."""
 
     profile: Path = field(default_factory=Path)
-    quiet_s: float = 30.0
+    quiet_s: float = 300.0
 
     @classmethod
     def make(cls, folder: Path, profile: Path) -> SlurmBench:
