@@ -12,7 +12,7 @@ from buran import __version__
 from buran.errors import BuranError, Exit
 
 VERBS = (
-    "init", "check", "plan", "run", "status", "verify", "remeasure", "model", "convert", "filter", "report",
+    "init", "check", "plan", "estimate", "run", "status", "verify", "remeasure", "model", "convert", "filter", "report",
 )  # fmt: skip
 
 _EPILOG = """\

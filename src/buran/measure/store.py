@@ -105,22 +105,27 @@ def allow_retry(slot: Slot) -> bool:
 
 
 @contextmanager
-def reserve(slot: Slot) -> Iterator[Path | None]:
+def reserve(slot: Slot, *, wait: bool = True) -> Iterator[Path | None]:
     """Hold a run's place; yields a temporary folder to fill, or None if the run is settled by now.
 
     What a predecessor that vanished left behind is kept as an interrupted attempt.
+
+    Parameters
+    ----------
+    wait
+        Wait while somebody else measures it; without it, that is an error.
     """
     if slot.verdict():
         yield None
         return
-    with claimed(slot.claim):
+    with claimed(slot.claim, wait=wait):
         if slot.verdict():
             yield None
             return
         for leftover in sorted(slot.point.glob(f".tmp-{slot.name}-*")):
             write_json(leftover / RECORD, _last_words(leftover))
             keep_failure(slot, leftover)
-        temporary = slot.point / f".tmp-{slot.name}-{os.getpid()}"
+        temporary = slot.point / f".tmp-{slot.name}-{os.getpid()}-{os.urandom(4).hex()}"
         temporary.mkdir(parents=True)
         try:
             yield temporary
