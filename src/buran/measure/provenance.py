@@ -53,8 +53,7 @@ def machine_state() -> dict[str, Any]:
     cpus = Path("/sys/devices/system/cpu")
     frequencies = [read_system_file(str(path)) for path in sorted(cpus.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))]
     throttled = [
-        read_system_file(str(path))
-        for path in sorted(cpus.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
+        read_system_file(str(path)) for path in sorted(cpus.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
     ]
     memory = dict(line.split(":", 1) for line in (read_system_file("/proc/meminfo") or "").splitlines() if ":" in line)
     available = memory.get("MemAvailable", "").split()
