@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product as combinations
 
@@ -44,42 +43,19 @@ def draw(parameters: int, random: np.random.Generator) -> ModelFunction:
         pairs = [(POWERS[random.integers(len(POWERS))], int(random.integers(len(_LOGS)))) for _ in range(parameters)]
         coefficients = np.round(random.uniform(0, 1000, parameters + 1), 3).tolist()
         multiplied = bool(random.random() < 0.5)
-        if any(pair == (0, 0) for pair in pairs):
+        if (Fraction(0), 0) in pairs:
             continue
         factors = [Factor(p, power, log) for p, (power, log) in enumerate(pairs)]
         if multiplied:
             return ModelFunction(coefficients[0], (coefficients[1],), (Term(tuple(factors)),))
         terms = tuple(Term((factor,)) for factor in factors)
         function = ModelFunction(coefficients[0], tuple(coefficients[1:]), terms)
-        shares = [c * term.evaluate(corners) / function.evaluate(corners) for c, term in zip(coefficients[1:], terms, strict=True)]
+        shares = [
+            c * term.evaluate(corners) / function.evaluate(corners)
+            for c, term in zip(coefficients[1:], terms, strict=True)
+        ]
         if (np.array(shares) >= _VISIBLE).all():
             return function
-
-
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Functions with their true values and noisy runs.
-
-    Attributes
-    ----------
-    points
-        Shape (point, parameter).
-    target
-        Shape (parameter,).
-    truth
-        Shape (function, point).
-    at_target
-        Shape (function,).
-    runs
-        Shape (function, point, repetition).
-    """
-
-    functions: tuple[ModelFunction, ...]
-    points: Array
-    target: Array
-    truth: Array
-    at_target: Array
-    runs: Array
 
 
 def accumulating(truth: Array, percent: float, repetitions: int, seed: int) -> Array:

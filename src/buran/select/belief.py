@@ -7,7 +7,6 @@ a further run would change. Everything is relative to the predicted value: noise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from buran.model import Model, Term
 from buran.model.alternative import prepare
 from buran.select.measured import Measured
-from buran.select.space import Array, Space
+from buran.select.space import Array, Ids, Space
 
 DISAGREEMENT = 0.5  # hypotheses count as no further apart than about this, in logarithms: a miss is a miss
 DISCREPANCY = 0.03  # relative standard deviation of what no hypothesis says
@@ -122,7 +121,7 @@ class _Columns:
             length = np.linalg.norm(fitted, axis=0)
             length = np.where(length > 0, length, 1.0)
             if len(fitted) >= fitted.shape[1]:
-                r = np.linalg.qr(fitted / length, mode="r")
+                r = np.asarray(np.linalg.qr(fitted / length, mode="r"), dtype=np.float64)
                 if np.abs(np.diag(r)).min() > 1e-9:
                     inside.append(np.sqrt(each.weight) * np.linalg.solve(r.T, (design / length).T).T)
         odds_ = np.array(odds)
@@ -131,13 +130,13 @@ class _Columns:
         return apart, np.concatenate(inside, axis=1) if inside else np.zeros((len(predicted), 0))
 
 
-def _discrepancy(at: Array, measured: Array, counts: Array | Sequence[int], noise: float) -> Array:
+def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float) -> Array:
     """Return factors (place, direction) of a smooth departure from all hypotheses, after what was measured.
 
     A Gaussian process with the Matern kernel (nu = 1.5) on logarithms of parameters: a hedge against all hypotheses
     being wrong together, which draws runs to where none was made.
     """
-    here = np.asarray(counts) > 0
+    here = counts > 0
     every = np.log(np.maximum(np.vstack([at, measured[here]]), np.finfo(np.float64).tiny))
     inner = every[: len(at) - 1]
     span = np.ptp(inner, axis=0)
@@ -149,7 +148,7 @@ def _discrepancy(at: Array, measured: Array, counts: Array | Sequence[int], nois
 
     places, points = scaled[: len(at)], scaled[len(at) :]
     across = kernel(places, points)
-    inside = kernel(points, points) + np.diag(noise**2 / np.asarray(counts)[here])
+    inside = kernel(points, points) + np.diag(noise**2 / counts[here])
     covariance = kernel(places, places) - across @ np.linalg.solve(inside, across.T)
     return _pivoted(covariance, _DISCREPANCY_DIRECTIONS)
 

@@ -15,7 +15,7 @@ from buran.select.belief import Belief, belief_of
 from buran.select.measured import Measured
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, State
-from buran.select.simple import Base, nothing_left, suggestions
+from buran.select.simple import ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Ids, Space
 
 _STEPS = 40  # of the search for the best plan
@@ -38,7 +38,7 @@ class Design:
         Of what is left, that one round spends before there are new models.
     """
 
-    base: Base = Base(repetitions=1)
+    base: Base = ONCE
     accuracy: float | None = None
     part: float = 0.34
 
@@ -72,7 +72,9 @@ class Design:
         if state.most is not None:
             chosen = chosen[: state.most]
         gain = gains(belief)
-        told = belief.share**2 @ (belief.disagreement[:, :-1] * (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0])
+        told = belief.share**2 @ (
+            belief.disagreement[:, :-1] * (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
+        )
         whole = belief.share**2 @ ((belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0] ** 2)
         reasons = [
             "tells hypotheses apart" if told[place] > 0.5 * whole[place] else "makes coefficients certain"

@@ -83,10 +83,10 @@ def fit_process(inputs: Array, values: Array, noise_variance: Array, isotropic: 
     start = np.zeros(dimensions + 1)
     found = minimize(loss, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 12})
     logs = found.x if np.isfinite(found.fun) else start
-    lengths = np.exp(np.broadcast_to(logs[:-1], (inputs.shape[1],)))
+    lengths = np.asarray(np.exp(np.broadcast_to(logs[:-1], (inputs.shape[1],))), dtype=np.float64)
     variance = float(np.exp(logs[-1]) * spread)
     covariance = variance * matern(inputs, inputs, lengths) + np.diag(noise_variance + _JITTER * spread)
-    inverse = np.linalg.pinv(covariance, hermitian=True)
+    inverse: Array = np.linalg.pinv(covariance, hermitian=True)
     return Process(inputs, lengths, variance, inverse, inverse @ centred, mean)
 
 

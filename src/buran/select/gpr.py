@@ -11,14 +11,14 @@ from buran.select.gaussian import Process, expected_improvement, fit_process
 from buran.select.measured import Measured
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, State, Strategy
-from buran.select.simple import Base, nothing_left, suggestions, without_progress
-from buran.select.space import Array, Space
+from buran.select.simple import TWICE, Base, nothing_left, suggestions, without_progress
+from buran.select.space import Array, Ids, Space
 
 _MOST_CALLS = 20  # call paths with processes of their own: those with the largest shares of the run time
 _CURIOUS = 2.0  # standard deviations above the mean that UCB looks at
 
 
-def repetition_weight(noise_percent: float, runs: Array) -> Array:
+def repetition_weight(noise_percent: float, runs: Array | Ids) -> Array:
     """Return w_c of Eq. 8, the weight of a cost: small for new points at low noise, for repetitions at high noise.
 
     Parameters
@@ -48,7 +48,7 @@ class GPR:
         Lambda: so many rounds without a better fit end it; None for never.
     """
 
-    base: Base = Base()
+    base: Base = TWICE
     literal: bool = False
     patience: int | None = None
 
@@ -80,7 +80,9 @@ class GPR:
         """Predictive variance without noise at each place, call paths weighing by their share."""
         out = np.zeros(len(space.points))
         for call, share in largest(measured):
-            out += share * self._process(measured, space, call).predict(_scaled(space.points, space, self.literal))[1] ** 2
+            out += (
+                share * self._process(measured, space, call).predict(_scaled(space.points, space, self.literal))[1] ** 2
+            )
         return out
 
     def _process(self, measured: Measured, space: Space, call: int) -> Process:
@@ -105,7 +107,7 @@ class Hybrid:
 
     first: Strategy
     then: Strategy
-    base: Base = Base()
+    base: Base = TWICE
     switch: int = 3
 
     def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
@@ -134,7 +136,7 @@ class Bayes:
     """
 
     acquisition: str = "ei"
-    base: Base = Base()
+    base: Base = TWICE
 
     def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
         """Return the runs with the largest acquisition."""

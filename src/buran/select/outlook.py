@@ -51,6 +51,8 @@ def predicted_s(measured: Measured, space: Space) -> Array | None:
     seen, a negative one among them, is replaced by that run: costs are then over- rather than underestimated. Before
     four points ran, the longest run so far counts for all.
     """
+    if space.known_s is not None:
+        return space.known_s
     known = np.isfinite(measured.program_means_s) & (measured.counts > 0)
     if not known.any():
         return space.expected_s

@@ -53,10 +53,13 @@ class Base:
         return None
 
 
+TWICE, ONCE = Base(2), Base(1)
+
+
 def suggestions(
     chosen: list[int], look: Outlook, scores: list[float], reasons: list[str], budget: Budget
 ) -> tuple[Suggestion, ...]:
-    """Number the repetitions, and leave out what does not fit into the budget together with what stands before it."""
+    """Return runs with their numbers; leave out what does not fit into the budget together with what stands before it."""
     out: list[Suggestion] = []
     extra: dict[int, int] = {}
     left = budget.left
@@ -74,7 +77,9 @@ def suggestions(
 def nothing_left(look: Outlook, budget: Budget) -> Advice:
     """Return the advice to stop, with the reason."""
     open_ = bool(look.free.any())
-    return Advice(stop="nothing more fits into the budget" if open_ else "every point is measured", budget_reached=open_)
+    return Advice(
+        stop="nothing more fits into the budget" if open_ else "every point is measured", budget_reached=open_
+    )
 
 
 @dataclass(frozen=True)
@@ -142,7 +147,7 @@ class Ordered:
     """
 
     order: str
-    base: Base = Base()
+    base: Base = TWICE
     repetitions: int = 2
     patience: int | None = None
 

@@ -40,6 +40,8 @@ class Space:
         Shortest time that a run is charged for.
     expected_s
         Shape (place,): a guess of the run time before there are models.
+    known_s
+        Shape (place,): run times that are known beforehand, as only evaluations of published protocols have them.
     ranks
         The parameter that counts MPI ranks, if one does.
     """
@@ -52,6 +54,7 @@ class Space:
     overhead: float = 1.0
     least_s: float = 0.0
     expected_s: Array | None = None
+    known_s: Array | None = None
     ranks: str | None = None
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from buran.errors import UsageError
 from buran.select.design import Design
 from buran.select.gpr import GPR, Bayes, Hybrid
 from buran.select.protocol import Strategy
-from buran.select.simple import Base, Everything, Lines, Ordered
+from buran.select.simple import ONCE, TWICE, Base, Everything, Lines, Ordered
 
 PATIENCE = 3
 """Lambda of the paper for two parameters."""
@@ -65,5 +65,5 @@ def strategy_of(
     if accuracy is not None:
         if name != "design":
             raise UsageError(f"the strategy {name!r} cannot aim at an accuracy", hint="choose design")
-        return Design(base or Base(repetitions=1), accuracy)
-    return _MAKERS[name](base or Base(repetitions=1 if name == "design" else 2), repetitions, patience)
+        return Design(base or ONCE, accuracy)
+    return _MAKERS[name](base or (ONCE if name == "design" else TWICE), repetitions, patience)
