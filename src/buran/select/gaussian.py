@@ -86,7 +86,7 @@ def fit_process(inputs: Array, values: Array, noise_variance: Array, isotropic: 
     lengths = np.asarray(np.exp(np.broadcast_to(logs[:-1], (inputs.shape[1],))), dtype=np.float64)
     variance = float(np.exp(logs[-1]) * spread)
     covariance = variance * matern(inputs, inputs, lengths) + np.diag(noise_variance + _JITTER * spread)
-    inverse: Array = np.linalg.pinv(covariance, hermitian=True)
+    inverse = np.asarray(np.linalg.pinv(covariance, hermitian=True), dtype=np.float64)
     return Process(inputs, lengths, variance, inverse, inverse @ centred, mean)
 
 

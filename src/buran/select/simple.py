@@ -59,7 +59,7 @@ TWICE, ONCE = Base(2), Base(1)
 def suggestions(
     chosen: list[int], look: Outlook, scores: list[float], reasons: list[str], budget: Budget
 ) -> tuple[Suggestion, ...]:
-    """Return runs with their numbers; leave out what does not fit into the budget together with what stands before it."""
+    """Return runs with their numbers, without those that no longer fit into the budget after those before them."""
     out: list[Suggestion] = []
     extra: dict[int, int] = {}
     left = budget.left
