@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
-from buran.select.planner import Knowledge, Question, next_plan
-from buran.select.strategies import STRATEGIES
+from buran.select.planner import FIXED, Knowledge, Question, next_plan
+from buran.select.base import base_places
 
 POINTS = tuple(Point.of({"p": p, "n": n}) for p, n in product((1, 2, 4, 8, 16), (10, 20, 30, 40, 50)))
 
@@ -42,6 +42,10 @@ def question(**changes: Any) -> Question:
         budget=lambda full: None,
     )
     return replace(asked, **changes)
+
+
+def base_of(asked: Question) -> list[Point]:
+    return [asked.points[place] for place in base_places(asked.space)]
 
 
 def carried_out(plan: Plan, status: str = "measured") -> list[dict[str, Any]]:
@@ -91,17 +95,17 @@ def test_full_strategy_measures_everything_then_again_under_the_filter() -> None
     assert modes.count(Mode.TIME) == 75
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+@pytest.mark.parametrize("strategy", sorted(FIXED))
 @pytest.mark.parametrize("filters", [[""], ["f1"], ["f1", "f2"]])
 def test_no_run_is_planned_twice_except_effort_that_the_store_has(strategy: str, filters: list[str]) -> None:
     runs = runs_of(campaign(question(strategy=strategy), filters))
     assert len(set(runs)) == len(runs)
-    base = STRATEGIES[strategy].base(question().points, lambda point: float(point["p"]), "p")
-    assert {point for point, _ in runs} == set(base)
+    wanted = question().points if strategy == "full" else base_of(question())
+    assert {point for point, _ in runs} == set(wanted)
 
 
 def test_lines_lie_where_ranks_communicate_with_points_off_them() -> None:
-    base = STRATEGIES["lines"].base(question().points, lambda point: float(point["p"]), "p")
+    base = base_of(question())
     assert len(base) == 5 + 5 - 1 + 2
     along_p = [point for point in base if point["n"] == 10]
     along_n = [point for point in base if point["p"] == 2]
@@ -112,24 +116,21 @@ def test_lines_lie_where_ranks_communicate_with_points_off_them() -> None:
 
 def test_a_line_at_one_rank_is_taken_where_there_is_no_other() -> None:
     points = [Point.of({"p": p, "n": n}) for p, n in ((1, 10), (1, 20), (1, 30), (2, 10), (4, 10))]
-    base = STRATEGIES["lines"].base(points, lambda point: float(point["p"]), "p")
-    assert set(base) == set(points)
+    assert set(base_of(question(points=tuple(points)))) == set(points)
 
 
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 64), st.integers(1, 64)), min_size=1, max_size=40, unique=True),
-    st.sampled_from(sorted(STRATEGIES)),
+    st.sampled_from(["full", "lines", "design", "cpf"]),
 )
-def test_strategies_choose_feasible_points_once(pairs: list[tuple[int, int]], name: str) -> None:
-    points = sorted((Point.of({"p": p, "n": n}) for p, n in pairs), key=lambda point: (point["p"], point["n"]))
-    strategy = STRATEGIES[name]
-    base = strategy.base(points, lambda point: float(point["p"]), "p")
-    rest = strategy.rest(points, base)
-    assert base
-    assert len(set(base)) == len(base)
-    assert set(base) <= set(points)
-    assert not set(base) & set(rest)
+def test_first_plans_have_feasible_points_once(pairs: list[tuple[int, int]], name: str) -> None:
+    points = tuple(Point.of({"p": p, "n": n}) for p, n in sorted(pairs))
+    plan = next_plan(question(points=points, strategy=name), Knowledge())
+    chosen = [bundle.point for bundle in plan.bundles]
+    assert chosen
+    assert len(set(chosen)) == len(chosen)
+    assert set(chosen) <= set(points)
 
 
 def test_a_budget_leaves_out_the_dearest_and_says_so() -> None:

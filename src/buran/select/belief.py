@@ -67,8 +67,8 @@ def belief_of(measured: Measured, space: Space) -> Belief | None:
     noise = measured.noise[known]
     columns = _Columns(at, measured.points)
     predicted = np.stack([columns.evaluate(model) for model in models])
-    size = np.abs(predicted[:, -1])
-    share = size / size.sum() if np.isfinite(size.sum()) and size.sum() > 0 else np.full(len(models), 1 / len(models))
+    groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[known]
+    share = _shares(np.abs(predicted[:, -1]), groups)
     common = _discrepancy(at, measured.points, measured.counts, float((share * noise).sum()))
     factors = np.zeros((len(models), len(at), _DIRECTIONS))
     disagreement = np.zeros(predicted.shape)
@@ -82,6 +82,17 @@ def belief_of(measured: Measured, space: Space) -> Belief | None:
         own = _fewer(whole, _DIRECTIONS)
         factors[row, :, : own.shape[1]] = own
     return Belief(predicted, factors, disagreement, noise, share)
+
+
+def _shares(size: Array, groups: Ids) -> Array:
+    """Return each call path's share of its metric, divided by the number of metrics."""
+    out = np.zeros(len(size))
+    numbers = np.unique(groups)
+    for number in numbers:
+        own = groups == number
+        total = size[own].sum()
+        out[own] = size[own] / total if np.isfinite(total) and total > 0 else 1 / own.sum()
+    return out / len(numbers)
 
 
 class _Columns:

@@ -36,34 +36,46 @@ class Measured:
         Shape (point, repetition): run time of the whole program; None where the single call path is the program.
     skeletons
         For each call path its terms, where counters of effort have told them; empty where nothing is known.
+    groups
+        For each call path the number of its metric: shares are those within a metric, and all metrics count alike;
+        None for a single metric.
     """
 
     points: Array
     values: Array
     program_s: Array | None = None
     skeletons: Sequence[Skeleton | None] = ()
+    groups: Ids | None = None
 
     @classmethod
-    def of(cls, experiment: Experiment, metric: str, aggregate: Aggregate = "mean") -> Measured:
-        """Take one metric of a table; the program's time is the sum over call paths.
+    def nothing(cls, parameters: int) -> Measured:
+        """Return what is known before the first run."""
+        return cls(np.zeros((0, parameters)), np.zeros((1, 0, 1)))
+
+    @classmethod
+    def of(cls, experiment: Experiment, metrics: Sequence[str], aggregate: Aggregate = "mean") -> Measured:
+        """Take metrics of a table; the program's time is the sum of the first one over call paths.
 
         Raises
         ------
         UsageError
-            The table has no such metric, or no call path.
+            The table has no such metric, or no value of the first one.
         """
-        if metric not in experiment.values:
-            raise UsageError(
-                f"the measurements have no metric {metric!r}",
-                hint=f"choose from {', '.join(experiment.metrics) or 'none: there are no metrics'}",
-            )
-        values = experiment.over_locations(metric, aggregate)
-        known = np.isfinite(values).any(axis=(1, 2))
-        if not known.any():
-            raise UsageError(f"nothing was measured for the metric {metric!r}")
-        values = values[known]
-        missing = np.isnan(values).all(axis=0)
-        return cls(experiment.points, values, np.where(missing, np.nan, np.nansum(values, axis=0)))
+        for metric in metrics:
+            if metric not in experiment.values:
+                raise UsageError(
+                    f"the measurements have no metric {metric!r}",
+                    hint=f"choose from {', '.join(experiment.metrics) or 'none: there are no metrics'}",
+                )
+        tables = [experiment.over_locations(metric, aggregate) for metric in metrics]
+        known = [np.isfinite(values).any(axis=(1, 2)) for values in tables]
+        if not metrics or not known[0].any():
+            raise UsageError(f"nothing was measured for {', '.join(metrics) or 'any metric'}")
+        first = tables[0][known[0]]
+        program = np.where(np.isnan(first).all(axis=0), np.nan, np.nansum(first, axis=0))
+        values = np.concatenate([table[own] for table, own in zip(tables, known, strict=True)])
+        groups = np.repeat(np.arange(len(tables)), [int(own.sum()) for own in known])
+        return cls(experiment.points, values, program, groups=groups)
 
     @cached_property
     def counts(self) -> Ids:

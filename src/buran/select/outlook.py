@@ -41,7 +41,10 @@ class Outlook:
         free = runs < space.most_repetitions
         free[[place for place in state.failed if 0 <= place < len(free)]] = False
         seconds = predicted_s(measured, space)
-        return cls(runs, None if seconds is None else space.core_hours(seconds), free)
+        if seconds is None:
+            return cls(runs, None, free)
+        first = np.where(runs == 0, space.first_runs * space.core_hours(seconds / space.overhead), 0.0)
+        return cls(runs, space.core_hours(seconds) + first, free)
 
 
 def predicted_s(measured: Measured, space: Space) -> Array | None:

@@ -6,16 +6,25 @@ chooses the same runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
-from buran.select.strategies import STRATEGIES
+from buran.select.measured import Measured
+from buran.select.protocol import Advice, Budget, State, Strategy
+from buran.select.simple import Base
+from buran.select.space import MOST_REPETITIONS, Space
+from buran.select.strategies import strategy_of
 
 EFFORT_METRICS = frozenset({"basic_blocks", "bytes_sent", "bytes_received"})
+FIXED = frozenset({"full", "lines"})
+"""Strategies that choose all their points at once, each with the campaign's repetitions."""
+_BATCH = 5  # runs a round for strategies that rate one run after the other
 Runtime = Callable[[Point], float | None]
 """Predicted wall time of a run in seconds; None where nothing is known."""
 
@@ -55,6 +64,45 @@ class Question:
     ranks_parameter: str | None
     expected_s: Runtime
     budget: Callable[[float | None], float | None]
+    target: Point | None = None
+    base_repetitions: int | None = None
+    batch: int | None = None
+    accuracy: float | None = None
+    patience: int | None = None
+    most_repetitions: int = MOST_REPETITIONS
+    retry_failed: bool = False
+
+    @cached_property
+    def chooser(self) -> Strategy:
+        """The strategy."""
+        if self.strategy in FIXED:
+            return strategy_of(self.strategy, repetitions=self.repetitions)
+        base = None if self.base_repetitions is None else Base(self.base_repetitions)
+        patience, accuracy = self.patience, self.accuracy
+        return strategy_of(self.strategy, base=base, repetitions=self.repetitions, patience=patience, accuracy=accuracy)
+
+    @cached_property
+    def space(self) -> Space:
+        """The modelling points as the strategy sees them.
+
+        With each timed run goes one of the baseline, and with the first one at a point the counting runs and the
+        warm-up.
+        """
+        names = tuple(self.points[0])
+        guess = [self.expected_s(point) for point in self.points]
+        target = self.target or Point.of({name: max(point[name] for point in self.points) for name in names})
+        most = self.repetitions if self.strategy in FIXED else self.most_repetitions
+        return Space(
+            names,
+            np.array([[point[name] for name in names] for point in self.points], dtype=np.float64),
+            np.array([self.cores(point) for point in self.points], dtype=np.float64),
+            np.array([target[name] for name in names], dtype=np.float64),
+            most_repetitions=most,
+            overhead=2.0,
+            first_runs=float(self.warmup + (self.effort_repetitions if self.metrics & EFFORT_METRICS else 0)),
+            expected_s=None if None in guess else np.array(guess, dtype=np.float64),
+            ranks=self.ranks_parameter,
+        )
 
 
 @dataclass(frozen=True)
@@ -71,12 +119,19 @@ class Knowledge:
         Prediction of a run's wall time from models.
     filter_text
         Filter that the models suggest for the next iteration.
+    measured
+        Times of the call paths, and of the whole program, at the modelling points, their parameters in the order of
+        a point's names; None before the first run.
+    errors
+        SMAPE of the program's model after each iteration.
     """
 
     plans: tuple[Plan, ...] = ()
     outcomes: tuple[Mapping[str, Any], ...] = ()
     runtime: Runtime = lambda point: None
     filter_text: str = ""
+    measured: Measured | None = None
+    errors: tuple[float, ...] = ()
 
     @property
     def spent_core_hours(self) -> float:
@@ -88,7 +143,16 @@ class Knowledge:
         }
         return sum(cost.values())
 
-    def measured(self, purpose: Purpose) -> list[Point]:
+    @property
+    def failed(self) -> frozenset[Point]:
+        """Points at which a run failed."""
+        return frozenset(
+            Point.of(outcome["point"])
+            for outcome in self.outcomes
+            if any(run["status"] == "failed" for run in outcome["runs"])
+        )
+
+    def planned(self, purpose: Purpose) -> list[Point]:
         """Return the points planned so far, in the order of planning."""
         bundles = (bundle for plan in self.plans for bundle in plan.bundles if bundle.purpose == purpose)
         return list(dict.fromkeys(bundle.point for bundle in bundles))
@@ -98,8 +162,9 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
     """Decide what the next iteration builds and measures, or that the campaign is done."""
     draft = _Draft(question, known)
     if not known.plans:
-        strategy = STRATEGIES[question.strategy]
-        base = strategy.base(question.points, lambda point: _weight(question, point), question.ranks_parameter)
+        base, advice = draft.chosen()
+        if not base:
+            return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=True)
         every = len(base) == len(question.points)
         which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
         return draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with the default instrumentation", "")
@@ -108,45 +173,48 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
         return draft.done("the budget is spent; some planned runs were not started", budget_reached=True)
     if not any(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"]):
         return draft.done("no run succeeded: there is nothing to model")
-    evaluated = bool(known.measured(Purpose.EVALUATION))
+    evaluated = bool(known.planned(Purpose.EVALUATION))
     if last.iteration + 1 >= question.max_iterations and not (question.evaluation_points and not evaluated):
         return draft.done(f"the limit of {question.max_iterations} iterations is reached")
     if not evaluated and last.iteration + 1 < question.max_iterations:
-        measured = known.measured(Purpose.MODEL)
-        rest = STRATEGIES[question.strategy].rest(question.points, measured)
+        measured = known.planned(Purpose.MODEL)
         changed = question.refine and known.filter_text != last.filter_text
+        fixed = question.strategy in FIXED
+        rest, advice = (dict[Point, int](), Advice()) if fixed else draft.chosen()
         if rest or changed:
             reasons = []
             if changed:
                 reasons.append("the models chose fewer functions: their points are measured again under the new filter")
             if rest:
-                reasons.append("points between and beyond those measured, cheapest first")
+                reasons.append(f"strategy {question.strategy!r}: {_why(advice)}")
             filter_text = known.filter_text if changed else last.filter_text
-            again = measured if changed else []
-            plan = draft.plan([*again, *rest], Purpose.MODEL, "; ".join(reasons), filter_text)
+            again = {point: draft.repetitions_of(point) for point in (measured if changed else [])}
+            points = again | {point: again.get(point, 0) + count for point, count in rest.items()}
+            plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), filter_text)
             if plan.bundles:
                 return plan
+            if not fixed and question.evaluation_points:
+                return draft.evaluation(last.filter_text, "nothing more fits into the budget")
             return draft.done("nothing more fits into the budget", budget_reached=True)
+        if advice.stop is not None and not (question.evaluation_points and not evaluated):
+            return draft.done(advice.stop, advice.budget_reached)
+        if advice.stop is not None:
+            return draft.evaluation(last.filter_text, advice.stop)
     if question.evaluation_points and not evaluated:
-        plan = draft.plan(
-            question.evaluation_points,
-            Purpose.EVALUATION,
-            "evaluation points, to compare with the models' predictions",
-            last.filter_text,
-        )
-        if plan.bundles:
-            return plan
-        return draft.done("the evaluation points do not fit into the budget", budget_reached=True)
+        return draft.evaluation(last.filter_text)
     reached = any(plan.budget_reached for plan in known.plans)
-    chosen = "every point" if len(known.measured(Purpose.MODEL)) == len(question.points) else "every chosen point"
+    chosen = "every point" if len(known.planned(Purpose.MODEL)) == len(question.points) else "every chosen point"
     what = "every affordable point is measured" if reached else f"{chosen} is measured"
     return draft.done(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)
 
 
-def _weight(question: Question, point: Point) -> float:
-    """Relative cost of a point before anything was measured."""
-    seconds = question.expected_s(point)
-    return question.cores(point) * (1.0 if seconds is None else seconds)
+def _why(advice: Advice) -> str:
+    """Return the reasons of a strategy's choice, the most frequent one first."""
+    reasons = [each.reason for each in advice.suggestions]
+    text = ", ".join(sorted(dict.fromkeys(reasons), key=lambda reason: (-reasons.count(reason), reason)))
+    if advice.expected_error is None:
+        return text
+    return f"{text}; the prediction at the target is expected to be wrong by {advice.expected_error:.2g} of its value"
 
 
 @dataclass(frozen=True)
@@ -164,14 +232,72 @@ class _Draft:
             iteration=self.iteration,
             done=True,
             reason=reason,
-            filter_text=known.plans[-1].filter_text,
+            filter_text=known.plans[-1].filter_text if known.plans else "",
             spent_core_hours=known.spent_core_hours,
             budget_core_hours=self.budget(),
             budget_reached=budget_reached,
         )
 
-    def plan(self, points: Sequence[Point], purpose: Purpose, reason: str, filter_text: str) -> Plan:
-        bundles = [self.bundle(point, purpose, filter_text) for point in points]
+    def chosen(self) -> tuple[dict[Point, int], Advice]:
+        """Ask the strategy: points with the number of runs wanted at each, most wanted first."""
+        question, known = self.question, self.known
+        space = question.space
+        fixed = question.strategy in FIXED
+        budget = None if fixed else self.budget_for_models()
+        ids = {point: place for place, point in enumerate(question.points)}
+        failed = frozenset() if question.retry_failed else frozenset(ids[p] for p in known.failed if p in ids)
+        advice = question.chooser.suggest(
+            known.measured or Measured.nothing(len(space.parameters)),
+            space,
+            Budget(budget, known.spent_core_hours),
+            State(
+                question.seed,
+                failed,
+                known.errors,
+                None if fixed or question.strategy == "design" else question.batch or _BATCH,
+                question.max_iterations - self.iteration,
+            ),
+        )
+        out: dict[Point, int] = {}
+        for each in advice.suggestions:
+            point = question.points[each.place]
+            if point not in out and not fixed and len(out) == question.batch:
+                continue
+            out[point] = out.get(point, 0) + 1
+        return out, advice
+
+    def budget_for_models(self) -> float | None:
+        """Return the budget without what the evaluation points will take."""
+        budget = self.budget()
+        if budget is None:
+            return None
+        costs = [self.cost(self.bundle(p, Purpose.EVALUATION, "", 0)) for p in self.question.evaluation_points]
+        return max(budget - sum(cost or 0.0 for cost in costs), 0.0)
+
+    def repetitions_of(self, point: Point) -> int:
+        """Return how many timed runs of a point were planned under one filter so far."""
+        modes = [
+            {(run.build, run.repetition) for run in bundle.runs if run.mode is Mode.TIME}
+            for plan in self.known.plans
+            for bundle in plan.bundles
+            if bundle.point == point and bundle.purpose is Purpose.MODEL
+        ]
+        counts: dict[str, int] = {}
+        for build, _ in set().union(*modes):
+            counts[build] = counts.get(build, 0) + 1
+        return max(counts.values(), default=self.question.repetitions)
+
+    def evaluation(self, filter_text: str, before: str = "") -> Plan:
+        """Plan the evaluation points, or the end where they do not fit; `before` says why no other points."""
+        points = dict.fromkeys(self.question.evaluation_points, self.question.repetitions)
+        reason = f"{before}{'; ' if before else ''}evaluation points, to compare with the models' predictions"
+        plan = self.plan(points, Purpose.EVALUATION, reason, filter_text)
+        if plan.bundles:
+            return plan
+        return self.done("the evaluation points do not fit into the budget", budget_reached=True)
+
+    def plan(self, points: Mapping[Point, int], purpose: Purpose, reason: str, filter_text: str) -> Plan:
+        bundles = [self.bundle(point, purpose, filter_text, count) for point, count in points.items()]
         builds: dict[str, BuildSpec] = {}
         for point in points:
             for mode, text in self.variants(filter_text):
@@ -214,8 +340,10 @@ class _Draft:
             variants.append((Mode.EFFORT, ""))
         return variants
 
-    def bundle(self, point: Point, purpose: Purpose, filter_text: str) -> Bundle:
+    def bundle(self, point: Point, purpose: Purpose, filter_text: str, count: int) -> Bundle:
+        """Return `count` more timed runs of a point with the baseline runs and counts that go with them."""
         question = self.question
+        count = count or question.repetitions
         earlier = self.runs_before.get(point, {})
         baseline = earlier.get(question.build(Mode.VANILLA, "", point).hash, 0)
         repetitions: dict[tuple[str, Mode], range] = {}
@@ -223,10 +351,11 @@ class _Draft:
             name = question.build(mode, text, point).hash
             if mode is Mode.VANILLA:
                 # A new filter is compared with baseline runs made beside it, not with those of another day.
-                fresh = question.repetitions if baseline == 0 else 1
+                fresh = count if baseline == 0 or question.strategy not in FIXED else 1
                 repetitions[name, mode] = range(baseline, baseline + fresh)
             elif mode is Mode.TIME:
-                repetitions[name, mode] = range(question.repetitions)
+                first = earlier.get(name, 0)
+                repetitions[name, mode] = range(first, first + count)
             elif name not in earlier:
                 repetitions[name, mode] = range(question.effort_repetitions)
         warmup = question.warmup and not earlier

@@ -35,7 +35,9 @@ class Space:
     most_repetitions
         So many runs of one point at most.
     overhead
-        Factor of a run's time by instrumentation.
+        Factor of a run's cost: its instrumentation, and the runs that are made beside it, such as a baseline.
+    first_runs
+        So many further runs are made when a point is measured for the first time, a warm-up for example.
     least_s
         Shortest time that a run is charged for.
     expected_s
@@ -52,6 +54,7 @@ class Space:
     target: Array
     most_repetitions: int = MOST_REPETITIONS
     overhead: float = 1.0
+    first_runs: float = 0.0
     least_s: float = 0.0
     expected_s: Array | None = None
     known_s: Array | None = None
