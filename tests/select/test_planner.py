@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
-from buran.select.planner import FIXED, Knowledge, Question, next_plan
 from buran.select.base import base_places
+from buran.select.planner import FIXED, Knowledge, Question, next_plan
 
 POINTS = tuple(Point.of({"p": p, "n": n}) for p, n in product((1, 2, 4, 8, 16), (10, 20, 30, 40, 50)))
 

@@ -98,7 +98,7 @@ def _function(cell: Cell, number: int, seed: int) -> dict[str, float]:
     if cell.protocol != FAIR and not affordable and cell.strategy != "design":
         return _entry(np.inf, affordable, Outcome(0, 0, 0, 0.0, 0))
     skeletons = [function.terms] if cell.strategy == TERMS_KNOWN else []
-    most = None if cell.strategy in ("design", TERMS_KNOWN) else BATCH
+    most = None if cell.strategy in ("design", TERMS_KNOWN) else BATCH[cell.parameters]
     limit = 1.05 * budget if cell.strategy == "full" and cell.budget == 100 else budget  # noise makes it dearer
     outcome, measured = play(
         _strategy(cell), space, runs[None], runs, limit, seed=number, most=most, skeletons=skeletons
@@ -152,7 +152,7 @@ def _relearn(cell: Cell, settings: Settings) -> list[dict[str, float]]:
     """Play one campaign for all call paths together."""
     space, values, program_s, truth = relearn_table(settings.data_folder())
     full = float((space.core_hours(program_s[:, 0]) + space.core_hours(program_s[:, 1])).sum())
-    most = None if cell.strategy == "design" else BATCH
+    most = None if cell.strategy == "design" else BATCH[cell.parameters]
     budget = cell.budget / 100 * full * (1 + 1e-9)
     strategy = strategy_of(cell.strategy, base=Base(1), repetitions=2)
     outcome, measured = play(strategy, space, values, program_s, budget, most=most)

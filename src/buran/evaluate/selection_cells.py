@@ -11,8 +11,8 @@ from buran.errors import UsageError
 FAIR, TWO, PUBLISHED, RELEARN = "fair", "two", "published", "relearn"
 RIVALS = ("full", "cpf", "gpr", "gpr-literal", "hybrid", "random", "grid", "bayes", "ucb")
 TERMS_KNOWN = "design, terms known"
-BATCH = 8
-"""Runs between two models for all strategies but `design`, which chooses its batches."""
+BATCH = {2: 8, 3: 24, 4: 64}
+"""By the number of parameters: runs between two models, for all strategies but `design`, which chooses its batches."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,10 @@ def cells(preset: str, quick: bool, with_data: bool) -> tuple[Cell, ...]:
         return tuple(found + (_relearn() if with_data else []))
     if preset == "design":
         return tuple(_of(FAIR, "design", *each) for each in HEADLINE) + tuple(_prior())
+    if preset == "rivals":
+        return tuple(
+            cell for cell in _default() if cell.strategy not in ("design", TERMS_KNOWN) or cell.protocol == TWO
+        )
     if preset == "wide":
         return tuple(
             Cell(FAIR, m, noise, pattern, budget, strategy)
@@ -103,7 +107,8 @@ def cells(preset: str, quick: bool, with_data: bool) -> tuple[Cell, ...]:
     if preset == "relearn":
         return tuple(_relearn())
     raise UsageError(
-        f"the study selection has no preset {preset!r}", hint="choose from default, design, wide, paper, relearn"
+        f"the study selection has no preset {preset!r}",
+        hint="choose from default, design, rivals, wide, paper, relearn",
     )
 
 

@@ -7,7 +7,7 @@ hours). Only a part of that plan is carried out, the cheapest runs first, before
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from buran.select.measured import Measured
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, State
 from buran.select.simple import ONCE, Base, nothing_left, suggestions
-from buran.select.space import Array, Ids, Space
+from buran.select.space import Array, Ids, Mask, Space
 
 _STEPS = 40  # of the search for the best plan
 _CAREFUL = 1.1  # costs are taken for so much larger: a run that is stopped at the budget is lost
@@ -68,18 +68,17 @@ class Design:
                 expected_error=error,
             )
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
-        chosen = _now(plan, cost, part * left, left)
+        wanted = _rounded(plan, cost, left)
+        if state.points is not None:
+            kept = set(_greedily(belief, np.minimum(wanted, 1), state.points))
+            wanted = np.where(np.isin(np.arange(len(wanted)), list(kept)), wanted, 0)
         if state.most is not None:
-            chosen = chosen[: state.most]
+            chosen = _greedily(belief, wanted, state.most)
+        else:
+            chosen = _cheapest(wanted, cost, part * left)
         gain = gains(belief)
-        told = belief.share**2 @ (
-            belief.disagreement[:, :-1] * (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
-        )
-        whole = belief.share**2 @ ((belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0] ** 2)
-        reasons = [
-            "tells hypotheses apart" if told[place] > 0.5 * whole[place] else "makes coefficients certain"
-            for place in chosen
-        ]
+        told = _told_apart(belief)
+        reasons = ["tells hypotheses apart" if told[place] else "makes coefficients certain" for place in chosen]
         out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
         return Advice(out, expected_error=error) if out else nothing_left(look, budget)
 
@@ -167,12 +166,24 @@ def _within(runs: Array, price: Array, budget: float, most: Array) -> Array:
     return np.asarray(np.minimum(out, most))
 
 
-def _now(plan: Array, cost: Array, part: float, left: float) -> list[int]:
-    """Return the runs to make before the next models: the cheapest of the plan, up to a part of the budget."""
+def _told_apart(belief: Belief) -> Mask:
+    """Return shape (place,): whether a run there would tell hypotheses apart rather than settle coefficients."""
+    weight = belief.share**2
+    whole = (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
+    return np.asarray(weight @ (belief.disagreement[:, :-1] * whole) > 0.5 * (weight @ whole**2))
+
+
+def _rounded(plan: Array, cost: Array, left: float) -> Ids:
+    """Return whole numbers of runs, at least one."""
     wanted = np.floor(plan + 0.5).astype(np.int64)
     if not wanted.any():
         wanted[np.argmax(np.where(cost <= left, plan, 0.0))] = 1
-    order: Ids = np.argsort(np.where(wanted > 0, cost, np.inf), kind="stable")[: int((wanted > 0).sum())]
+    return wanted
+
+
+def _cheapest(wanted: Ids, cost: Array, part: float) -> list[int]:
+    """Return the runs to make before the next models: the cheapest of the plan, up to a part of the budget."""
+    order = np.argsort(np.where(wanted > 0, cost, np.inf), kind="stable")[: int((wanted > 0).sum())]
     chosen: list[int] = []
     spent = 0.0
     for place in order.tolist():
@@ -182,3 +193,29 @@ def _now(plan: Array, cost: Array, part: float, left: float) -> list[int]:
             chosen.append(place)
             spent += float(cost[place])
     return chosen
+
+
+def _greedily(belief: Belief, wanted: Ids, most: int) -> list[int]:
+    """Return the runs of the plan that remove most variance, each in the light of those before it."""
+    rest = wanted.copy()
+    chosen: list[int] = []
+    while len(chosen) < most and rest.any():
+        place = int(np.argmax(np.where(rest > 0, gains(belief), -1.0)))
+        rest[place] -= 1
+        chosen.append(place)
+        belief = after_run(belief, place)
+    return chosen
+
+
+def after_run(belief: Belief, place: int) -> Belief:
+    """Return the belief after one more run at a place: its covariance does not depend on what the run gives.
+
+    With the row a of the place and noise s^2, ``F (1 - a a' / (a'a + s^2)) F'`` is the new covariance; the middle is
+    the square of ``1 - g a a'``.
+    """
+    row = belief.factors[:, place]
+    size = (row**2).sum(axis=1)
+    kept = np.sqrt(belief.noise**2 / (size + belief.noise**2))
+    turn = np.divide(1 - kept, size, out=np.zeros_like(size), where=size > 0)
+    along = np.einsum("cpr,cr->cp", belief.factors, row) * turn[:, None]
+    return replace(belief, factors=belief.factors - along[..., None] * row[:, None])

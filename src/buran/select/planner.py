@@ -255,6 +255,7 @@ class _Draft:
                 failed,
                 known.errors,
                 None if fixed or question.strategy == "design" else question.batch or _BATCH,
+                question.batch,
                 question.max_iterations - self.iteration,
             ),
         )

@@ -44,6 +44,8 @@ class State:
         SMAPE of the program's model after each earlier round, for strategies that stop without progress.
     most
         Suggestions wanted; None leaves it to the strategy, which knows best when it needs new models.
+    points
+        Points wanted, each with as many runs as it deserves; None for no limit.
     rounds_left
         So many rounds may still be made, this one among them; None without a limit.
     """
@@ -52,6 +54,7 @@ class State:
     failed: frozenset[int] = frozenset()
     errors: tuple[float, ...] = ()
     most: int | None = None
+    points: int | None = None
     rounds_left: int | None = None
 
 
