@@ -71,13 +71,13 @@ def rungs(space: Space, places: Ids) -> Ids:
 
 
 def next_of_base(
-    space: Space, places: Sequence[int], runs: Ids, repetitions: int, cost: Array | None, left: float
+    space: Space, places: Sequence[int], runs: Ids, repetitions: int, cost: Array | None, each: float, all_: float
 ) -> tuple[list[int], bool]:
     """Return the runs of the base to make now, as places, and whether the budget held some back.
 
     The first repetition of all points comes before the second of any. Nothing is known before the first run: then
     only the lower three values of each parameter are taken, afterwards one value more at a time, so that models
-    can warn of what does not fit. A point that alone would take more than `left` is not asked for.
+    can warn of what does not fit.
 
     Parameters
     ----------
@@ -89,8 +89,8 @@ def next_of_base(
         Wanted of each point.
     cost
         Shape (place,): predicted core hours of a run; None where nothing is known.
-    left
-        Core hours that may be spent.
+    each, all_
+        Core hours that one run, and all of them together, may take.
     """
     own = np.array(places, dtype=np.int64)
     height = rungs(space, own)
@@ -100,11 +100,11 @@ def next_of_base(
             continue
         if cost is None:
             return own[lacking & (height <= 2)].tolist() or own[lacking].tolist(), False
-        affordable = lacking & (cost[own] <= left)
+        affordable = lacking & (cost[own] <= each)
         if not affordable.any():
             return [], True
         reach = max(2, int(height[affordable].min()))
         chosen = own[affordable & (height <= reach)]
         total = np.cumsum(cost[chosen])
-        return chosen[total <= max(left, cost[chosen[0]])].tolist(), bool((lacking & ~affordable).any())
+        return chosen[total <= max(all_, cost[chosen[0]])].tolist(), bool((lacking & ~affordable).any())
     return [], False

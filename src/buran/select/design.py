@@ -22,6 +22,7 @@ _STEPS = 40  # of the search for the best plan
 _CAREFUL = 1.1  # costs are taken for so much larger: a run that is stopped at the budget is lost
 _HELPS = 0.01  # share of the variance at the target that the whole rest of the budget must remove
 _BASE_SHARE = 1 / 8  # of what is left, that a run of the base may take
+_BASE_TOGETHER = 1 / 2  # likewise, all runs of a round
 _LEVEL = 0.9
 _COUNTS = 0.01  # share of the run time from which on a call path must reach the accuracy
 
@@ -47,7 +48,9 @@ class Design:
         look = Outlook.of(measured, space, state)
         known = bool(measured.skeletons) and all(terms is not None for terms in measured.skeletons)
         base = Base(1, 2) if known else self.base
-        own = base.advice(look, space, budget, _BASE_SHARE)
+        # with few rounds left, the base must not take many of them
+        together = _BASE_SHARE if state.rounds_left is None else _BASE_TOGETHER
+        own = base.advice(look, space, budget, _BASE_SHARE, together)
         if own is not None:
             return own
         belief = belief_of(measured, space)

@@ -7,7 +7,7 @@ chooses the same runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -234,7 +234,7 @@ class _Draft:
             reason=reason,
             filter_text=known.plans[-1].filter_text if known.plans else "",
             spent_core_hours=known.spent_core_hours,
-            budget_core_hours=self.budget(),
+            budget_core_hours=self.budget(Purpose.EVALUATION if known.planned(Purpose.EVALUATION) else Purpose.MODEL),
             budget_reached=budget_reached,
         )
 
@@ -243,7 +243,7 @@ class _Draft:
         question, known = self.question, self.known
         space = question.space
         fixed = question.strategy in FIXED
-        budget = None if fixed else self.budget_for_models()
+        budget = None if fixed else self.budget(Purpose.MODEL)
         ids = {point: place for place, point in enumerate(question.points)}
         failed = frozenset() if question.retry_failed else frozenset(ids[p] for p in known.failed if p in ids)
         advice = question.chooser.suggest(
@@ -266,14 +266,6 @@ class _Draft:
                 continue
             out[point] = out.get(point, 0) + 1
         return out, advice
-
-    def budget_for_models(self) -> float | None:
-        """Return the budget without what the evaluation points will take."""
-        budget = self.budget()
-        if budget is None:
-            return None
-        costs = [self.cost(self.bundle(p, Purpose.EVALUATION, "", 0)) for p in self.question.evaluation_points]
-        return max(budget - sum(cost or 0.0 for cost in costs), 0.0)
 
     def repetitions_of(self, point: Point) -> int:
         """Return how many timed runs of a point were planned under one filter so far."""
@@ -304,7 +296,7 @@ class _Draft:
             for mode, text in self.variants(filter_text):
                 spec = self.question.build(mode, text, point)
                 builds[spec.hash] = spec
-        budget = self.budget()
+        budget = self.budget(purpose)
         spent = self.known.spent_core_hours
         reached = False
         predicted: float | None = None
@@ -385,8 +377,12 @@ class _Draft:
             return None
         return seconds * self.question.cores(bundle.point) * len(bundle.runs) / 3600.0
 
-    def budget(self) -> float | None:
-        """Return the budget in force; a share of the full matrix needs a prediction of its cost."""
+    def budget(self, purpose: Purpose) -> float | None:
+        """Return the budget in force; a share of the full matrix needs a prediction of its cost.
+
+        Core hours are for everything, so that evaluation points reduce what models may take. A share of the full
+        matrix, which has none of these points, is for models alone.
+        """
         question = self.question
         full: float | None = 0.0
         for point in question.points:
@@ -396,4 +392,18 @@ class _Draft:
                 break
             runs = question.repetitions * 2 + question.effort_repetitions + question.warmup
             full += seconds * question.cores(point) * runs / 3600.0
-        return question.budget(full)
+        whole, budget = question.budget(None), question.budget(full)
+        evaluated = self.known.planned(Purpose.EVALUATION)
+        bundles = [self.bundle(p, Purpose.EVALUATION, "", 0) for p in question.evaluation_points if p not in evaluated]
+        beside = sum(self.cost(bundle) or 0.0 for bundle in bundles)
+        if budget is None:
+            return None
+        if purpose is Purpose.EVALUATION or evaluated:
+            spent = 0.0 if not evaluated else self.spent_on_evaluation
+            return min(each for each in (budget + beside + spent, whole) if each is not None)
+        return min(each for each in (budget, None if whole is None else max(whole - beside, 0.0)) if each is not None)
+
+    @property
+    def spent_on_evaluation(self) -> float:
+        outcomes = tuple(each for each in self.known.outcomes if each["purpose"] == Purpose.EVALUATION)
+        return replace(self.known, outcomes=outcomes).spent_core_hours

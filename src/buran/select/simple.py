@@ -36,16 +36,20 @@ class Base:
     off_lines: bool = True
     whole: bool = False
 
-    def advice(self, look: Outlook, space: Space, budget: Budget, share: float = 1.0) -> Advice | None:
+    def advice(
+        self, look: Outlook, space: Space, budget: Budget, share: float = 1.0, together: float = 1.0
+    ) -> Advice | None:
         """Return what is lacking of the base; None if nothing that is affordable lacks.
 
         Parameters
         ----------
-        share
-            Of what is left of the budget, that one run may take.
+        share, together
+            Of what is left of the budget, that one run and all runs of a round may take.
         """
         places = [place for place in base_places(space, self.length, self.off_lines).tolist() if look.free[place]]
-        chosen, held_back = next_of_base(space, places, look.runs, self.repetitions, look.cost, share * budget.left)
+        chosen, held_back = next_of_base(
+            space, places, look.runs, self.repetitions, look.cost, share * budget.left, together * budget.left
+        )
         if chosen:
             return Advice(suggestions(chosen, look, [0.0] * len(chosen), [BASE] * len(chosen), budget))
         if held_back and self.whole:
