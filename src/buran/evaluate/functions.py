@@ -59,11 +59,11 @@ def draw(parameters: int, random: np.random.Generator) -> ModelFunction:
 
 
 def accumulating(truth: Array, percent: float, repetitions: int, seed: int) -> Array:
-    """Return runs with the noise of the published evaluation code: shape (function, point, repetition).
+    """Return runs with the noise of the published evaluation code; `truth` has shape (..., point), a last axis is added.
 
     Uniform within half the level; each repetition changes the one before, and all functions share the draws. Kept
     to show where its numbers come from: repetitions do not help against such noise, and one draw decides for all.
     """
     random = np.random.default_rng(seed)
-    steps = 1 + percent / 200 * random.uniform(-1, 1, (truth.shape[1], repetitions))
-    return np.asarray(truth[..., None] * np.cumprod(steps, axis=1))
+    steps = 1 + percent / 200 * random.uniform(-1, 1, (truth.shape[-1], repetitions))
+    return np.asarray(truth[..., None] * np.cumprod(steps, axis=-1))
