@@ -126,7 +126,7 @@ def test_mistakes_in_spaces_are_named(
         (["--at", "p=3"], "is no point"),
         (["--at", "p=3,n=x"], "is no point"),
         (["--budget", "much"], "is no budget"),
-        (["--budget", "-3%"], "is no budget"),
+        (["--budget=-3%"], "is no budget"),
         (["--metric", "cycles"], "no metric 'cycles'"),
         (["-n", "0"], "at least one"),
         (["--accuracy", "0"], "accuracy"),

@@ -59,7 +59,7 @@ def draw(parameters: int, random: np.random.Generator) -> ModelFunction:
 
 
 def accumulating(truth: Array, percent: float, repetitions: int, seed: int) -> Array:
-    """Return runs with the noise of the published evaluation code; `truth` has shape (..., point), a last axis is added.
+    """Return runs with the noise of the published evaluation code: shape (..., point, repetition).
 
     Uniform within half the level; each repetition changes the one before, and all functions share the draws. Kept
     to show where its numbers come from: repetitions do not help against such noise, and one draw decides for all.
