@@ -306,7 +306,7 @@ class _Draft:
             predicted = 0.0
             for bundle, cost in zip(bundles, costs, strict=True):
                 assert cost is not None
-                if budget is not None and spent + predicted + cost > budget:
+                if budget is not None and spent + predicted + cost > budget * (1 + 1e-9):
                     reached = True
                     continue
                 affordable.append(bundle)
@@ -399,8 +399,9 @@ class _Draft:
         if budget is None:
             return None
         if purpose is Purpose.EVALUATION or evaluated:
-            spent = 0.0 if not evaluated else self.spent_on_evaluation
-            return min(each for each in (budget + beside + spent, whole) if each is not None)
+            spent = self.spent_on_evaluation
+            models = max(budget, self.known.spent_core_hours - spent)  # runs may have been dearer than predicted
+            return min(each for each in (models + beside + spent, whole) if each is not None)
         return min(each for each in (budget, None if whole is None else max(whole - beside, 0.0)) if each is not None)
 
     @property
