@@ -76,6 +76,11 @@ def test_an_allocation_that_was_not_asked_for_is_named(wanted: Placement, compla
     assert found is None if complaint is None else complaint in str(found)
 
 
+def test_ranks_on_another_number_of_nodes_are_named() -> None:
+    assert slurm.misplaced(["n1", "n2", "n1"], Placement(3, 1, 2)) is None
+    assert slurm.misplaced(["n1", "n1"], Placement(2, 1, 2)) == "the ranks ran on 1 nodes instead of 2: n1"
+
+
 def test_a_users_own_job_may_be_larger_than_a_run_needs() -> None:
     assert slurm.mismatch(an_allocation(), Placement(2, 1, 1), exact=False) is None
     assert "2 nodes instead of 3" in str(slurm.mismatch(an_allocation(), Placement(3, 1, 3), exact=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import asdict
@@ -180,6 +181,9 @@ def _measure(
         if reason is None and run.mode is not Mode.VANILLA:
             profile = backend.collect(raw, ranks)
             write_cubex(profile, temporary / PROFILE)
+            record["placement"] = json.loads(profile.attributes["placement"])
+            if given is not None:
+                reason = slurm.misplaced((each["host"] for each in record["placement"]), campaign.placement(point))
             if missing := profile.attributes.get("counters_unavailable"):
                 record["counters_unavailable"] = missing
     except Interrupted as interrupted:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -319,6 +319,14 @@ def mismatch(given: Allocation, wanted: Placement, *, exact: bool) -> str | None
         if differs and (exact or what in ("nodes", "CPUs")):  # in a user's own job only room counts
             problems.append(f"{have} {what} instead of {need}")
     return f"Slurm gave {', '.join(problems)} (job {given.job})" if problems else None
+
+
+def misplaced(hosts: Iterable[str], wanted: Placement) -> str | None:
+    """Return in words that a program's ranks said they ran on another number of nodes than wanted; None if not."""
+    names = sorted(set(hosts))
+    if len(names) == wanted.nodes:
+        return None
+    return f"the ranks ran on {len(names)} nodes instead of {wanted.nodes}: {', '.join(names)}"
 
 
 def launch_variables(given: Allocation, placement: Placement) -> dict[str, str]:
