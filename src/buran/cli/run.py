@@ -136,7 +136,7 @@ class _Drivers:
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
             self.say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
-        restarts = 0
+        restarts, stuck = 0, cluster.StuckJobs(self.say)
         with claims.claimed(claim):
             while True:
                 try:
@@ -145,7 +145,7 @@ class _Drivers:
                     if cancel:
                         slurm.cancel(slurm.campaign_jobs(folder) or [])
                     raise
-                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim))
+                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim), stuck)
                 end = self.here(retry_failed and not restarts, watchdog.engine_hangs)
                 if end.interrupted:
                     self._leave(cancel)

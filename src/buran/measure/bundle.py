@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +26,8 @@ from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
 SCHEMA = 1
+_TRIES = 4
+_LARGEST_SKEW_S = 5.0
 
 
 def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
@@ -71,13 +74,19 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
         with interruptible(), claims.claimed(claim, wait=wait), exclusive_machine():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
+            outages = slurm.Outages() if given is not None else None
             for run, slot in slots:
                 if not _affordable(target, layout, budget_core_hours):
                     break
                 claims.beat(claim)
-                with store.reserve(slot, wait=wait) as temporary:
-                    if temporary is not None:
-                        _measure(target, layout, bundle, run, slot, temporary, given)
+                for left in reversed(range(_TRIES)):
+                    with store.reserve(slot, wait=wait) as temporary:
+                        if temporary is not None:
+                            _measure(target, layout, bundle, run, slot, temporary, given, outages)
+                    if slot.verdict():
+                        break
+                    if not left:
+                        raise Interrupted("Slurm is away again and again")
     outcomes = [_outcome(layout, run, slot) for run, slot in slots]
     return {
         **bundle.to_json(),
@@ -121,9 +130,12 @@ def _measure(
     slot: store.Slot,
     temporary: Path,
     given: slurm.Allocation | None,
+    outages: slurm.Outages | None,
 ) -> None:
+    """Make a run; afterwards there is a verdict on it, unless Slurm was away."""
     campaign, backend, point = target.campaign, target.backend, bundle.point
     ranks, cores = campaign.ranks(point), campaign.cores(point)
+    clock_ahead_s = time.time() - temporary.stat().st_mtime  # of the file system's, which has just made the folder
     built = layout.build(run.build) / store.RECORD
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -137,7 +149,8 @@ def _measure(
         "configuration": configuration(target, run, bundle),
         "node": record_node(layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "disturbances": disturbances(),
+        "clock_ahead_s": clock_ahead_s,
+        "disturbances": [*disturbances(), *_skew(clock_ahead_s)],
         "slurm_job": given and given.job,
         "slurm": given and _described(given),
         "cores": cores,
@@ -197,6 +210,11 @@ def _measure(
     if ended is not None:  # no verdict on the program
         _give_up(layout, bundle, slot, temporary, record, f"{ended}; before that: {reason}", given)
         raise Interrupted(ended)
+    if outages is not None and outages.one_since():
+        if reason:
+            _give_up(layout, bundle, slot, temporary, record, f"Slurm was away meanwhile; {reason}", given)
+            return
+        record["disturbances"].append("Slurm was away for some time")
     if outcome is not None:
         record |= {
             "exit_code": outcome.exit_code,
@@ -234,13 +252,19 @@ def _give_up(
     _finish(layout, slot, temporary, record)
 
 
+def _skew(ahead_s: float) -> list[str]:
+    if abs(ahead_s) < _LARGEST_SKEW_S:
+        return []
+    return [f"the clock of this node is {ahead_s:+.0f} s off the file system's: have it set, as by NTP"]
+
+
 def _beat(*held: Path) -> None:
     for claim in held:
         claims.beat(claim)
 
 
 def _described(given: slurm.Allocation) -> dict[str, Any]:
-    return {**asdict(given), "end": None if given.end is None else given.end.isoformat()}
+    return {key: value for key, value in asdict(given).items() if key != "asked_s"}
 
 
 def _note(path: Path, job: str, seconds: float | None) -> None:
