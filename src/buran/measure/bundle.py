@@ -15,7 +15,7 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.errors import BuranError
-from buran.files import digest, write_json
+from buran.files import check_room, digest, write_json
 from buran.measure import claims, ledger, slurm, store
 from buran.measure.build import tree
 from buran.measure.machine import disturbances, exclusive_machine, new_marker
@@ -203,9 +203,13 @@ def _measure(
         _give_up(layout, bundle, slot, temporary, record, f"interrupted by {interrupted}", given)
         raise
     except OSError as error:
+        if outcome is not None:
+            raise
         reason = f"cannot start the run: {error.strerror}: {error.filename}"
     except BuranError as error:
         reason = str(error).replace(f"{temporary}/", "")
+    if reason:
+        check_room(temporary)  # a program that cannot write says nothing about itself
     ended = slurm.why_ended(given) if reason and given is not None else None
     if ended is not None:  # no verdict on the program
         _give_up(layout, bundle, slot, temporary, record, f"{ended}; before that: {reason}", given)

@@ -29,7 +29,7 @@ _NEXT_STEPS = {  # the first that fits
     r"memory": "`sinfo -o '%N %m'` lists what nodes have; see resources.memory_mb",
     r"time limit": "`sinfo -o '%P %l'` lists the partitions' limits; see resources.time_limit_s and time_margin",
     r"node count|node configuration|cpu count|more processors": "see resources.nodes, tasks_per_node and threads",
-    r"credential|authentication|munge": "the clocks of this host and Slurm's differ, or munged is down: `munge -n | unmunge`",
+    r"credential|authentication|munge": "the clocks here and of Slurm differ, or munged is down: `munge -n | unmunge`",
 }
 _NEVER_STARTS = re.compile(
     r"Partition|BadConstraints|JobHeld|Held|DependencyNeverSatisfied|NotAllowed|Invalid|ReqNodeNotAvail|"

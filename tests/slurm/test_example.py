@@ -1,0 +1,65 @@
+"""The bundled example on a cluster: ranks and nodes are those asked for, as the program itself says."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import SlurmBench
+
+pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+STENCIL = Path(__file__).parents[2] / "examples" / "stencil"
+
+
+def spread(text: str) -> list[int]:
+    """Write ranks such as ``0-1,3`` out."""
+    spans = [[int(end) for end in part.split("-")] for part in text.split(",")]
+    return [rank for span in spans for rank in range(span[0], span[-1] + 1)]
+
+
+def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -> None:
+    shutil.copytree(STENCIL, bench.folder / "stencil")
+    places = bench.folder / "places"
+    note = f"echo {{p}} {{m}} {{n}} {{build}} $SLURMD_NODENAME >> {places}"
+    bench.write(
+        target={
+            "source": "stencil",
+            "build": "make MPICXX={mpicxx} CXXFLAGS='{flags}'",
+            "binary": "stencil",
+            "run": f"bash -c '{note}; exec {{binary}} {{n}} 2'",
+        },
+        parameters={
+            "p": {"role": "ranks", "values": [1, 2, 4]},
+            "m": {"role": "size", "values": [1, 2]},
+            "n": {"role": "size", "values": [4, 6]},
+        },
+        constraints=["m <= p and p <= 2 * m"],
+        resources={"nodes": "m", "time_limit_s": 60},
+        strategy={"name": "lines", "max_iterations": 2},
+    )
+    bench.run()
+    assert {row["iteration"] for row in bench.status()["rows"]} == {0, 1}
+    started = Counter(tuple(line.split()) for line in places.read_text().splitlines())
+    records = bench.records()
+    seen = set()
+    for record in records:
+        p, m, n = (record["point"][name] for name in ("p", "m", "n"))
+        seen.add((p, m))
+        assert record["status"] == "measured"
+        given: dict[str, Any] = record["slurm"]
+        assert given["tasks"] == p and len(given["nodes"]) == m and given["restarts"] == 0
+        assert record["argv"][1:3] == ["-n", str(p)]
+        build = str(bench.results / "store" / record["build"] / "tree")
+        here = {node: number for (*what, node), number in started.items() if what == [str(p), str(m), str(n), build]}
+        assert here == dict.fromkeys(given["nodes"], p // m), "every rank was started once, evenly on the nodes"
+        if record["mode"] != "vanilla":
+            ranks: dict[str, list[int]] = {}
+            for place in record["placement"]:
+                ranks.setdefault(place["host"], []).extend(spread(place["ranks"]))
+            assert sorted(itertools.chain(*ranks.values())) == list(range(p))
+            assert {node: len(own) for node, own in ranks.items()} == here
+    assert seen == {(1, 1), (2, 1), (2, 2), (4, 2)}
