@@ -75,6 +75,7 @@ class SlurmBench(Workbench):
 
     profile: Path = field(default_factory=Path)
     quiet_s: float = 300.0
+    point: str = "{ranks}"
 
     @classmethod
     def make(cls, folder: Path, profile: Path) -> SlurmBench:
@@ -83,9 +84,9 @@ class SlurmBench(Workbench):
         bench.write(
             # Emulated nodes share the segments of their host: ranks must not talk through them.
             environments={"sandbox": {"launcher": "auto", "variables": {"OMPI_MCA_btl": "self,tcp"}}},
-            parameters={"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [40]}},
+            parameters={"p": {"role": "ranks", "values": [1, 2]}},
             resources={"time_limit_s": 60},
-            target={**plain.config["target"], "run": bench.script("exec {binary} {n}")},
+            target={**plain.config["target"], "run": bench.script("exec {binary} 40")},
         )
         return bench
 
@@ -95,7 +96,7 @@ class SlurmBench(Workbench):
 
     def script(self, body: str) -> str:
         """A run command whose first rank notes its start."""
-        note = f"test $PMIX_RANK = 0 && echo {{ranks}} {{n}} >> {self.starts_file}"
+        note = f"test $PMIX_RANK = 0 && echo {self.point} >> {self.starts_file}"
         return f"bash -c '{note}; {body}'"
 
     def program(self, body: str, **changes: Any) -> None:
@@ -106,7 +107,7 @@ class SlurmBench(Workbench):
         return {**super().environment, "BURAN_WATCHDOG_S": str(self.quiet_s)}
 
     def starts(self) -> Counter[str]:
-        """Program starts by ranks and size."""
+        """Program starts by point."""
         return Counter(self.starts_file.read_text().splitlines()) if self.starts_file.exists() else Counter()
 
     def run(self, *words: str, expect: int | None = 0) -> str:

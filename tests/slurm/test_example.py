@@ -36,37 +36,39 @@ def run_as_a_job(bench: SlurmBench) -> None:
 def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -> None:
     shutil.copytree(STENCIL, bench.folder / "stencil")
     places = bench.folder / "places"
-    note = f"echo {{p}} {{m}} {{n}} {{build}} $SLURMD_NODENAME >> {places}"
+    note = f"echo {{p}} {{m}} {{build}} $SLURMD_NODENAME >> {places}"
     bench.write(
         target={
             "source": "stencil",
             "build": "make MPICXX={mpicxx} CXXFLAGS='{flags}'",
             "binary": "stencil",
-            "run": f"bash -c '{note}; exec {{binary}} {{n}} 2'",
+            "run": f"bash -c '{note}; exec {{binary}} 4 2'",
         },
         parameters={
             "p": {"role": "ranks", "values": [1, 2, 4]},
             "m": {"role": "size", "values": [1, 2]},
-            "n": {"role": "size", "values": [4, 6]},
         },
         constraints=["m <= p and p <= 2 * m"],
         resources={"nodes": "m", "time_limit_s": 60},
-        strategy={"name": "lines", "max_iterations": 2},
+        refinement={"enabled": True, "share": 0.3},
+        strategy={"name": "full", "max_iterations": 2},
     )
     run_as_a_job(bench)
-    assert {row["iteration"] for row in bench.status()["rows"]} == {0, 1}
+    rows = bench.status()["rows"]
+    assert {row["iteration"] for row in rows if row["runs"]} == {0, 1}
+    assert len({row["build"] for row in bench.records()}) > 3, "the second iteration measures with a filter of its own"
     started = Counter(tuple(line.split()) for line in places.read_text().splitlines())
     records = bench.records()
     seen = set()
     for record in records:
-        p, m, n = (record["point"][name] for name in ("p", "m", "n"))
+        p, m = record["point"]["p"], record["point"]["m"]
         seen.add((p, m))
         assert record["status"] == "measured"
         given: dict[str, Any] = record["slurm"]
         assert given["tasks"] == p and len(given["nodes"]) == m and given["restarts"] == 0
         assert record["argv"][1:3] == ["-n", str(p)]
         build = str(bench.results / "store" / record["build"] / "tree")
-        here = {node: number for (*what, node), number in started.items() if what == [str(p), str(m), str(n), build]}
+        here = {node: number for (*what, node), number in started.items() if what == [str(p), str(m), build]}
         assert here == dict.fromkeys(given["nodes"], p // m), "every rank was started once, evenly on the nodes"
         if record["mode"] != "vanilla":
             ranks: dict[str, list[int]] = {}

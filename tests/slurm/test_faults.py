@@ -14,7 +14,7 @@ from cluster import Cluster, SlurmBench, call, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 
-SLOW = "sleep 2; exec {binary} {n}"
+SLOW = "sleep 2; exec {binary} 40"
 
 
 def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: SlurmBench, cluster: Cluster) -> None:
@@ -38,9 +38,8 @@ def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: Slu
 
 def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBench, cluster: Cluster) -> None:
     bench.quiet_s = 16.0
-    right = bench.config["resources"]
-    bench.program(SLOW, resources={**right, "nodes": "1 if p == 1 else 9", "ranks": "p if p == 1 else 9"})
-    bench.write(parameters={**bench.config["parameters"], "p": {"role": "size", "values": [1, 2]}})
+    right, sizes = bench.config["resources"], {"parameters": {"p": {"role": "size", "values": [1, 2]}}}
+    bench.program(SLOW, resources={**right, "nodes": "1 if p == 1 else 9", "ranks": "p if p == 1 else 9"}, **sizes)
     controller = bench.start("--cancel")
     wait_until(lambda: bench.starts() and "may never start" in bench.output, "a running program and the news")
     assert "1 jobs may never start (PartitionConfig): " in bench.output and "see resources.nodes" in bench.output
@@ -82,7 +81,7 @@ def test_a_node_may_fail_and_a_time_limit_may_be_too_short(bench: SlurmBench, cl
     )
     call("scontrol", "update", f"JobId={short}", "TimeLimit=1")
     cluster.partition("UP")
-    wait_until(lambda: bench.starts()["1 40"], "a running program")
+    wait_until(lambda: bench.starts()["1"], "a running program")
     node = cluster.node_of(other)
     call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
     time.sleep(5)
@@ -122,18 +121,19 @@ def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench:
 def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) -> None:
     if "pmix" not in call("srun", "--mpi=list"):
         pytest.skip("this Slurm has no PMIx: Open MPI cannot be started by srun")
+    bench.point = "{n}"
     bench.program(
         "[ $PMIX_RANK = 1 ] && [ {n} = 40 ] && exit 7; exec {binary} {n}",
         environments={
             "sandbox": {"launcher": "srun", "variables": {"SLURM_MPI_TYPE": "pmix", "OMPI_MCA_btl": "self,tcp"}}
         },
-        parameters={"p": {"role": "ranks", "values": [4]}, "n": {"role": "size", "values": [20, 40]}},
-        resources={"nodes": 2, "time_limit_s": 60},
+        parameters={"n": {"role": "size", "values": [20, 40]}},
+        resources={"ranks": 4, "nodes": 2, "time_limit_s": 60},
     )
     bench.run(expect=1)
     state = bench.status()
     assert state["failed"] == 3 and state["measured"] == 3
-    assert all("n=40,p=4" in failure["what"] and "exit code 7" in failure["reason"] for failure in state["failures"])
+    assert all("n=40" in failure["what"] and "exit code 7" in failure["reason"] for failure in state["failures"])
     for record in bench.records():
         assert record["argv"][:9] == [
             "srun",
