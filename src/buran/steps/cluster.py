@@ -94,18 +94,17 @@ def engine_options() -> list[str]:
     return command if accounting else [*command, "--slurm-no-account"]
 
 
-def wait_for_jobs(folder: Path, say: Callable[[str], None], beat: Callable[[], None]) -> None:
+def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> None:
     """Wait for jobs that an earlier controller left in the queue: they measure what would be measured twice.
 
     Parameters
     ----------
-    say
-        Called with each piece of news.
+    stuck
+        Is shown the queue, and says how many jobs are left.
     beat
         Called every few seconds.
     """
     told = None
-    stuck = StuckJobs(say)
     while True:
         beat()
         jobs = slurm.campaign_jobs(folder)
@@ -120,7 +119,7 @@ def wait_for_jobs(folder: Path, say: Callable[[str], None], beat: Callable[[], N
                 f"{number} {state}" for state, number in sorted(states.items())
             )
         if news != told:
-            say(news)
+            stuck.say(news)
             told = news
         time.sleep(_WAIT_POLL_S)
 
