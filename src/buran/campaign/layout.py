@@ -106,6 +106,10 @@ class Layout:
         """Plan of an iteration."""
         return self.iteration(campaign, iteration) / "plan.json"
 
+    def budget(self, campaign: str, iteration: int) -> Path:
+        """Core hours that may be spent until the end of an iteration: the plan says so too, but is long."""
+        return self.iteration(campaign, iteration) / "budget.json"
+
     def models(self, campaign: str, iteration: int) -> Path:
         """Models after an iteration."""
         return self.iteration(campaign, iteration) / "models.json"
@@ -126,6 +130,10 @@ class Layout:
         """Folder of what the user takes home."""
         return self.root / "reports" / campaign
 
+    def finished(self, campaign: str) -> Path:
+        """What the workflow had made when nothing was left to do."""
+        return self.results(campaign) / "finished.json"
+
     @property
     def latest(self) -> Path:
         """Link to the results of the last finished campaign run."""
@@ -139,8 +147,11 @@ class Layout:
     # -- plans and the specifications they name -----------------------------------------------------
 
     def read_plan(self, campaign: str, iteration: int) -> Plan:
-        """Read a plan and make sure that the specifications it names exist."""
+        """Read a plan and make sure that what it names or says in short exists."""
         plan = Plan.from_json(read_json(self.plan(campaign, iteration)))
+        budget, path = {"core_hours": plan.budget_core_hours}, self.budget(campaign, iteration)
+        if not path.is_file() or read_json(path) != budget:  # a plan may be made again
+            write_json(path, budget)
         for build in plan.builds:
             _write_once(self.build_spec(build.hash), build.to_json())
         for bundle in plan.bundles:
@@ -155,6 +166,19 @@ class Layout:
             if plans[-1].done:
                 break
         return plans
+
+    def read_budget(self, campaign: str) -> float | None:
+        """Return the budget in force in core hours; None without one.
+
+        Only the newest plan's counts; it was read, if only to submit the job that asks for its budget.
+        """
+        iteration = 0
+        while self.plan(campaign, iteration + 1).is_file():
+            iteration += 1
+        if not self.budget(campaign, iteration).is_file():
+            return self.read_plan(campaign, iteration).budget_core_hours if self.plan(campaign, 0).is_file() else None
+        core_hours = read_json(self.budget(campaign, iteration))["core_hours"]
+        return None if core_hours is None else float(core_hours)
 
     def read_build_spec(self, build: str) -> BuildSpec:
         """Read how to make a build."""

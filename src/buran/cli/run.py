@@ -86,7 +86,7 @@ def drive(
         say("another controller drives this campaign; waiting for it to end")
 
     with controller.sole_controller(layout, waiting) as lock:
-        drivers = _Drivers(session, command, log, lock, say)
+        drivers = _Drivers(session, command, log, lock, say, extra)
         end = drivers.on_slurm(retry_failed, cancel) if where.is_slurm else drivers.here(retry_failed)
     if end.interrupted:
         print("interrupted; finished runs are kept, `buran run` resumes")
@@ -114,19 +114,26 @@ class _Drivers:
     log: Path
     lock: int
     say: Callable[[str], None]
+    extra: list[str]
 
     def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
-        """Run the engine once."""
-        from buran.steps import controller
+        """Run the engine once, unless it has nothing to do and was asked for nothing in particular."""
+        from buran.steps import controller, finished
 
-        layout = self.session.layout
+        layout, campaign = self.session.layout, self.session.id
         controller.forget_dead_engine(layout)
-        controller.make_eligible(layout, self.session.id, retry_failed=retry_failed)
+        controller.make_eligible(layout, campaign, retry_failed=retry_failed)
+        if not self.extra and finished.is_finished(layout, campaign):
+            self.say("nothing is left to do")
+            return controller.End(0)
         watcher = _Watcher(self.session)
         try:
-            return controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
+            end = controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
         finally:
             watcher.close()
+        if end.code == 0 and not self.extra:
+            finished.remember(layout, campaign)
+        return end
 
     def on_slurm(self, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
@@ -218,9 +225,11 @@ class _Watcher:
 
     def __init__(self, session: Session) -> None:
         from buran.cli.terminal import ProgressLine
+        from buran.steps.progress import QuickCount
 
         self.session = session
         self.line = ProgressLine(sys.stdout)
+        self.count = QuickCount(session.layout, session.id)
         self.iterations = 0
         self.state: tuple[float, int] | None = None
         self.start_s = time.monotonic()
@@ -229,7 +238,6 @@ class _Watcher:
     def look(self) -> None:
         from buran.cli.terminal import duration
         from buran.measure.ledger import ledger_path
-        from buran.steps.progress import quick_count
 
         layout = self.session.layout
         plan = layout.plan(self.session.id, self.iterations)
@@ -238,12 +246,10 @@ class _Watcher:
         if state == self.state:
             return
         self.state = state
-        plans, settled, spent = quick_count(layout, self.session.id)
+        settled, spent = self.count.look()
+        plans, runs = self.count.plans, self.count.runs
         if not plans:
             return
-        runs = len(
-            {(run.build, bundle.point, run.repetition) for p in plans for bundle in p.bundles for run in bundle.runs}
-        )
         if self.settled_at_start is None:
             self.settled_at_start = settled
         new = settled - self.settled_at_start

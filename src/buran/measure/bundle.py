@@ -26,7 +26,7 @@ PROFILE = "profile.cubex"
 SCHEMA = 1
 
 
-def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
+def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:
     """Return everything beside the build that decides how a point is run."""
     campaign, point = target.campaign, bundle.point
     resources, placement = campaign.config.resources, campaign.placement(point)
@@ -47,10 +47,12 @@ def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def slot_of(target: Target, layout: Layout, run: Run, bundle: Bundle) -> store.Slot:
-    """Return the place of a run in the store."""
-    point = layout.point(run.build, bundle.point, digest(configuration(target, run, bundle), 8))
-    return store.Slot.of(point, run.name)
+def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
+    """Return the runs of a bundle with their places in the store."""
+    chosen = digest(configuration(target, bundle), 8)
+    points = {run.build: layout.point(run.build, bundle.point, chosen) for run in bundle.runs}
+    generations = {build: store.current_generation(point) for build, point in points.items()}
+    return [(run, store.Slot.of(points[run.build], run.name, generations[run.build])) for run in bundle.runs]
 
 
 def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
     dict
         ``complete`` is False if a run was not started because the budget is spent.
     """
-    slots = [(run, slot_of(target, layout, run, bundle)) for run in bundle.runs]
+    slots = slots_of(target, layout, bundle)
     if any(slot.verdict() is None for _, slot in slots):
         given = slurm.allocation()
         claim = layout.bundle_claim(bundle.id)
@@ -70,9 +72,11 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
         with interruptible(), claims.claimed(claim, wait=wait), exclusive_machine():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
+            booked = ledger.Reader(layout.store)
             for run, slot in slots:
-                if not _affordable(target, layout, budget_core_hours):
-                    break
+                if budget_core_hours is not None:
+                    if ledger.spent_core_hours(booked.read(), target.id) >= budget_core_hours:
+                        break
                 claims.beat(claim)
                 with store.reserve(slot, wait=wait) as temporary:
                     if temporary is not None:
@@ -83,12 +87,6 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
         "complete": all(each["status"] in (store.Status.MEASURED, store.Status.FAILED) for each in outcomes),
         "runs": outcomes,
     }
-
-
-def _affordable(target: Target, layout: Layout, budget_core_hours: float | None) -> bool:
-    if budget_core_hours is None:
-        return True
-    return ledger.spent_core_hours(ledger.read(layout.store), target.id) < budget_core_hours
 
 
 def _outcome(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
@@ -133,7 +131,7 @@ def _measure(
         "purpose": bundle.purpose,
         "repetition": run.repetition,
         "warmup": run.repetition < 0,
-        "configuration": configuration(target, run, bundle),
+        "configuration": configuration(target, bundle),
         "node": record_node(layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "disturbances": disturbances(),

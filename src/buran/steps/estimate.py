@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from buran.campaign.plan import Plan
 from buran.campaign.point import Point
 from buran.measure import ledger
-from buran.measure.bundle import slot_of
+from buran.measure.bundle import slots_of
 from buran.steps.findings import Findings
 from buran.steps.plan import first_plan, make_plan, question_of, runtime_model
 from buran.steps.session import Session
@@ -67,7 +67,7 @@ def estimate(session: Session) -> Estimate:
     runs, points, total = 0, 0, 0.0
     known = True
     for bundle in plan.bundles:
-        open_runs = sum(slot_of(session.target, layout, run, bundle).verdict() is None for run in bundle.runs)
+        open_runs = sum(slot.verdict() is None for _, slot in slots_of(session.target, layout, bundle))
         if open_runs:
             points, runs = points + 1, runs + open_runs
             each = seconds(bundle.point)

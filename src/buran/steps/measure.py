@@ -11,6 +11,5 @@ from buran.steps.session import Session
 def measure(session: Session, bundle_id: str) -> dict[str, Any]:
     """Measure a bundle; return what became of its runs."""
     layout = session.layout
-    plans = layout.read_plans(session.id)
-    budget = plans[-1].budget_core_hours if plans else None
+    budget = layout.read_budget(session.id)
     return measure_bundle(session.target, layout, layout.read_bundle_spec(bundle_id), budget)

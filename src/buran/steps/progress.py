@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -13,7 +12,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan
 from buran.files import read_json
 from buran.measure import claims, ledger, slurm, store
-from buran.measure.bundle import slot_of
+from buran.measure.bundle import slots_of
 from buran.steps.session import Session
 
 
@@ -230,9 +229,8 @@ def _rows(
     counts: dict[tuple[Mode, str], list[int]] = {}
     for bundle in plan.bundles:
         cores = session.campaign.cores(bundle.point)
-        for run in bundle.runs:
+        for run, slot in slots_of(session.target, layout, bundle):
             own = counts.setdefault((run.mode, bundle.purpose), [0, 0, 0, 0, 0])
-            slot = slot_of(session.target, layout, run, bundle)
             verdict = slot.verdict()
             if verdict == slot.folder:
                 own[0] += 1
@@ -255,13 +253,27 @@ def _log(layout: Layout, folder: Path, name: str) -> str:
     return str((folder / name).relative_to(layout.root))
 
 
-def quick_count(layout: Layout, campaign: str) -> tuple[Sequence[Plan], int, float]:
-    """Return the plans, the number of finished or failed runs and the core hours, from the ledger alone."""
-    plans = layout.read_plans(campaign)
-    builds = {build.hash for plan in plans for build in plan.builds}
-    entries = [each for each in ledger.read(layout.store) if each.run.split("/", 1)[0] in builds]
-    settled = sum(entry.status != store.Status.INTERRUPTED for entry in entries)
-    return plans, settled, sum(entry.cost_core_hours for entry in entries)
+class QuickCount:
+    """Counts the runs that are settled from the ledger alone, again and again; what was read stays known."""
+
+    def __init__(self, layout: Layout, campaign: str) -> None:
+        self.plans: list[Plan] = []
+        self.runs = 0
+        self._layout = layout
+        self._campaign = campaign
+        self._ledger = ledger.Reader(layout.store)
+        self._builds: frozenset[str] = frozenset()
+
+    def look(self) -> tuple[int, float]:
+        """Return the number of finished or failed runs and the core hours that this campaign's builds have cost."""
+        if self._layout.plan(self._campaign, len(self.plans)).is_file():
+            self.plans = self._layout.read_plans(self._campaign)
+            bundles = [bundle for plan in self.plans for bundle in plan.bundles]
+            self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
+            self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
+        entries = [each for each in self._ledger.read() if each.run.split("/", 1)[0] in self._builds]
+        settled = sum(entry.status != store.Status.INTERRUPTED for entry in entries)
+        return settled, sum(entry.cost_core_hours for entry in entries)
 
 
 def pointer_problems(layout: Layout) -> list[str]:
