@@ -137,7 +137,8 @@ def submitting(session: Session, plan: Plan, folder: Path) -> Callable[[], int]:
     scripts = {
         "sbatch": _SBATCH.format(made=made, pointers=layout.bundle_pointer("x").parent),
         "squeue": f"#!/bin/sh\nexec cat {made}/jobs\n",
-        "scontrol": "#!/bin/sh\nexit 0\n",
+        "scontrol": "#!/bin/sh\necho 'MinJobAge = 300 sec'\n",
+        "sinfo": "#!/bin/sh\necho 'debug*'\n",
     }
     for name, text in scripts.items():
         (tools / name).write_text(text)

@@ -93,7 +93,15 @@ class Layout:
         """Path of what became of a bundle's runs."""
         return self.root / "pointers" / "bundles" / f"{bundle}.json"
 
-    def made_pointers(self, kind: Literal["builds", "bundles"]) -> list[Path]:
+    def batch_spec(self, batch: str) -> Path:
+        """Path of which bundles share a job."""
+        return self.root / "pointers" / "batches" / f"{batch}.spec.json"
+
+    def batch_pointer(self, batch: str) -> Path:
+        """Made when all bundles of a job have their pointers."""
+        return self.root / "pointers" / "batches" / f"{batch}.json"
+
+    def made_pointers(self, kind: Literal["builds", "bundles", "batches"]) -> list[Path]:
         """Return the pointers that exist, without the specifications beside them, sorted."""
         found = (self.root / "pointers" / kind).glob("*.json")
         return sorted(path for path in found if not path.name.endswith(".spec.json"))
@@ -105,6 +113,10 @@ class Layout:
     def plan(self, campaign: str, iteration: int) -> Path:
         """Plan of an iteration."""
         return self.iteration(campaign, iteration) / "plan.json"
+
+    def batches(self, campaign: str, iteration: int) -> Path:
+        """Which bundles of an iteration share jobs."""
+        return self.iteration(campaign, iteration) / "batches.json"
 
     def budget(self, campaign: str, iteration: int) -> Path:
         """Core hours that may be spent until the end of an iteration: the plan says so too, but is long."""
@@ -131,7 +143,7 @@ class Layout:
         return self.root / "reports" / campaign
 
     def finished(self, campaign: str) -> Path:
-        """What the workflow had made when nothing was left to do."""
+        """Path of what the workflow had made when nothing was left to do."""
         return self.results(campaign) / "finished.json"
 
     @property
@@ -183,6 +195,10 @@ class Layout:
     def read_build_spec(self, build: str) -> BuildSpec:
         """Read how to make a build."""
         return BuildSpec.from_json(read_json(self.build_spec(build)))
+
+    def read_batch_spec(self, batch: str) -> tuple[str, ...]:
+        """Read which bundles share a job."""
+        return tuple(read_json(self.batch_spec(batch)))
 
     def read_bundle_spec(self, bundle: str) -> Bundle:
         """Read what a bundle consists of."""

@@ -55,8 +55,15 @@ def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, 
     return [(run, store.Slot.of(points[run.build], run.name, generations[run.build])) for run in bundle.runs]
 
 
-def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None) -> dict[str, Any]:
+def measure_bundle(
+    target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None, job: str | None = None
+) -> dict[str, Any]:
     """Make the runs of a bundle that the store does not have; return what became of all of them.
+
+    Parameters
+    ----------
+    job
+        What a job that measures it was submitted for, if not for the bundle alone.
 
     Returns
     -------
@@ -68,19 +75,22 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
         given = slurm.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
-        wait = given is None or not given.is_for(bundle.id)
+        wait = given is None or not given.is_for(job or bundle.id)
         with interruptible(), claims.claimed(claim, wait=wait), exclusive_machine():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
             booked = ledger.Reader(layout.store)
+
+            def spent() -> float:
+                return ledger.spent_core_hours(booked.read(), target.id)
+
             for run, slot in slots:
-                if budget_core_hours is not None:
-                    if ledger.spent_core_hours(booked.read(), target.id) >= budget_core_hours:
-                        break
+                if budget_core_hours is not None and spent() >= budget_core_hours:
+                    break
                 claims.beat(claim)
                 with store.reserve(slot, wait=wait) as temporary:
                     if temporary is not None:
-                        _measure(target, layout, bundle, run, slot, temporary, given)
+                        _measure(target, layout, bundle, run, slot, temporary, given, exact=not wait)
     outcomes = [_outcome(layout, run, slot) for run, slot in slots]
     return {
         **bundle.to_json(),
@@ -118,6 +128,8 @@ def _measure(
     slot: store.Slot,
     temporary: Path,
     given: slurm.Allocation | None,
+    *,
+    exact: bool,
 ) -> None:
     campaign, backend, point = target.campaign, target.backend, bundle.point
     ranks, cores = campaign.ranks(point), campaign.cores(point)
@@ -141,7 +153,7 @@ def _measure(
     }
     refusal = None if built.is_file() else "its build failed"
     if given is not None and refusal is None:
-        refusal = slurm.mismatch(given, campaign.placement(point), exact=given.is_for(bundle.id))
+        refusal = slurm.mismatch(given, campaign.placement(point), exact=exact)
     if refusal:
         record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
         _finish(layout, slot, temporary, record)

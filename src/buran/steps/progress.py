@@ -196,7 +196,7 @@ class _Ahead:
 
 def _queue(layout: Layout) -> Queue | None:
     """Look into Slurm's queue, if this campaign was ever measured by its jobs."""
-    waits = [float(line.split()[1]) for line in _lines(layout.waits)]
+    waits = dict(line.split() for line in _lines(layout.waits))  # of a job with several bundles, once
     if not slurm.is_available() or not (waits or layout.slurm_logs.is_dir()):
         return None
     jobs = slurm.campaign_jobs(layout.root)
@@ -207,9 +207,14 @@ def _queue(layout: Layout) -> Queue | None:
         running=len(jobs) - len(pending),
         pending=len(pending),
         reasons=dict(Counter(job.reason.strip("()") for job in pending)),
-        median_wait_s=median(waits) if waits else None,
-        bundles=frozenset(job.comment.rpartition("_")[2] for job in jobs),
+        median_wait_s=median(map(float, waits.values())) if waits else None,
+        bundles=frozenset(bundle for job in jobs for bundle in _bundles_of(layout, job)),
     )
+
+
+def _bundles_of(layout: Layout, job: slurm.Job) -> tuple[str, ...]:
+    name = job.comment.rpartition("_")[2]
+    return layout.read_batch_spec(name) if layout.batch_spec(name).is_file() else (name,)
 
 
 def _lines(path: Path) -> list[str]:
