@@ -136,7 +136,7 @@ def submitting(session: Session, plan: Plan, folder: Path) -> Callable[[], int]:
         layout.bundle_pointer(bundle.id).rename(made / f"{bundle.id}.json")
     scripts = {
         "sbatch": _SBATCH.format(made=made, pointers=layout.bundle_pointer("x").parent),
-        "squeue": f"#!/bin/sh\nexec cat {made}/jobs\n",
+        "squeue": f"#!/bin/sh\ntest $1 = --me || exec cat {made}/jobs\n",
         "scontrol": "#!/bin/sh\necho 'MinJobAge = 300 sec'\n",
         "sinfo": "#!/bin/sh\necho 'debug*'\n",
     }

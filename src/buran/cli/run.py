@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from buran.steps.controller import End
+    from buran.steps.controller import End, Profile
     from buran.steps.session import Session
 
 HELP = "start or resume a campaign; what is measured stays measured"
@@ -75,7 +75,7 @@ def drive(
     if dry_run:
         import subprocess
 
-        _preview(session, job=where.is_slurm)
+        _preview(session, where, [*options, *extra])
         return subprocess.run(command, check=False).returncode
     log = layout.root / "logs" / "snakemake.log"
 
@@ -94,17 +94,24 @@ def drive(
     return _finish(session, end.code, log)
 
 
-def _preview(session: Session, *, job: bool) -> None:
-    """Show the next plan, its cost and what one of its jobs does."""
+def _preview(session: Session, where: Profile, extra: list[str]) -> None:
+    """Show the next plan, its cost and, where measurements are jobs, one of them to the letter."""
     from buran.cli.estimate import show
     from buran.steps.estimate import estimate, next_plan_of
-    from buran.steps.jobs import job_script
+    from buran.steps.jobs import launch_lines
+    from buran.steps.preview import submission
 
     show(estimate(session))
-    bundles = next_plan_of(session).bundles
-    if job and bundles:
-        print(f"the largest of its {len(bundles)} jobs, {bundles[-1].point.key}:")
-        print("\n".join(f"  {line}" for line in job_script(session, bundles[-1]).splitlines()), flush=True)
+    plan = next_plan_of(session)
+    if not plan.bundles or where.executor == "local":
+        return
+    bundle = plan.bundles[-1]
+    print(
+        f"the largest of its {len(plan.bundles)} points, {bundle.point.key}, is submitted by (but for names drawn anew)"
+    )
+    print(f"  {submission(session, plan, bundle, where, extra)}")
+    print("and its job starts, one after the other,")
+    print("\n".join(f"  {line}" for line in launch_lines(session, bundle)), flush=True)
 
 
 @dataclass(frozen=True)
