@@ -1,7 +1,9 @@
 """What the runtime makes of programs that end, start others, are interrupted, load libraries or recurse."""
 
+import json
 import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -39,6 +41,33 @@ def visits_of(profile, location=0):
 
 def total(profile, metric):
     return sum(sum(row) for row in table(profile, metric).values())
+
+
+# ---- where a program ran
+
+
+def test_node_and_cpus_of_the_process_are_in_the_profile(clang_ends, tmp_path, monkeypatch):
+    allowed = os.sched_getaffinity(0)
+    assert json.loads(profile_of(clang_ends, tmp_path / "all", "exit").attributes["placement"]) == [
+        [socket.gethostname(), _ranges(allowed)]
+    ]
+    monkeypatch.setenv("SLURMD_NODENAME", "n7")
+    try:
+        os.sched_setaffinity(0, {max(allowed)})
+        profile = profile_of(clang_ends, tmp_path / "one", "exit")
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert json.loads(profile.attributes["placement"]) == [["n7", str(max(allowed))]]
+
+
+def _ranges(cpus):
+    spans = []
+    for cpu in sorted(cpus):
+        if spans and spans[-1][1] == cpu - 1:
+            spans[-1][1] = cpu
+        else:
+            spans.append([cpu, cpu])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 # ---- ends

@@ -38,11 +38,13 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def options(words: list[str]) -> list[str]:
-    """Replace what is drawn anew for each start of the engine: the name of its jobs and of two temporary files."""
+    """Replace what differs from start to start of the engine: the name of its jobs, temporary files, orders of sets."""
     name = words[words.index("--job-name") + 1]
     assert re.fullmatch(r"[0-9a-f-]{36}", name)
     words = ["NAME" if word == name else word for word in words]
-    return [re.sub(r"(/\.snakemake/tmp\.|/snakemake-runtime-cache/tmp)[a-z0-9_]{8}'", r"\1'", word) for word in words]
+    *rest, wrapped = [re.sub(r"(/tmp\.?)[a-z0-9_]{8}'", r"\1'", word) for word in words]
+    assert wrapped.startswith("--wrap=")
+    return [*rest, *sorted(wrapped.split())]
 
 
 @pytest.mark.parametrize("points_per_job", [1, 3])

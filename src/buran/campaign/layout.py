@@ -66,6 +66,11 @@ class Layout:
         return self.root / ".snakemake" / "slurm_logs"
 
     @property
+    def engine_log(self) -> Path:
+        """What the workflow engine said the last time."""
+        return self.root / "logs" / "snakemake.log"
+
+    @property
     def controller_lock(self) -> Path:
         """Held by the one process that drives the campaign."""
         return self.root / ".controller.lock"

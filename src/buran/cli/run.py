@@ -77,7 +77,7 @@ def drive(
 
         _preview(session, where, [*options, *extra])
         return subprocess.run(command, check=False).returncode
-    log = layout.root / "logs" / "snakemake.log"
+    log = layout.engine_log
 
     def say(text: str) -> None:
         print(text, flush=True)

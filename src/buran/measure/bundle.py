@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import asdict
@@ -190,6 +191,7 @@ def _measure(
         if reason is None and run.mode is not Mode.VANILLA:
             profile = backend.collect(raw, ranks)
             write_cubex(profile, temporary / PROFILE)
+            record["placement"] = json.loads(profile.attributes.get("placement", "null"))
             if missing := profile.attributes.get("counters_unavailable"):
                 record["counters_unavailable"] = missing
     except Interrupted as interrupted:

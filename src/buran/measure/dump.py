@@ -101,7 +101,8 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
         stands for the executable. ``communicator_size_min`` and ``_max`` are 0 where no operation named a
         communicator. ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
         ``polling_regions`` is a JSON list of regions that poll (``MPI_Test``) or contain the loop that does: their
-        visits and basic blocks differ between runs.
+        visits and basic blocks differ between runs. ``placement`` is a JSON list of node and CPUs (``0-3,8``) that
+        the main thread of each rank could run on when it ended.
 
     Raises
     ------
@@ -412,6 +413,7 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
         **_unavailable_counters(dumps),
         "polling_regions": json.dumps(_polling_regions(tree)),
+        "placement": json.dumps([[dump.info.get("node", ""), dump.info.get("cpus", "")] for dump in dumps]),
     }
 
 

@@ -13,6 +13,7 @@ from buran.campaign.plan import Bundle, Mode, Plan
 from buran.files import read_json
 from buran.measure import claims, ledger, slurm, store
 from buran.measure.bundle import slots_of
+from buran.steps.cluster import job_ends
 from buran.steps.session import Session
 
 
@@ -79,8 +80,13 @@ class Progress:
 
     Attributes
     ----------
+    interruptions
+        Why runs that are missing were begun and not finished, the last time each.
+    problems
+        Why the last controller's jobs did not do their work, in words.
     remaining_core_hours
-        Predicted for the runs of the current plan that are not made; None where nothing is known.
+        Predicted for the runs of the plans so far that are not made, those being made among them; None where nothing
+        is known.
     claimed_core_hours
         Predicted for the runs that are being made.
     eta_s
@@ -95,6 +101,8 @@ class Progress:
     budget_reached: bool
     rows: tuple[Row, ...]
     failures: tuple[Failure, ...]
+    interruptions: tuple[Failure, ...]
+    problems: tuple[str, ...]
     spent_core_hours: float
     budget_core_hours: float | None
     remaining_core_hours: float | None
@@ -136,17 +144,11 @@ def progress_of(session: Session) -> Progress:
     plans = layout.read_plans(session.id)
     rows: list[Row] = []
     failures: dict[Path, Failure] = {}
-    open_share: list[float] = []
     ahead = _Ahead()
     queue = _queue(layout)
     for plan in plans:
         rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
-    for plan in plans:
-        if plan.predicted_core_hours is not None and not plan.done:
-            own = [row for row in rows if row.iteration == plan.iteration]
-            total = sum(row.runs for row in own)
-            left = sum(row.queued + row.missing + row.running for row in own)
-            open_share.append(plan.predicted_core_hours * left / total if total else 0.0)
+    is_slurm = slurm.is_available() and layout.slurm_logs.is_dir()
     entries = ledger.read(layout.store)
     last = plans[-1] if plans else None
     return Progress(
@@ -156,11 +158,13 @@ def progress_of(session: Session) -> Progress:
         budget_reached=bool(last and last.budget_reached),
         rows=tuple(rows),
         failures=tuple(failures.values()),
+        interruptions=tuple(ahead.interruptions),
+        problems=tuple(job_ends(layout.engine_log).in_words()) if is_slurm and not (last and last.done) else (),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
-        remaining_core_hours=sum(open_share) if open_share else None,
+        remaining_core_hours=None if ahead.unknown or not plans else ahead.core_hours,
         claimed_core_hours=ahead.claimed_core_hours,
-        eta_s=ahead.eta_s(queue),
+        eta_s=ahead.eta_s(queue, session.campaign.config.resources.points_per_job),
         queue=queue,
         other_targets=len({entry.target for entry in entries} - {session.target.id}),
     )
@@ -168,29 +172,32 @@ def progress_of(session: Session) -> Progress:
 
 @dataclass
 class _Ahead:
-    """What is still to be made: predicted seconds by bundle, one job each."""
+    """What is still to be made: predicted seconds by bundle."""
 
     seconds: dict[str, float] = field(default_factory=dict)
+    core_hours: float = 0.0
     claimed_core_hours: float = 0.0
     unknown: bool = False
+    interruptions: list[Failure] = field(default_factory=list)
 
     def add(self, bundle: Bundle, cores: int, running: bool) -> None:
         if bundle.predicted_s is None:
             self.unknown = True
             return
         self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + bundle.predicted_s
+        self.core_hours += bundle.predicted_s * cores / 3600.0
         if running:
             self.claimed_core_hours += bundle.predicted_s * cores / 3600.0
 
-    def eta_s(self, queue: Queue | None) -> float | None:
-        """Return the time left: one after the other here, as many at a time as run now in a queue."""
+    def eta_s(self, queue: Queue | None, points_per_job: int) -> float | None:
+        """Return the time left: one after the other here, as many jobs at a time as run now in a queue."""
         if self.unknown:
             return None
         total = sum(self.seconds.values())
         if queue is None or not self.seconds:
             return total
         at_once = max(queue.running, 1)
-        waves = -(-len(self.seconds) // at_once)
+        waves = -(-len(self.seconds) // (at_once * points_per_job))
         return max(total / at_once, max(self.seconds.values())) + waves * (queue.median_wait_s or 0.0)
 
 
@@ -251,6 +258,10 @@ def _rows(
             else:
                 own[3 if bundle.id in in_queue else 4] += 1
                 ahead.add(bundle, cores, running=False)
+                for attempt in slot.attempts()[-1:]:
+                    reason = store.record(attempt)["reason"] or "unknown"
+                    what = f"{run.mode} run, {bundle.point.key}, {run.name}"
+                    ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, "stderr.log")))
     return [Row(plan.iteration, mode, purpose, sum(own), own[0], *own[1:]) for (mode, purpose), own in counts.items()]
 
 
