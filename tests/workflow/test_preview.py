@@ -63,9 +63,3 @@ def test_the_shown_command_is_the_one_that_is_submitted(workbench: Workbench, sl
     assert options(words) in asked
     assert "--nodes=2" in words and "--ntasks=2" in words
     assert "--mem" not in words, "nothing that the campaign file does not say"
-
-
-def test_the_script_for_another_scheduler_is_shown(workbench: Workbench) -> None:
-    shown = workbench.buran("run", "campaign.yaml", "--profile", "pbs", "--dry-run")
-    assert "qsub -V -r n -N buran" in shown
-    assert "#!/bin/sh" in shown and "--mode" in shown
