@@ -174,7 +174,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),
     ("strategy", {"strategy": {"name": "line"}}, "strategy.name", "'lines'"),
-    ("accuracy of lines", {"strategy": {"name": "lines", "accuracy_percent": 5}}, "strategy.accuracy_percent", "design"),
+    ("accuracy", {"strategy": {"name": "lines", "accuracy_percent": 5}}, "strategy.accuracy_percent", "design"),
     ("batch of all", {"strategy": {"name": "full", "batch": 2}}, "strategy.batch", "knows no batch"),
     ("patience of design", {"strategy": {"name": "design", "patience": 3}}, "strategy.patience", "only cpf"),
     ("share", {"refinement": {"share": 1.5}}, "refinement.share", "less than 1"),

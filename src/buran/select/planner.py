@@ -169,11 +169,14 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
         which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
         return draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with the default instrumentation", "")
     last = known.plans[-1]
+    evaluated = bool(known.planned(Purpose.EVALUATION))
     if any(not outcome["complete"] for outcome in known.outcomes):
-        return draft.done("the budget is spent; some planned runs were not started", budget_reached=True)
+        reason = "the budget is spent; some planned runs were not started"
+        if question.evaluation_points and not evaluated:
+            return draft.evaluation(last.filter_text, reason)
+        return draft.done(reason, budget_reached=True)
     if not any(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"]):
         return draft.done("no run succeeded: there is nothing to model")
-    evaluated = bool(known.planned(Purpose.EVALUATION))
     if last.iteration + 1 >= question.max_iterations and not (question.evaluation_points and not evaluated):
         return draft.done(f"the limit of {question.max_iterations} iterations is reached")
     if not evaluated and last.iteration + 1 < question.max_iterations:
