@@ -16,7 +16,8 @@ from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose, randomised_block
 from buran.campaign.point import Point
 from buran.select.base import base_places
 from buran.select.measured import Measured
-from buran.select.planner import FIXED, Knowledge, Question, next_plan
+from buran.select.planner import next_plan
+from buran.select.question import FIXED, Knowledge, Question
 
 POINTS = tuple(Point.of({"p": p, "n": n}) for p, n in product((1, 2, 4, 8, 16), (10, 20, 30, 40, 50)))
 

@@ -87,44 +87,22 @@ def nothing_left(look: Outlook, budget: Budget) -> Advice:
 
 
 @dataclass(frozen=True)
-class Everything:
-    """Measures the full matrix."""
+class Fixed:
+    """Measures the full matrix, or the lines and the points off them, without a look at what came of it."""
 
+    lines: bool = False
     repetitions: int = 5
 
     def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
         """Return all runs that lack."""
         look = Outlook.of(measured, space, state)
-        wanted = [
-            place
-            for place in range(len(space.points))
-            if look.free[place]
-            for _ in range(self.repetitions - int(look.runs[place]))
-        ]
-        out = suggestions(wanted, look, [0.0] * len(wanted), ["full matrix"] * len(wanted), budget)
+        places = base_places(space).tolist() if self.lines else range(len(space.points))
+        lacking = {place: self.repetitions - int(look.runs[place]) for place in places if look.free[place]}
+        wanted = [place for place, count in lacking.items() for _ in range(count)]
         if not wanted:
-            return Advice(stop="every point is measured")
-        return Advice(out[: state.most], budget_reached=len(out) < len(wanted)) if out else nothing_left(look, budget)
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Measures the base alone."""
-
-    repetitions: int = 5
-
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
-        """Return the runs on and off the lines that lack."""
-        look = Outlook.of(measured, space, state)
-        wanted = [
-            place
-            for place in base_places(space).tolist()
-            if look.free[place]
-            for _ in range(self.repetitions - int(look.runs[place]))
-        ]
-        out = suggestions(wanted, look, [0.0] * len(wanted), ["on the lines or beside them"] * len(wanted), budget)
-        if not wanted:
-            return Advice(stop="the lines are measured")
+            return Advice(stop="the lines are measured" if self.lines else "every point is measured")
+        why = "on the lines or beside them" if self.lines else "full matrix"
+        out = suggestions(wanted, look, [0.0] * len(wanted), [why] * len(wanted), budget)
         return Advice(out[: state.most], budget_reached=len(out) < len(wanted)) if out else nothing_left(look, budget)
 
 

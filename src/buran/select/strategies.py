@@ -8,10 +8,7 @@ from buran.errors import UsageError
 from buran.select.design import Design
 from buran.select.gpr import GPR, Bayes, Hybrid
 from buran.select.protocol import Strategy
-from buran.select.simple import ONCE, TWICE, Base, Everything, Lines, Ordered
-
-PATIENCE = 3
-"""Lambda of the paper for two parameters."""
+from buran.select.simple import ONCE, TWICE, Base, Fixed, Ordered
 
 
 def _hybrid(base: Base, repetitions: int, patience: int | None) -> Strategy:
@@ -19,8 +16,8 @@ def _hybrid(base: Base, repetitions: int, patience: int | None) -> Strategy:
 
 
 _MAKERS: Mapping[str, Callable[[Base, int, int | None], Strategy]] = {
-    "full": lambda base, repetitions, patience: Everything(repetitions),
-    "lines": lambda base, repetitions, patience: Lines(repetitions),
+    "full": lambda base, repetitions, patience: Fixed(False, repetitions),
+    "lines": lambda base, repetitions, patience: Fixed(True, repetitions),
     "cpf": lambda base, repetitions, patience: Ordered("cheapest", base, repetitions, patience),
     "gpr": lambda base, repetitions, patience: GPR(base, patience=patience),
     "gpr-literal": lambda base, repetitions, patience: GPR(base, literal=True, patience=patience),

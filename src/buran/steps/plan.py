@@ -14,7 +14,8 @@ from buran.errors import ConfigError
 from buran.experiment.jsonl import read_jsonl
 from buran.files import read_json
 from buran.select.measured import Measured
-from buran.select.planner import FIXED, Knowledge, Question, next_plan
+from buran.select.planner import next_plan
+from buran.select.question import FIXED, Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
 from buran.steps.collect import as_array, baseline, finished_runs
 from buran.steps.findings import Findings
