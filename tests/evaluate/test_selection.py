@@ -30,7 +30,7 @@ def test_functions_depend_on_every_parameter_and_on_the_seed_alone() -> None:
             values = function.evaluate(grid(parameters))
             assert (values > 0).all()
             assert {factor.parameter for term in function.terms for factor in term.factors} == set(range(parameters))
-        assert {len(function.terms) for function in drawn} == {1, parameters}
+        assert {len(function.terms) for function in drawn} <= {1, parameters}
     assert (beyond(4) > grid(4).max(axis=0)).all()
 
 
