@@ -212,6 +212,13 @@ def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
     assert not cluster.job_ends(log).may_resume
     (words,) = cluster.job_ends(log).in_words()
     assert words.startswith("Slurm refused a job: sbatch: error: invalid partition: `sinfo` lists the partitions")
+    log.write_text(
+        "    message: Job submission failed with exception: The given account x appears to be invalid. Available\n"
+        "accounts: a, bFor further error details see the log\n"
+    )
+    (words,) = cluster.job_ends(log).in_words()
+    assert "appears to be invalid. Available accounts: a, b: " in words and "resources.account" in words
+    assert not cluster.job_ends(log).may_resume
     log.write_text("SLURM sbatch failed. The error message was 'Unable to contact slurm controller'.\n")
     assert cluster.job_ends(log).may_resume
 
