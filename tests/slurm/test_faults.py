@@ -138,7 +138,10 @@ def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) 
     bench.run(expect=1)
     state = bench.status()
     assert state["failed"] == 3 and state["measured"] == 3
-    assert all("n=40" in failure["what"] and "exit code 7" in failure["reason"] for failure in state["failures"])
+    assert all(
+        "n=40" in failure["what"] and "task 1: Exited with exit code 7" in failure["reason"]
+        for failure in state["failures"]
+    )
     for record in bench.records():
         assert record["argv"][:9] == [
             "srun",
@@ -153,7 +156,7 @@ def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) 
         ]
         places = record.get("placement", [])
         assert record["mode"] == "vanilla" or {each["host"] for each in places} == set(record["slurm"]["nodes"])
-        if (os.cpu_count() or 1) >= 2:
+        if len(os.sched_getaffinity(0)) >= 2:
             assert all(each["cpus"].isdecimal() and each["ranks"].isdecimal() for each in places), "a core for each"
     before = bench.starts()
     bench.run(expect=1)
