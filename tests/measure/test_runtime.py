@@ -43,33 +43,6 @@ def total(profile, metric):
     return sum(sum(row) for row in table(profile, metric).values())
 
 
-# ---- where a program ran
-
-
-def test_node_and_cpus_of_the_process_are_in_the_profile(clang_ends, tmp_path, monkeypatch):
-    allowed = os.sched_getaffinity(0)
-    assert json.loads(profile_of(clang_ends, tmp_path / "all", "exit").attributes["placement"]) == [
-        [socket.gethostname(), _ranges(allowed)]
-    ]
-    monkeypatch.setenv("SLURMD_NODENAME", "n7")
-    try:
-        os.sched_setaffinity(0, {max(allowed)})
-        profile = profile_of(clang_ends, tmp_path / "one", "exit")
-    finally:
-        os.sched_setaffinity(0, allowed)
-    assert json.loads(profile.attributes["placement"]) == [["n7", str(max(allowed))]]
-
-
-def _ranges(cpus):
-    spans = []
-    for cpu in sorted(cpus):
-        if spans and spans[-1][1] == cpu - 1:
-            spans[-1][1] = cpu
-        else:
-            spans.append([cpu, cpu])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-
-
 # ---- ends
 
 
@@ -417,3 +390,15 @@ def test_mpi_calls_from_several_threads(mpi_ends, tmp_path):
         ("bytes_received", "MPI_Waitall", 16),
     ):
         assert table(profile, metric)[f"{path}->{operation}"] == [0, 400 * each, 400 * each, 400 * each] * 2
+
+
+def test_the_place_of_a_process_is_told(clang_ends, tmp_path, monkeypatch):
+    cpu = min(os.sched_getaffinity(0))
+    place = {"ranks": "0", "cpus": str(cpu)}
+    bound = ["taskset", "--cpu-list", str(cpu)]
+    for job, host in ((None, socket.gethostname()), ("1", "node7")):
+        monkeypatch.setenv("SLURMD_NODENAME", "node7")
+        monkeypatch.setenv("SLURM_JOB_ID", job) if job else monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+        folder = tmp_path / host
+        subprocess.run([*bound, clang_ends, "work"], env={**os.environ, "BURAN_PROFILE_DIR": str(folder)}, check=True)
+        assert json.loads(read_dumps(folder, 1).attributes["placement"]) == [{"host": host, **place}]

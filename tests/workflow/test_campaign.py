@@ -65,8 +65,7 @@ def test_runs_and_builds_say_what_they_were_made_on_and_with(finished: Workbench
         if run["mode"] == "vanilla":
             assert "placement" not in run, "nothing inside the program could tell"
         else:
-            assert len(run["placement"]) == run["point"]["p"]
-            assert all(host and cpus for host, cpus in run["placement"])
+            assert all(place["host"] and place["cpus"] and place["ranks"] for place in run["placement"])
         build = json.loads((store / run["build"] / "build" / "run.json").read_text())
         assert build["toolchain"]["compiler"] and build["toolchain"]["mpi"] and build["flags"] == "-O2"
         assert build["filter"] is None and build["modules"] == [] and "commit" in build["source"]

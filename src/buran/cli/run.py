@@ -144,22 +144,24 @@ class _Drivers:
 
     def on_slurm(self, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
-        from buran.measure import claims, slurm
-        from buran.steps import cluster
+        from buran.errors import Exit
+        from buran.measure import claims
+        from buran.measure.process import Interrupted, interruptible
+        from buran.steps import cluster, controller
 
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
             self.say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
-        restarts = 0
+        restarts, stuck = 0, cluster.StuckJobs(self.say)
         with claims.claimed(claim):
             while True:
                 try:
-                    cluster.wait_for_jobs(folder, self.say, lambda: claims.beat(claim))
-                except KeyboardInterrupt:
-                    if cancel:
-                        slurm.cancel(slurm.campaign_jobs(folder) or [])
-                    raise
-                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim))
+                    with interruptible():
+                        cluster.wait_for_jobs(folder, stuck, lambda: claims.beat(claim))
+                except Interrupted:
+                    self._leave(cancel)
+                    return controller.End(Exit.INTERRUPTED, interrupted=True)
+                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim), stuck)
                 end = self.here(retry_failed and not restarts, watchdog.engine_hangs)
                 if end.interrupted:
                     self._leave(cancel)

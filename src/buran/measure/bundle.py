@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.errors import BuranError
-from buran.files import digest, write_json
+from buran.files import check_room, digest, write_json
 from buran.measure import claims, ledger, slurm, store
 from buran.measure.build import tree
 from buran.measure.machine import disturbances, exclusive_machine, new_marker
@@ -25,6 +26,8 @@ from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
 SCHEMA = 1
+_TRIES = 4
+_LARGEST_SKEW_S = 5.0
 
 
 def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:
@@ -80,6 +83,7 @@ def measure_bundle(
         with interruptible(), claims.claimed(claim, wait=wait), exclusive_machine():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
+            outages = slurm.Outages() if given is not None else None
             booked = ledger.Reader(layout.store)
 
             def spent() -> float:
@@ -89,9 +93,14 @@ def measure_bundle(
                 if budget_core_hours is not None and spent() >= budget_core_hours:
                     break
                 claims.beat(claim)
-                with store.reserve(slot, wait=wait) as temporary:
-                    if temporary is not None:
-                        _measure(target, layout, bundle, run, slot, temporary, given, exact=not wait)
+                for left in reversed(range(_TRIES)):
+                    with store.reserve(slot, wait=wait) as temporary:
+                        if temporary is not None:
+                            _measure(target, layout, bundle, run, slot, temporary, given, outages, exact=not wait)
+                    if slot.verdict():
+                        break
+                    if not left:
+                        raise Interrupted("Slurm is away again and again")
     outcomes = [_outcome(layout, run, slot) for run, slot in slots]
     return {
         **bundle.to_json(),
@@ -129,11 +138,14 @@ def _measure(
     slot: store.Slot,
     temporary: Path,
     given: slurm.Allocation | None,
+    outages: slurm.Outages | None,
     *,
     exact: bool,
 ) -> None:
+    """Make a run; afterwards there is a verdict on it, unless Slurm was away."""
     campaign, backend, point = target.campaign, target.backend, bundle.point
     ranks, cores = campaign.ranks(point), campaign.cores(point)
+    clock_ahead_s = time.time() - temporary.stat().st_mtime  # of the file system's, which has just made the folder
     built = layout.build(run.build) / store.RECORD
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -147,7 +159,8 @@ def _measure(
         "configuration": configuration(target, bundle),
         "node": record_node(layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "disturbances": disturbances(),
+        "clock_ahead_s": clock_ahead_s,
+        "disturbances": [*disturbances(), *_skew(clock_ahead_s)],
         "slurm_job": given and given.job,
         "slurm": given and _described(given),
         "cores": cores,
@@ -191,20 +204,31 @@ def _measure(
         if reason is None and run.mode is not Mode.VANILLA:
             profile = backend.collect(raw, ranks)
             write_cubex(profile, temporary / PROFILE)
-            record["placement"] = json.loads(profile.attributes.get("placement", "null"))
+            record["placement"] = json.loads(profile.attributes["placement"])
+            if given is not None:
+                reason = slurm.misplaced((each["host"] for each in record["placement"]), campaign.placement(point))
             if missing := profile.attributes.get("counters_unavailable"):
                 record["counters_unavailable"] = missing
     except Interrupted as interrupted:
         _give_up(layout, bundle, slot, temporary, record, f"interrupted by {interrupted}", given)
         raise
     except OSError as error:
+        if outcome is not None:
+            raise
         reason = f"cannot start the run: {error.strerror}: {error.filename}"
     except BuranError as error:
         reason = str(error).replace(f"{temporary}/", "")
+    if reason:
+        check_room(temporary)  # a program that cannot write says nothing about itself
     ended = slurm.why_ended(given) if reason and given is not None else None
     if ended is not None:  # no verdict on the program
         _give_up(layout, bundle, slot, temporary, record, f"{ended}; before that: {reason}", given)
         raise Interrupted(ended)
+    if outages is not None and outages.one_since():
+        if reason:
+            _give_up(layout, bundle, slot, temporary, record, f"Slurm was away meanwhile; {reason}", given)
+            return
+        record["disturbances"].append("Slurm was away for some time")
     if outcome is not None:
         record |= {
             "exit_code": outcome.exit_code,
@@ -242,13 +266,19 @@ def _give_up(
     _finish(layout, slot, temporary, record)
 
 
+def _skew(ahead_s: float) -> list[str]:
+    if abs(ahead_s) < _LARGEST_SKEW_S:
+        return []
+    return [f"the clock of this node is {ahead_s:+.0f} s off the file system's: have it set, as by NTP"]
+
+
 def _beat(*held: Path) -> None:
     for claim in held:
         claims.beat(claim)
 
 
 def _described(given: slurm.Allocation) -> dict[str, Any]:
-    return {**asdict(given), "end": None if given.end is None else given.end.isoformat()}
+    return {key: value for key, value in asdict(given).items() if key != "asked_s"}
 
 
 def _note(path: Path, job: str, seconds: float | None) -> None:

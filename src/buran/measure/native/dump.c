@@ -19,10 +19,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -135,51 +133,21 @@ static totals add_up(const buran_dump_source *source) {
     return sum;
 }
 
-/* The CPUs that the process may run on, as in "0-3,8"; empty if the system does not tell. */
-static void list_cpus(char *text, size_t size) {
-    unsigned char mask[1024] = {0};
-    long known = syscall(SYS_sched_getaffinity, getpid(), sizeof mask, mask);
-    size_t used = 0;
-    text[0] = 0;
-    for (long cpu = 0; cpu < 8 * known && used < size; cpu++) {
-        long last = cpu;
-        while (last < 8 * known && (mask[last / 8] >> (last % 8) & 1))
-            last++;
-        if (last == cpu)
-            continue;
-        const char *comma = used ? "," : "";
-        int length = last == cpu + 1 ? snprintf(text + used, size - used, "%s%ld", comma, cpu)
-                                     : snprintf(text + used, size - used, "%s%ld-%ld", comma, cpu, last - 1);
-        used += (size_t)length;
-        cpu = last;
-    }
-}
-
-/* Emulated nodes of Slurm share a host: its own name for the node comes first. */
-static const char *node_name(char *text, size_t size) {
-    const char *given = getenv("SLURMD_NODENAME");
-    if (given && *given)
-        return given;
-    text[size - 1] = 0;
-    return gethostname(text, size - 1) ? "" : text;
-}
-
 #define NUMBERS 11
 #define TEXTS 8
 
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
-    char missing[2048], cpus[2048], host[256];
+    char missing[2048];
     buran_missing_counters(missing, sizeof missing);
-    list_cpus(cpus, sizeof cpus);
     const char *texts[TEXTS][2] = {
         {"executable", source->executable},
         {"build_id", source->build_id},
         {"clock", source->clock},
+        {"host", source->host},
+        {"cpus", source->cpus},
         {"recursion", source->settings->folds_recursion ? "fold" : "unfold"},
         {"incomplete", source->incomplete ? source->incomplete : ""},
         {"counters_unavailable", missing},
-        {"cpus", cpus},
-        {"node", node_name(host, sizeof host)},
     };
     for (int i = 0; i < TEXTS; i++) {
         put_text(out, texts[i][0]);
