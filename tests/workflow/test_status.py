@@ -124,7 +124,8 @@ def test_what_slurm_refused_is_said_until_the_campaign_is_done(workbench: Workbe
     session.layout.engine_log.write_text(
         "SLURM sbatch failed. The error message was 'sbatch: error: no such partition'.\n"
     )
-    assert progress_of(session).problems == ("Slurm refused a job: sbatch: error: no such partition",)
+    (problem,) = progress_of(session).problems
+    assert problem.startswith("Slurm refused a job: sbatch: error: no such partition")
     assert "no such partition" in workbench.buran("status", "campaign.yaml")
 
 
