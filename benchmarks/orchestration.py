@@ -7,9 +7,9 @@ Without --slurm nothing is measured: the store is filled with made-up runs that 
 and submitted to a Slurm whose jobs end at once. CPU time is user and system, of all processes; memory is the largest
 resident set of one process. Times on a loaded machine are upper bounds.
 
-With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the time of the sandbox's nodes
-from start to end outside of the measured program and its launcher, per run. --plain does the same with Snakemake alone: the same program, one job for
-each run, the Slurm plugin's defaults. Builds are made before.
+With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the time of the sandbox's
+nodes from start to end outside of the measured program and its launcher, per run. --plain does the same with Snakemake
+alone: the same program, one job for each run, the Slurm plugin's defaults. Builds are made before.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def compare_on_slurm(points: int, points_per_job: list[int], with_plain: bool) -
         overhead_s = (_NODES * each["wall_s"] - each["program_s"]) / each["runs"]
         print(
             f"{name:20} {points:5} points {each['runs']:6.0f} runs {each['wall_s']:8.1f} s wall, that is "
-            f"{each['wall_s'] / each['runs']:6.2f} s a run; {overhead_s:6.2f} s of a node a run outside of the program; "
+            f"{each['wall_s'] / each['runs']:6.2f} s a run; {overhead_s:6.2f} s of a node a run beside the program; "
             f"controller {each['cpu_s']:.1f} s CPU",
             flush=True,
         )
