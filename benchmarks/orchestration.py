@@ -217,7 +217,7 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
 
 _PLAIN = """
 rule all:
-    input: [f"out/{n}" for n in range({points})]
+    input: [f"out/{{n}}" for n in range({points})]
 rule run:
     output: "out/{{n}}"
     resources: runtime=5, slurm_extra="--exclusive"
