@@ -17,7 +17,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 REFUSED = [
     ({"partition": "nowhere"}, "invalid partition specified", "`sinfo` lists the partitions"),
     ({"memory_mb": 10**7}, "Memory specification can not be satisfied", "see resources.memory_mb"),
-    ({"tasks_per_node": 2, "threads": 9}, "node configuration is not available", "see resources.nodes"),
     ({"constraint": "gpu"}, "Invalid feature specification", "see resources.constraint"),
     ({"reservation": "mine"}, "reservation is invalid", "see resources.reservation"),
 ]

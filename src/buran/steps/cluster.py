@@ -37,7 +37,7 @@ _NEVER_STARTS = re.compile(
 )
 _NEXT_STEP_OF_REASON = {
     "PartitionTimeLimit": "the partition gives less time: see resources.time_limit_s, expected_s and time_margin",
-    "PartitionConfig": "the partition has fewer nodes, or less time: see resources.nodes and `sinfo`",
+    "PartitionConfig": "the partition has less than that: see resources.nodes, tasks_per_node and threads, and `sinfo`",
     "PartitionNodeLimit": "the partition gives fewer nodes: see resources.nodes",
     "PartitionDown": "ask the operators of the cluster, or choose another in resources.partition",
     "ReqNodeNotAvail": "its nodes are down or reserved: `sinfo -R` says why",
