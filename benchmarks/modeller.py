@@ -47,7 +47,7 @@ from buran.errors import BuranError
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
 from buran.model import extrap_space, fit_models
-from buran.model.repetitions import over_repetitions
+from buran.model.repetitions import over_repetitions, scatter_of
 
 Array = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ task = json.load(sys.stdin)
 metric = Metric("time")
 experiment = Experiment()
 for k in range(len(task["points"][0])):
-    experiment.add_parameter(Parameter("abc"[k]))
+    experiment.add_parameter(Parameter("abcd"[k]))
 experiment.add_metric(metric)
 coordinates = [Coordinate(*point) for point in task["points"]]
 for coordinate in coordinates:
@@ -84,7 +84,7 @@ paths = [Callpath("f%d" % k) for k in range(len(task["values"]))]
 for path, row in zip(paths, task["values"]):
     experiment.add_callpath(path)
     for coordinate, value in zip(coordinates, row):
-        experiment.add_measurement(Measurement(coordinate, path, metric, np.array([value])))
+        experiment.add_measurement(Measurement(coordinate, path, metric, np.array(value)))
 generator = ModelGenerator(experiment)
 begin = time.process_time()
 generator.model_all(DUMMY_PROGRESS)
@@ -201,15 +201,14 @@ def layout(parameters: int, kind: str) -> Array:
 
 
 def noisy(values: Array, percent: float, rng: np.random.Generator) -> Array:
-    """Return the mean of repetitions with independent noise."""
-    draws = 1 + percent / 100 * rng.uniform(-1, 1, (*values.shape, REPETITIONS))
-    return (values[..., None] * draws).mean(axis=-1)
+    """Return repetitions with independent noise, along a new last axis."""
+    return values[..., None] * (1 + percent / 100 * rng.uniform(-1, 1, (*values.shape, REPETITIONS)))
 
 
 def buran(points: Array, values: Array, at: Array) -> Answer:
     """Model with this package."""
     begin = time.process_time()
-    fit = fit_models(points, values)
+    fit = fit_models(points, values.mean(axis=2), scatter=scatter_of(values))
     cpu_s = time.process_time() - begin
     leads = [[float(m.function.lead(k)[0]) for k in range(points.shape[1])] for m in fit.models if m]
     lower, upper = fit.predict_interval(at)
@@ -253,7 +252,7 @@ def accuracy(
     points, at = layout(parameters, kind), np.array([BEYOND[:parameters]], dtype=float)
     values = noisy(np.stack([function(points) for function in drawn]), percent, rng)
     true = np.array([function(at)[0] for function in drawn])
-    new = noisy(true, percent, rng)
+    new = noisy(true, percent, rng).mean(axis=-1)
     exponents = np.array([function.leads for function in drawn])
     out = {}
     for name, model in modellers.items():

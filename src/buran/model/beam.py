@@ -27,6 +27,8 @@ class Dictionary:
     always
         Shape (product,): extended by a second term however bad alone. A sum needs both its parts, so these
         are the single factors; of a single parameter, the plain ones.
+    ahead
+        Shape (call path, product): the columns continued to a point beyond the others, without its weight.
     """
 
     rows: Ids
@@ -34,10 +36,18 @@ class Dictionary:
     usable: Mask
     simple: Mask
     always: Mask
+    ahead: Array
 
     def take(self, calls: Mask) -> Dictionary:
         """Return the part for some of the call paths."""
-        return Dictionary(self.rows[calls], self.columns[calls], self.usable[calls], self.simple[calls], self.always)
+        return Dictionary(
+            self.rows[calls],
+            self.columns[calls],
+            self.usable[calls],
+            self.simple[calls],
+            self.always,
+            self.ahead[calls],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +64,29 @@ class Beam:
         Shape (call path, hypothesis, point), weighted.
     usable
         Shape (call path, hypothesis).
+    basis_ahead
+        Shape (call path, hypothesis, 1 + term): the basis continued to a point beyond the others.
+    ahead
+        Shape (call path, hypothesis): the prediction there.
     """
 
     members: Ids
     basis: Array
     residual: Array
     usable: Mask
+    basis_ahead: Array
+    ahead: Array
 
     def of(self, calls: Mask) -> Beam:
         """Return the part for some of the call paths."""
-        return Beam(self.members[calls], self.basis[calls], self.residual[calls], self.usable[calls])
+        return Beam(
+            self.members[calls],
+            self.basis[calls],
+            self.residual[calls],
+            self.usable[calls],
+            self.basis_ahead[calls],
+            self.ahead[calls],
+        )
 
     def take(self, chosen: Ids) -> Beam:
         """Return the hypotheses `chosen` (call path, choice)."""
@@ -73,6 +96,8 @@ class Beam:
             self.basis[at, chosen],
             self.residual[at, chosen],
             self.usable[at, chosen],
+            self.basis_ahead[at, chosen],
+            self.ahead[at, chosen],
         )
 
 
@@ -156,15 +181,26 @@ def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
     members, fine = members[at, survivors], chosen[at, survivors]
     parent, added = parent[at, survivors], added[at, survivors]
     column = dictionary.columns[at, added]
-    basis = beam.basis[at, parent]
+    basis, basis_ahead = beam.basis[at, parent], beam.basis_ahead[at, parent]
+    column_ahead = dictionary.ahead[at, added]
     for _ in range(2):  # the second pass removes what rounding left of the first
-        column = column - np.matmul(np.matmul(basis, column[..., None])[..., 0][:, :, None], basis)[:, :, 0]
-    length = np.sqrt((column * column).sum(axis=2, keepdims=True))
-    fine = fine & (length[..., 0] ** 2 > DEPENDENT)
-    column = column / np.where(fine[..., None], length, 1.0)
+        along = np.matmul(basis, column[..., None])[..., 0]
+        column = column - np.matmul(along[:, :, None], basis)[:, :, 0]
+        column_ahead = column_ahead - (along * basis_ahead).sum(axis=2)
+    length = np.sqrt((column * column).sum(axis=2))
+    fine = fine & (length**2 > DEPENDENT)
+    length = np.where(fine, length, 1.0)
+    column, column_ahead = column / length[..., None], column_ahead / length
     residual = beam.residual[at, parent]
-    residual = residual - (residual * column).sum(axis=2, keepdims=True) * column
-    return Beam(members, np.concatenate([basis, column[:, :, None]], axis=2), residual, fine)
+    gain = (residual * column).sum(axis=2)
+    return Beam(
+        members,
+        np.concatenate([basis, column[:, :, None]], axis=2),
+        residual - gain[..., None] * column,
+        fine,
+        np.concatenate([basis_ahead, column_ahead[..., None]], axis=2),
+        beam.ahead[at, parent] + gain * column_ahead,
+    )
 
 
 def _one_term(dictionary: Dictionary, constant: Beam) -> Beam:
@@ -172,11 +208,14 @@ def _one_term(dictionary: Dictionary, constant: Beam) -> Beam:
     calls, products, _ = dictionary.columns.shape
     along = np.matmul(dictionary.columns, constant.residual[:, 0, :, None])
     first = np.broadcast_to(constant.basis[:, :, 0], dictionary.columns.shape)
+    first_ahead = np.broadcast_to(constant.basis_ahead[:, :, 0], dictionary.ahead.shape)
     return Beam(
         np.tile(np.arange(products)[:, None], (calls, 1, 1)),
         np.stack([first, dictionary.columns], axis=2),
         constant.residual - along * dictionary.columns,
         dictionary.usable,
+        np.stack([first_ahead, dictionary.ahead], axis=2),
+        constant.ahead + along[..., 0] * dictionary.ahead,
     )
 
 

@@ -15,6 +15,7 @@ from buran.model.interval import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regression import BOUND, loo_error, regress
+from buran.model.scatter import Scatter
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import HypothesisSpace, full_space
 from buran.model.terms import Array, predict
@@ -66,6 +67,7 @@ def fit_models(
     *,
     space: HypothesisSpace | None = None,
     weights: Array | None = None,
+    scatter: Scatter | None = None,
     options: SearchOptions | None = None,
     progress: Progress | None = None,
 ) -> Fit:
@@ -82,6 +84,8 @@ def fit_models(
     weights
         Shape (call path, point), positive: reciprocal standard deviations up to a factor for each call path;
         `relative_weights` by default.
+    scatter
+        What repetitions tell about the noise, for these weights; see `buran.model.repetitions.scatter_of`.
     options
         How wide to search.
     progress
@@ -105,12 +109,20 @@ def fit_models(
     order = np.lexsort(points.T[::-1])
     points = points[order]
     values, binary = _scaled(values[:, order])
-    weights = relative_weights(values) if weights is None else _normalised(np.asarray(weights)[:, order], values)
+    if scatter is None:
+        scatter = Scatter.unknown(len(values))
+    if weights is None:
+        weights = relative_weights(values)
+    else:
+        before = np.asarray(weights)[:, order]
+        weights, scatter = _normalised(before, values, binary, scatter)
     for calls, present in _patterns_of_absence(values):
         if not present.any():
             continue
         block = np.ix_(calls, present)
-        fitted = _fit_complete(points[present], values[block], weights[block], binary[calls], space, options, progress)
+        fitted = _fit_complete(
+            points[present], values[block], weights[block], scatter.of(calls), binary[calls], space, options, progress
+        )
         for call, model in zip(calls, fitted, strict=True):
             models[call] = model
     return Fit(tuple(models))
@@ -147,11 +159,15 @@ def _scaled(values: Array) -> tuple[Array, Ids]:
     return np.ldexp(values, -binary[:, None]), binary
 
 
-def _normalised(weights: Array, values: Array) -> Array:
-    """Scale weights so that weighted values have a root mean square of 1, and errors are relative ones."""
+def _normalised(weights: Array, values: Array, binary: Ids, scatter: Scatter) -> tuple[Array, Scatter]:
+    """Scale weights so that weighted values have a root mean square of 1, and errors are relative ones.
+
+    The values lack a factor of 2^`binary`, which the scatter still has.
+    """
     square = np.where(np.isfinite(values), (weights * values) ** 2, 0.0)
     mean = square.sum(axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1)
-    return np.asarray(weights / np.sqrt(np.where(mean > 0, mean, 1.0))[:, None])
+    scale = np.sqrt(np.where(mean > 0, mean, 1.0))
+    return weights / scale[:, None], Scatter(np.ldexp(scatter.share, -binary) / scale, scatter.degrees)
 
 
 def _patterns_of_absence(values: Array) -> Iterator[tuple[Ids, Mask]]:
@@ -169,14 +185,15 @@ def _fit_complete(
     points: Array,
     values: Array,
     weights: Array,
+    scatter: Scatter,
     binary: Ids,
     space: HypothesisSpace,
     options: SearchOptions,
     progress: Progress | None,
 ) -> list[Model]:
     """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
-    tables, found = search(points, values, weights, space, options, progress)
-    block = Block(points, values, weights, binary, tables, found, options.nonnegative)
+    tables, found = search(points, values, weights, scatter, space, options, progress)
+    block = Block(points, values, weights, binary, tables, found, scatter, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
     size = found.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):

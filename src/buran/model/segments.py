@@ -14,7 +14,8 @@ import numpy as np
 from buran.model.candidates import Ids
 from buran.model.fit import fit_models
 from buran.model.model import Model
-from buran.model.search import SearchOptions, score
+from buran.model.scoring import score
+from buran.model.search import SearchOptions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
 
