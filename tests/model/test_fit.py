@@ -259,13 +259,18 @@ def test_any_values_give_a_finite_model_and_the_same_twice(values):
     assert repr(fit) == repr(fit_models(points, values))  # NaN is not equal to itself
 
 
+AHEAD = np.zeros((1, 1, 3)), np.zeros((1, 1))  # takes no part in errors
+
+
 def test_closed_form_leave_one_out_equals_refits():
     rng = np.random.default_rng(2)
     design = np.column_stack([np.ones(9), rng.random((9, 2))])
     y, w = rng.random(9), 0.5 + rng.random(9)
     q, _ = np.linalg.qr(design * w[:, None])
     residual = y * w - q @ (q.T @ (y * w))
-    beam = Beam(np.zeros((1, 1, 2), dtype=int), q.T[None, None], residual[None, None], np.ones((1, 1), dtype=bool))
+    beam = Beam(
+        np.zeros((1, 1, 2), dtype=int), q.T[None, None], residual[None, None], np.ones((1, 1), dtype=bool), *AHEAD
+    )
     errors = []
     for left_out in range(9):
         rest = np.arange(9) != left_out
@@ -281,7 +286,7 @@ def test_closed_form_leave_group_out_equals_refits():
     y = rng.random(9)
     q, _ = np.linalg.qr(design)
     one = np.ones((1, 1), dtype=bool)
-    beam = Beam(np.zeros((1, 1, 2), dtype=int), q.T[None, None], (y - q @ (q.T @ y))[None, None], one)
+    beam = Beam(np.zeros((1, 1, 2), dtype=int), q.T[None, None], (y - q @ (q.T @ y))[None, None], one, *AHEAD)
     errors = []
     for left_out in range(3):
         rest = group != left_out
@@ -292,7 +297,7 @@ def test_closed_form_leave_group_out_equals_refits():
     design[group == 1, 1:] = [[1.0, 0.0], [0.0, 1.0]]
     design[group != 1, 1:] = 0.0
     q, _ = np.linalg.qr(design)
-    alone = Beam(beam.members, q.T[None, None], beam.residual, one)
+    alone = Beam(beam.members, q.T[None, None], beam.residual, one, *AHEAD)
     assert leave_group_out(alone, one, groups) == [np.inf]
 
 

@@ -58,10 +58,10 @@ class TermTable:
     ahead: Array
 
     @classmethod
-    def of(cls, space: HypothesisSpace, x: Array, beyond: float) -> TermTable:
-        """Tabulate the space at the values `x` (point,) of a parameter, and at one `beyond` them."""
+    def of(cls, space: HypothesisSpace, x: Array, beyond: float | None = None) -> TermTable:
+        """Tabulate the space at the values `x` (point,) of a parameter, and at one `beyond` them, if given."""
         pairs = space.candidates(x)
-        at = np.append(x, beyond)
+        at = np.append(x, x.max() if beyond is None else beyond)
         both = np.ones((len(pairs) + 1, len(at)))
         for row, (power, log) in enumerate(pairs, start=1):
             both[row] = at ** float(power) * (np.log2(at) ** log if log else 1.0)

@@ -60,8 +60,11 @@ class Found:
 
         Where several hypotheses are as good, the best of them by a hair may be the one that grows fastest; one
         whose prediction beyond the points has as much weight above as below errs less. Not where values scatter so
-        much that most hypotheses are guesses: the best, which then pays for growth, is the more cautious one.
+        much that most hypotheses are guesses: the best, which then pays for growth, is the more cautious one. And not
+        where the best is constant: noise is no reason to claim growth.
         """
+        best = self.rows[np.arange(len(self.rows)), np.argmin(self.scores, axis=1)]
+        steady = steady & best.any(axis=(1, 2))
         weight = odds(self.scores, points)
         order = np.argsort(self.ahead, axis=1, kind="stable")
         at = np.arange(len(order))

@@ -30,6 +30,7 @@ Progress = Callable[[int], None]
 _PROGRESS = 0.5  # an error so much smaller than with a term less lets the search go on, whatever the score says
 _NARROW, _MIDDLE, _WIDE = 5, 8, 24  # beams, as measured by benchmarks/modeller.py
 _MANY = 10  # points a parameter
+_CERTAIN = 1e-9  # error up to which the best hypothesis is the right one
 _STEADY = 0.15  # error up to which hypotheses within reach are taken seriously
 _LACKING = 1.5  # times the noise: a larger error lets the search go on
 _CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
@@ -119,7 +120,7 @@ def search(
         dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
         own = found.of_calls(part)
         error = _beam_search(tables, dictionary, constant, scatter.of(part), options, own)
-        own.put_central_first(count, error < _STEADY)
+        own.put_central_first(count, (error > _CERTAIN) & (error < _STEADY))
         if progress is not None:
             progress(len(y))
     return tables, found
