@@ -304,8 +304,8 @@ def test_closed_form_leave_group_out_equals_refits():
 def test_reported_leave_one_out_equals_refits():
     rng = np.random.default_rng(4)
     values = (3 * N**2 * np.log2(1 + P) + 50) * (1 + 0.05 * rng.uniform(-1, 1, 25))
-    model = fit_models(GRID, values[None]).models[0]
     weights = relative_weights(values[None])[0]
+    model = fit_models(GRID, values[None], weights=weights[None]).models[0]
     design = np.column_stack([np.ones(25), *(term.evaluate(GRID) for term in model.function.terms)])
     if model.function.constant == 0:
         design = design[:, 1:]
@@ -323,11 +323,12 @@ def test_reported_leave_one_out_equals_refits():
 def test_standard_error_is_that_of_least_squares():
     rng = np.random.default_rng(6)
     values = (5 + 2 * SIZES.T) * (1 + 0.02 * rng.uniform(-1, 1, (1, 5)))
-    model = fit_models(SIZES, values, space=extrap_space("never"), options=SearchOptions(max_terms=1)).models[0]
+    one_term = SearchOptions(max_terms=1)
+    weights = relative_weights(values)
+    model = fit_models(SIZES, values, space=extrap_space("never"), weights=weights, options=one_term).models[0]
     term = model.function.terms[0].evaluate(SIZES)
-    weights = relative_weights(values)[0]
-    design = np.column_stack([np.ones(5), term]) * weights[:, None]
-    coefficients, rss, *_ = np.linalg.lstsq(design, values[0] * weights, rcond=None)
+    design = np.column_stack([np.ones(5), term]) * weights.T
+    coefficients, rss, *_ = np.linalg.lstsq(design, values[0] * weights[0], rcond=None)
     covariance = np.linalg.inv(design.T @ design) * rss / 3
     at = np.array([1.0, model.function.terms[0].evaluate(np.array([100.0]))])
     assert model.function.coefficients[0] == pytest.approx(coefficients[1])

@@ -13,7 +13,7 @@ from buran.errors import UsageError
 from buran.model.fit import Fit, fit_models
 from buran.model.interval import Target
 from buran.model.model import Model
-from buran.model.repetitions import Repetition, over_repetitions, repetition_weights
+from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
 from buran.model.search import SearchOptions
 from buran.model.space import HypothesisSpace, Negative, named_space
 from buran.model.terms import Array
@@ -91,11 +91,13 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         full = values.reshape(len(values), -1, 1) if values.ndim < 3 else values
         points, repetitions = _distinct(points, full)
         space = named_space(self.space, self.negative) if isinstance(self.space, str) else self.space
+        weights = repetition_weights(repetitions) if self.weights == "repetitions" else None
         self._fit: Fit = fit_models(
             points,
             over_repetitions(repetitions, self.aggregate),
             space=space,
-            weights=repetition_weights(repetitions) if self.weights == "repetitions" else None,
+            weights=weights,
+            scatter=scatter_of(repetitions, self.aggregate, weights),
             options=SearchOptions(max_terms=self.max_terms, nonnegative=self.nonnegative),
         )
         self._flat = values.ndim == 1
