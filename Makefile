@@ -2,13 +2,14 @@
 # make test   sets everything up, test tools too, and runs all tests
 # make quick-test   the tests that take less than 3 minutes together
 # make lint   formatting, types and workflow checks alone
+# make slurm-sandbox   starts a whole Slurm of four emulated nodes on this machine, to try the profile slurm
 # make lock   choose new versions of all dependencies (needs uv)
 # make clean   remove what set-up and tests made; measurements stay
 
 VENV ?= .venv
 export VENV
 
-.PHONY: demo test quick-test setup lint lock clean help
+.PHONY: demo test quick-test setup lint lock slurm-sandbox clean help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -34,6 +35,10 @@ lint:
 
 lock:
 	@tools/lock
+
+slurm-sandbox:
+	@tools/slurm-sandbox start
+	@tools/setup run
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

@@ -5,11 +5,13 @@
 # `buran run campaign.yaml` starts the same workflow, shows progress and gives an exit code that says
 # what became of the campaign. Everything below works in the campaign's own results folder.
 
+from functools import cache
 from pathlib import Path
 
 from snakemake.utils import min_version
 
 from buran.cli.status import print_failures
+from buran.steps.jobs import job_request, resource_names
 from buran.steps.progress import progress_of
 from buran.steps.session import open_session
 
@@ -51,6 +53,7 @@ onsuccess:
 
 localrules:
     all,
+    build,
     plan,
     model,
     refine,

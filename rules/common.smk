@@ -21,6 +21,21 @@ def builds_of_bundle(wildcards):
     return sorted({PATHS.build_pointer(run.build) for run in bundle.runs})
 
 
+@cache
+def request_of(bundle):
+    """What a bundle's job asks the scheduler for."""
+    return job_request(SESSION, SESSION.layout.read_bundle_spec(bundle))
+
+
+def measure_resources():
+    """Resources of measurements: those that the campaign file decides."""
+
+    def resource(name):
+        return lambda wildcards: getattr(request_of(wildcards.bundle), name)
+
+    return {name: resource(name) for name in resource_names(SESSION)}
+
+
 def bundles_so_far(wildcards):
     """Bundles of all iterations up to this one."""
     return [

@@ -1,5 +1,7 @@
 # All runs of one point. The store keeps the runs; the output here only points to them, so that a forced
 # or repeated job finds them there and measures nothing. A failed run is a result; it does not fail the job.
+# On a cluster the job starts the program itself, with ranks and nodes in so many words; `mpi=0` keeps the Slurm
+# executor from starting the job as one rank of a step of its own, for one rank as for many.
 # No retries: they would favour the runs that happen to go well.
 rule measure:
     input:
@@ -12,7 +14,9 @@ rule measure:
     conda:
         "../workflow/envs/buran.yaml"
     resources:
+        **measure_resources(),
         bench_slot=1,
+        mpi=0,
     message:
         "Measuring bundle {wildcards.bundle}"
     script:

@@ -23,7 +23,19 @@ MAY_IMPORT = {
     "instrument": {"campaign", "experiment", "model", "profile"},
     "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
     "steps": {"campaign", "experiment", "instrument", "measure", "model", "profile", "report", "select"},
-    "cli": {"campaign", "experiment", "instrument", "measure", "model", "profile", "report", "select", "steps"},
+    "evaluate": {"campaign", "experiment", "instrument", "measure", "model", "profile", "select", "steps"},
+    "cli": {
+        "campaign",
+        "evaluate",
+        "experiment",
+        "instrument",
+        "measure",
+        "model",
+        "profile",
+        "report",
+        "select",
+        "steps",
+    },
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -14,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import RunError
-from buran.files import write_json
-from buran.measure import claims, store
+from buran.files import check_room, storage_error, write_json
+from buran.measure import claims, slurm, store
 
 
 def fill(folder: Path, status: store.Status = store.Status.MEASURED, content: str = "x") -> None:
@@ -192,3 +193,93 @@ def test_a_reused_process_number_does_not_keep_a_claim_alive(tmp_path: Path) -> 
     text = {"host": own.host, "pid": own.pid, "started": own.started + 1, "boot": own.boot, "slurm_job": None}
     claim.write_text(json.dumps(text))
     assert not claims.is_alive(claim)
+
+
+def claim_of(folder: Path, **changes: object) -> Path:
+    claim = folder / "rep-00.claim"
+    plain = {"host": "elsewhere", "pid": 1, "started": 1, "boot": "x", "nonce": "dead"}
+    claim.write_text(json.dumps({**plain, **changes}))
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("state", "fresh", "alive"),
+    [
+        (slurm.JobState.LIVE, False, True),
+        (slurm.JobState.UNKNOWN, False, True),
+        (slurm.JobState.ENDED, True, False),
+        (slurm.JobState.LOST, True, True),
+        (slurm.JobState.LOST, False, False),
+    ],
+)
+def test_a_claim_of_a_slurm_job_lives_as_long_as_slurm_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: slurm.JobState, fresh: bool, alive: bool
+) -> None:
+    monkeypatch.setattr(slurm, "is_available", lambda: True)
+    monkeypatch.setattr(slurm, "job_state", lambda job, restarts: state)
+    claims._live_jobs.clear()
+    claim = claim_of(tmp_path, slurm_job="12")
+    if not fresh:
+        long_ago = time.time() - claims.HEARTBEAT_TIMEOUT_S - 1
+        os.utime(claim, (long_ago, long_ago))
+    assert claims.is_alive(claim) is alive
+
+
+def test_clocks_of_hosts_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = claim_of(tmp_path)
+    monkeypatch.setattr(time, "time", lambda: 2e9)
+    assert claims.is_alive(claim), "the file system's clock counts, not this host's"
+
+
+def test_somebody_alive_is_an_error_for_those_who_do_not_wait(tmp_path: Path) -> None:
+    claim = claim_of(tmp_path)
+    with pytest.raises(RunError, match="measured elsewhere"), claims.claimed(claim, wait=False):
+        pytest.fail("two owners")
+
+
+def take_over(folder: Path, rounds: int) -> None:
+    for number in range(rounds):
+        with claims.claimed(folder / f"{number}.claim"):
+            inside = os.open(folder / f"{number}.inside", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            with (folder / "log").open("a") as log:
+                log.write(f"{number}\n")
+            os.close(inside)
+            (folder / f"{number}.inside").unlink()
+
+
+def test_the_dead_have_one_successor_at_a_time(tmp_path: Path) -> None:
+    """Four processes fall upon dead claims, each with a successor that died too, and unreadable ones."""
+    rounds = 30
+    for number in range(rounds):
+        claim = tmp_path / f"{number}.claim"
+        dead = {"host": claims._host(), "pid": 1, "started": 1, "boot": "x", "nonce": f"a{number}"}
+        claim.write_text(json.dumps(dead) if number % 3 else "")
+        if number % 3 == 2:
+            (tmp_path / f".{claim.name}.a{number}.next").write_text(json.dumps({**dead, "nonce": f"b{number}"}))
+        if number % 3 == 0:
+            os.utime(claim, (1, 1))
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=take_over, args=(tmp_path, rounds)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0, "two owners at once"
+    assert len((tmp_path / "log").read_text().split()) == 4 * rounds
+    assert [path.name for path in tmp_path.iterdir()] == ["log"], "nothing is left behind"
+
+
+@pytest.mark.parametrize(("number", "step"), [(errno.ENOSPC, "make room"), (errno.EROFS, "mounted for writing")])
+def test_a_file_system_that_takes_no_files_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, step: str
+) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError) as caught:
+        check_room(tmp_path)
+    shown = str(storage_error(caught.value))
+    assert os.strerror(number) in shown and step in shown and str(tmp_path) in shown
+    assert not list(tmp_path.iterdir())
+    assert storage_error(FileNotFoundError(errno.ENOENT, "no such file")) is None

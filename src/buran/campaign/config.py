@@ -26,6 +26,8 @@ class Formulas:
     nodes: Expression
     time_limit_s: Expression
     expected_s: Expression | None
+    tasks_per_node: Expression | None = None
+    memory_mb: Expression | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +180,17 @@ class Campaign:
         """Return the number of cores: ranks times threads."""
         return self.ranks(point) * self.threads(point)
 
+    def placement(self, point: Mapping[str, Value]) -> Placement:
+        """Return how a run is spread over nodes."""
+        formula = self.formulas.tasks_per_node
+        per_node = None if formula is None else _count(formula, point, "resources.tasks_per_node")
+        return Placement(self.ranks(point), self.threads(point), self.nodes(point), per_node)
+
+    def memory_mb(self, point: Mapping[str, Value]) -> int | None:
+        """Return the memory that a job asks for on each node, if the file says so."""
+        formula = self.formulas.memory_mb
+        return None if formula is None else _count(formula, point, "resources.memory_mb")
+
     def time_limit_s(self, point: Mapping[str, Value]) -> float:
         """Return the wall time after which a run is stopped."""
         return _seconds(self.formulas.time_limit_s, point, "resources.time_limit_s")
@@ -229,7 +242,7 @@ class Campaign:
         """
         environment = self.active_environment
         kind = resolve(environment.launcher, mpi_flavour)
-        placement = Placement(self.ranks(point), self.threads(point), self.nodes(point))
+        placement = self.placement(point)
         launched = launch(
             kind,
             self.run_command(point, binary, build_folder),
@@ -291,7 +304,8 @@ class Campaign:
     def digest(self) -> str:
         """Return 12 hex digits over everything in the file that affects results.
 
-        Its name, comments, place, other environments and the way the points were written down do not count.
+        Its name, comments, place, other environments, the way the points were written down and what only
+        concerns the queue do not count.
         """
         config = self.config.model_dump(mode="json")
         for key in (
@@ -304,6 +318,12 @@ class Campaign:
             "constraints",
         ):
             del config[key]
+        resources = config["resources"]
+        for key in ("memory_mb", "account", "qos", "reservation", "exclusive", "extra", "time_margin"):
+            del resources[key]
+        for key in ("partition", "constraint", "tasks_per_node"):  # campaigns without them keep their identity
+            if resources[key] is None:
+                del resources[key]
         config["environment"] = self.active_environment.model_dump(mode="json")
         config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
         config["points"] = [point.items_ for point in self.points]

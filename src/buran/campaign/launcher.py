@@ -19,16 +19,17 @@ _PROGRAMS = MappingProxyType({"openmpi": "mpirun", "mpich": "mpiexec", "srun": "
 
 @dataclass(frozen=True)
 class Placement:
-    """How many processes and threads on how many nodes."""
+    """How many processes and threads on how many nodes; without `tasks_per_node`, evenly."""
 
     ranks: int
     threads: int = 1
     nodes: int = 1
+    tasks_per_node: int | None = None
 
     @property
     def ranks_per_node(self) -> int:
         """Ranks on the fullest node."""
-        return -(-self.ranks // self.nodes)
+        return -(-self.ranks // self.nodes) if self.tasks_per_node is None else self.tasks_per_node
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,10 @@ def launch(
         case "mpich":
             return Launch((first, "-n", str(placement.ranks), *_mpich_placement(placement, oversubscribe), *command))
         case "srun":
-            layout = ("-N", str(placement.nodes), "-n", str(placement.ranks), "-c", str(placement.threads))
+            layout: tuple[str, ...] = ("-N", str(placement.nodes), "-n", str(placement.ranks))
+            layout = (*layout, "-c", str(placement.threads))
+            if placement.tasks_per_node is not None:
+                layout = (*layout, f"--ntasks-per-node={placement.tasks_per_node}")
             bind = "--cpu-bind=none" if oversubscribe else "--cpu-bind=cores"
             shared = ("--overcommit",) if oversubscribe else ()
             return Launch((first, *layout, bind, *shared, "--kill-on-bad-exit=1", *command))

@@ -47,10 +47,33 @@ class Layout:
         """Filter that was decided for an iteration; kept, so that measurements under it stay of use."""
         return self.root / "decisions" / f"{target}-{refinement}" / f"filter-{iteration}.filter"
 
+    def bundle_claim(self, bundle: str) -> Path:
+        """Claim of whoever measures a bundle now."""
+        return self.root / "claims" / f"{bundle}.claim"
+
+    def time_outs(self, bundle: str) -> Path:
+        """Jobs of a bundle that ran out of time, one a line: the next one asks for more."""
+        return self.root / "claims" / f"{bundle}.timeouts"
+
+    @property
+    def waits(self) -> Path:
+        """How long each Slurm job waited in the queue: job and seconds, one a line."""
+        return self.root / "claims" / "waits"
+
+    @property
+    def slurm_logs(self) -> Path:
+        """Where the workflow engine puts the logs of Slurm jobs."""
+        return self.root / ".snakemake" / "slurm_logs"
+
     @property
     def controller_lock(self) -> Path:
         """Held by the one process that drives the campaign."""
         return self.root / ".controller.lock"
+
+    @property
+    def controller_claim(self) -> Path:
+        """Claim of the controller, for file systems whose locks do not reach other hosts."""
+        return self.root / "claims" / "controller.claim"
 
     # -- pointers and derived results, owned by the workflow ----------------------------------------
 

@@ -182,6 +182,8 @@ class _Loading:
                 ("nodes", resources.nodes),
                 ("time_limit_s", resources.time_limit_s),
                 ("expected_s", resources.expected_s),
+                ("tasks_per_node", resources.tasks_per_node),
+                ("memory_mb", resources.memory_mb),
             )
             if text is not None
         }
@@ -189,7 +191,13 @@ class _Loading:
         if len(found) < len(compiled):
             return None
         return Formulas(
-            found["ranks"], found["threads"], found["nodes"], found["time_limit_s"], found.get("expected_s")
+            found["ranks"],
+            found["threads"],
+            found["nodes"],
+            found["time_limit_s"],
+            found.get("expected_s"),
+            found.get("tasks_per_node"),
+            found.get("memory_mb"),
         )
 
     # -- points -------------------------------------------------------------------------------------
@@ -284,7 +292,7 @@ class _Loading:
     # -- resources, budget, notes -------------------------------------------------------------------
 
     def _check_resources(self, formulas: Formulas, points: Sequence[Mapping[str, Value]]) -> None:
-        for key in ("ranks", "threads", "nodes", "time_limit_s", "expected_s"):
+        for key in ("ranks", "threads", "nodes", "time_limit_s", "expected_s", "tasks_per_node", "memory_mb"):
             formula: Expression | None = getattr(formulas, key)
             if formula is None:
                 continue
@@ -342,6 +350,10 @@ def _resource_problem(
         ranks = _quietly(formulas.ranks, values)
         if ranks is not None and value > ranks:
             return what, f"there are only {ranks} ranks, and every node needs one", None
+    if key == "tasks_per_node":
+        ranks, nodes = _quietly(formulas.ranks, values), _quietly(formulas.nodes, values)
+        if ranks is not None and nodes is not None and not value * (nodes - 1) < ranks <= value * nodes:
+            return what, f"{ranks} ranks do not fill {nodes} nodes that way", "ranks are tasks_per_node times nodes"
     return None
 
 

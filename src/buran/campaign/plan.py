@@ -92,11 +92,14 @@ class Bundle:
     ----------
     runs
         In the order of execution.
+    predicted_s
+        Expected wall time of one run; None where nothing is known.
     """
 
     point: Point
     purpose: Purpose
     runs: tuple[Run, ...]
+    predicted_s: float | None = None
 
     @property
     def id(self) -> str:
@@ -110,13 +113,14 @@ class Bundle:
             "point": dict(self.point),
             "purpose": self.purpose,
             "runs": [asdict(run) for run in self.runs],
+            "predicted_s": self.predicted_s,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Bundle:
         """Rebuild from `to_json`."""
         runs = tuple(Run(run["build"], Mode(run["mode"]), run["repetition"]) for run in data["runs"])
-        return cls(Point.of(data["point"]), Purpose(data["purpose"]), runs)
+        return cls(Point.of(data["point"]), Purpose(data["purpose"]), runs, data.get("predicted_s"))
 
 
 def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str) -> tuple[Run, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -68,10 +69,18 @@ def _no_option(value: str) -> str:
     return value
 
 
+def _options(value: str) -> str:
+    try:
+        return shlex.join(shlex.split(value))  # the executor gives it to a shell
+    except ValueError as error:
+        raise PydanticCustomError("options", "must be options with closed quotes") from error
+
+
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
 _FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
 
 Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
+Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+-]*$")]
 Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["string", "integer"]})]
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
 Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
@@ -224,11 +233,39 @@ class Resources(Part):
         None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."
     )
     nodes: Formula = Field(1, description="Nodes a run occupies.", examples=["ceil(p / 48)"])
+    tasks_per_node: Formula | None = Field(
+        None, description="Ranks on each node; by default as many as fill the nodes evenly.", examples=[48]
+    )
     time_limit_s: Formula = Field(600, description="Wall time after which a run is stopped and fails, in seconds.")
     expected_s: Formula | None = Field(
         None,
         description="Expected wall time of a run, in seconds: lets the cost be predicted before the first measurement.",
         examples=["1e-6 * n**3 / p"],
+    )
+    memory_mb: Formula | None = Field(
+        None, description="Memory of a job on each node, in MB; by default what the partition gives. Only with Slurm."
+    )
+    partition: Word | None = Field(
+        None, description="Partition to measure in. Runs in different partitions are kept apart. Only with Slurm."
+    )
+    constraint: Text | None = Field(
+        None, description="Features that nodes must have. Runs under different ones are kept apart. Only with Slurm."
+    )
+    account: Word | None = Field(None, description="Account that jobs are charged to. Only with Slurm.")
+    qos: Word | None = Field(None, description="Quality of service. Only with Slurm.")
+    reservation: Word | None = Field(None, description="Reservation to run in. Only with Slurm.")
+    exclusive: bool = Field(
+        True, description="Whether jobs get whole nodes; without, others disturb the timings. Only with Slurm."
+    )
+    extra: Annotated[Text, AfterValidator(_options)] | None = Field(
+        None,
+        description="Further options of sbatch, for what has no key here. Only with Slurm.",
+        examples=["--switches=1 --mail-type=FAIL"],
+    )
+    time_margin: Annotated[float, Field(ge=1, le=100)] = Field(
+        3.0,
+        description="A job's time limit is the predicted time of its runs times this; it doubles each time a "
+        "job runs out of time, up to the sum of its runs' own limits. Only with Slurm.",
     )
 
 

@@ -6,10 +6,13 @@ import argparse
 import shlex
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from buran.steps.controller import End
     from buran.steps.session import Session
 
 HELP = "start or resume a campaign; what is measured stays measured"
@@ -17,11 +20,14 @@ HELP = "start or resume a campaign; what is measured stays measured"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = "buran run FILE [--profile P] [--dry-run] [--retry-failed] [-- SNAKEMAKE ARGUMENTS]"
+    parser.usage = "buran run FILE [--profile P] [--dry-run] [--retry-failed] [--cancel] [-- SNAKEMAKE ARGUMENTS]"
     parser.add_argument("file", type=Path, help="campaign file")
     parser.add_argument("--profile", default="default", help="where to measure: name of a profile, or its folder")
     parser.add_argument("--dry-run", "-n", action="store_true", help="show the command and what it would do")
     parser.add_argument("--retry-failed", action="store_true", help="give failed builds and runs another try")
+    parser.add_argument(
+        "--cancel", action="store_true", help="when interrupted, cancel Slurm jobs (default: they go on)"
+    )
     parser.add_argument("snakemake", nargs="*", metavar="SNAKEMAKE ARGUMENT", help="after --: passed on as they are")
 
 
@@ -35,6 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         profile=arguments.profile,
         dry_run=arguments.dry_run,
         retry_failed=arguments.retry_failed,
+        cancel=arguments.cancel,
         extra=arguments.snakemake,
     )
 
@@ -45,16 +52,19 @@ def drive(
     profile: str = "default",
     dry_run: bool = False,
     retry_failed: bool = False,
+    cancel: bool = False,
     extra: list[str],
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
     from buran.cli.terminal import style
     from buran.errors import Exit
-    from buran.steps import controller
+    from buran.steps import cluster, controller
     from buran.steps.plan import first_plan
 
+    where = controller.find_profile(profile)
+    options = cluster.engine_options() if where.is_slurm else []
     command = controller.engine_command(
-        session.campaign.path, session.layout, profile, [*(["--dry-run"] if dry_run else []), *extra]
+        session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )
     for note in session.target.backend.notes:
         print(f"{style('note:', 'yellow')} {note}")
@@ -65,22 +75,103 @@ def drive(
     if dry_run:
         import subprocess
 
+        _preview(session, job=where.is_slurm)
         return subprocess.run(command, check=False).returncode
     log = layout.root / "logs" / "snakemake.log"
 
+    def say(text: str) -> None:
+        print(text, flush=True)
+
     def waiting() -> None:
-        print("another controller drives this campaign; waiting for it to end", flush=True)
+        say("another controller drives this campaign; waiting for it to end")
 
     with controller.sole_controller(layout, waiting) as lock:
-        controller.forget_dead_engine(layout)
-        controller.make_eligible(layout, session.id, retry_failed=retry_failed)
-        watcher = _Watcher(session)
-        code = controller.run_engine(command, log, lock, watcher.look)
-        watcher.close()
-    if code == Exit.INTERRUPTED:
+        drivers = _Drivers(session, command, log, lock, say)
+        end = drivers.on_slurm(retry_failed, cancel) if where.is_slurm else drivers.here(retry_failed)
+    if end.interrupted:
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
-    return _finish(session, code, log)
+    return _finish(session, end.code, log)
+
+
+def _preview(session: Session, *, job: bool) -> None:
+    """Show the next plan, its cost and what one of its jobs does."""
+    from buran.cli.estimate import show
+    from buran.steps.estimate import estimate, next_plan_of
+    from buran.steps.jobs import job_script
+
+    show(estimate(session))
+    bundles = next_plan_of(session).bundles
+    if job and bundles:
+        print(f"the largest of its {len(bundles)} jobs, {bundles[-1].point.key}:")
+        print("\n".join(f"  {line}" for line in job_script(session, bundles[-1]).splitlines()), flush=True)
+
+
+@dataclass(frozen=True)
+class _Drivers:
+    session: Session
+    command: list[str]
+    log: Path
+    lock: int
+    say: Callable[[str], None]
+
+    def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
+        """Run the engine once."""
+        from buran.steps import controller
+
+        layout = self.session.layout
+        controller.forget_dead_engine(layout)
+        controller.make_eligible(layout, self.session.id, retry_failed=retry_failed)
+        watcher = _Watcher(self.session)
+        try:
+            return controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
+        finally:
+            watcher.close()
+
+    def on_slurm(self, retry_failed: bool, cancel: bool) -> End:
+        """Run the engine until nothing is left that starting it again could mend."""
+        from buran.errors import Exit
+        from buran.measure import claims
+        from buran.measure.process import Interrupted, interruptible
+        from buran.steps import cluster, controller
+
+        folder, claim = self.session.layout.root, self.session.layout.controller_claim
+        if claims.is_alive(claim):
+            self.say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
+        restarts, stuck = 0, cluster.StuckJobs(self.say)
+        with claims.claimed(claim):
+            while True:
+                try:
+                    with interruptible():
+                        cluster.wait_for_jobs(folder, stuck, lambda: claims.beat(claim))
+                except Interrupted:
+                    self._leave(cancel)
+                    return controller.End(Exit.INTERRUPTED, interrupted=True)
+                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim), stuck)
+                end = self.here(retry_failed and not restarts, watchdog.engine_hangs)
+                if end.interrupted:
+                    self._leave(cancel)
+                    return end
+                ends = cluster.job_ends(self.log)
+                for line in ends.in_words():
+                    self.say(line)
+                if end.code == 0 or restarts == cluster.MOST_RESTARTS or not (end.hung or ends.may_resume):
+                    return end
+                restarts += 1
+                why = "the workflow engine lost its jobs" if end.hung else "some jobs did not get to their end"
+                self.say(f"{why}; going on with what is left")
+
+    def _leave(self, cancel: bool) -> None:
+        from buran.measure import slurm
+
+        jobs = slurm.campaign_jobs(self.session.layout.root)
+        if cancel:
+            slurm.cancel(jobs or [])
+            self.say(f"{len(jobs or [])} jobs cancelled")
+        elif jobs is None:
+            self.say("Slurm does not answer; jobs in the queue go on")
+        elif jobs:
+            self.say(f"{len(jobs)} jobs go on in the queue; --cancel would have ended them")
 
 
 def _finish(session: Session, code: int, log: Path) -> int:

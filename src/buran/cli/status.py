@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,36 +14,59 @@ if TYPE_CHECKING:
 
 HELP = "show what is measured, failed, running and missing"
 
+_COLUMNS = ("iteration", "mode", "purpose", "runs", "measured", "failed", "running", "queued", "missing")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("file", type=Path, help="campaign file")
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--watch", nargs="?", type=float, const=10.0, metavar="SECONDS", help="refresh until the campaign is done"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the state of a campaign."""
-    from buran.cli.terminal import style, table
-    from buran.errors import Exit
+    """Print the state of a campaign, again and again if it is to be watched."""
     from buran.steps.progress import progress_of
     from buran.steps.session import open_session
 
-    state = progress_of(open_session(arguments.file))
+    session = open_session(arguments.file)
+    while True:
+        state = progress_of(session)
+        if arguments.watch is not None and sys.stdout.isatty():
+            print("\x1b[H\x1b[2J", end="")
+        code = _show(state, as_json=arguments.json)
+        if arguments.watch is None or state.done:
+            return code
+        sys.stdout.flush()
+        time.sleep(max(arguments.watch, 0.5))
+
+
+def _show(state: Progress, *, as_json: bool) -> int:
+    from buran.cli.terminal import duration, style, table
+    from buran.errors import Exit
+
     code = Exit.SOME_RUNS_FAILED if state.failures else Exit.DONE
-    if arguments.json:
+    if as_json:
         print(json.dumps(state.to_json(), indent=2))
         return code
-    header = ("iteration", "build", "for", "runs", "measured", "failed", "running", "queued")
-    rows = [
-        (row.iteration, row.mode, row.purpose, row.runs, row.measured, row.failed, row.running, row.queued)
-        for row in state.rows
-    ]
+    header = ("iteration", "build", "for", "runs", "measured", "failed", "running", "queued", "missing")
+    rows = [tuple(getattr(row, name) for name in _COLUMNS) for row in state.rows]
     print(f"{style('campaign', 'bold')} {state.campaign}: {'done: ' if state.done else ''}{state.reason}")
     if rows:
-        print(table(header, rows, right=(0, 3, 4, 5, 6, 7)))
+        print(table(header, rows, right=(0, 3, 4, 5, 6, 7, 8)))
+    if state.queue is not None and (state.queue.running or state.queue.pending):
+        why = ", ".join(f"{number} {reason}" for reason, number in sorted(state.queue.reasons.items()))
+        print(
+            f"jobs in Slurm: {state.queue.running} running, {state.queue.pending} waiting{f' ({why})' if why else ''}"
+        )
     budget = "" if state.budget_core_hours is None else f" of {state.budget_core_hours:.4g}"
     left = "unknown" if state.remaining_core_hours is None else f"{state.remaining_core_hours:.4g}"
-    print(f"core hours: {state.spent_core_hours:.4g}{budget} spent, {left} left in the plans so far")
+    claimed = f"{state.claimed_core_hours:.4g} being spent, " if state.claimed_core_hours else ""
+    print(f"core hours: {state.spent_core_hours:.4g}{budget} spent, {claimed}{left} left in the plans so far")
+    if state.eta_s:
+        print(f"about {duration(state.eta_s)} until they are measured")
     if state.other_targets:
         print(f"{state.other_targets} other versions of the target (sources, flags or compiler) were measured before")
     print_failures(state)

@@ -15,6 +15,7 @@ from buran.files import file_sha256, write_json, write_text
 from buran.measure import store
 from buran.measure.machine import new_marker
 from buran.measure.process import Interrupted, interruptible, run_limited
+from buran.measure.provenance import environment_of, record_node, tool_versions, working_copy
 from buran.measure.source import copy_source
 from buran.measure.target import Target
 
@@ -77,7 +78,15 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         "source": {"identity": target.source.identity, "revision": target.source.revision},
         "backend": backend.identity,
         "notes": list(backend.notes),
+        "environment": environment_of(environment),
+        "modules": list(campaign.active_environment.modules),
+        "tools": tool_versions(),
+        "node": record_node(layout.store),
     }
+    copy = working_copy(target.source.folder)
+    record["source"]["commit"] = copy["commit"]
+    if copy["diff"]:
+        (temporary / "source.diff").write_text(copy["diff"])
     try:
         outcome = run_limited(
             ["bash", "-c", campaign.with_modules(f"exec 2>&1\n{command}")],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,23 +15,32 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.errors import BuranError
-from buran.files import digest, write_json
-from buran.measure import claims, ledger, store
+from buran.files import check_room, digest, write_json
+from buran.measure import claims, ledger, slurm, store
 from buran.measure.build import tree
 from buran.measure.machine import disturbances, exclusive_machine, new_marker
 from buran.measure.process import Interrupted, Outcome, interruptible, run_limited
-from buran.measure.provenance import record_node
+from buran.measure.provenance import environment_of, machine_state, record_node, tool_versions
 from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
 SCHEMA = 1
+_TRIES = 4
+_LARGEST_SKEW_S = 5.0
 
 
 def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
     """Return everything beside the build that decides how a point is run."""
     campaign, point = target.campaign, bundle.point
+    resources, placement = campaign.config.resources, campaign.placement(point)
+    special = {
+        "partition": resources.partition,
+        "constraint": resources.constraint,
+        "tasks_per_node": placement.tasks_per_node,
+    }
     return {
+        **{key: value for key, value in special.items() if value is not None},
         "command": campaign.run_command(point, "{binary}", "{build}"),
         "launcher": campaign.active_environment.launcher,
         "modules": list(campaign.active_environment.modules),
@@ -55,13 +67,26 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
     """
     slots = [(run, slot_of(target, layout, run, bundle)) for run in bundle.runs]
     if any(slot.verdict() is None for _, slot in slots):
-        with interruptible(), exclusive_machine():
+        given = slurm.allocation()
+        claim = layout.bundle_claim(bundle.id)
+        # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
+        wait = given is None or not given.is_for(bundle.id)
+        with interruptible(), claims.claimed(claim, wait=wait), exclusive_machine():
+            if given is not None and given.waited_s is not None:
+                _note(layout.waits, given.job, given.waited_s)
+            outages = slurm.Outages() if given is not None else None
             for run, slot in slots:
                 if not _affordable(target, layout, budget_core_hours):
                     break
-                with store.reserve(slot) as temporary:
-                    if temporary is not None:
-                        _measure(target, layout, bundle, run, slot, temporary)
+                claims.beat(claim)
+                for left in reversed(range(_TRIES)):
+                    with store.reserve(slot, wait=wait) as temporary:
+                        if temporary is not None:
+                            _measure(target, layout, bundle, run, slot, temporary, given, outages)
+                    if slot.verdict():
+                        break
+                    if not left:
+                        raise Interrupted("Slurm is away again and again")
     outcomes = [_outcome(layout, run, slot) for run, slot in slots]
     return {
         **bundle.to_json(),
@@ -97,9 +122,20 @@ def _outcome(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
     }
 
 
-def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: store.Slot, temporary: Path) -> None:
+def _measure(
+    target: Target,
+    layout: Layout,
+    bundle: Bundle,
+    run: Run,
+    slot: store.Slot,
+    temporary: Path,
+    given: slurm.Allocation | None,
+    outages: slurm.Outages | None,
+) -> None:
+    """Make a run; afterwards there is a verdict on it, unless Slurm was away."""
     campaign, backend, point = target.campaign, target.backend, bundle.point
     ranks, cores = campaign.ranks(point), campaign.cores(point)
+    clock_ahead_s = time.time() - temporary.stat().st_mtime  # of the file system's, which has just made the folder
     built = layout.build(run.build) / store.RECORD
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -113,12 +149,17 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
         "configuration": configuration(target, run, bundle),
         "node": record_node(layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "disturbances": disturbances(),
-        "slurm_job": os.environ.get("SLURM_JOB_ID"),
+        "clock_ahead_s": clock_ahead_s,
+        "disturbances": [*disturbances(), *_skew(clock_ahead_s)],
+        "slurm_job": given and given.job,
+        "slurm": given and _described(given),
         "cores": cores,
     }
-    if not built.is_file():
-        record |= {"status": store.Status.FAILED, "reason": "its build failed", "cost_core_hours": 0.0}
+    refusal = None if built.is_file() else "its build failed"
+    if given is not None and refusal is None:
+        refusal = slurm.mismatch(given, campaign.placement(point), exact=given.is_for(bundle.id))
+    if refusal:
+        record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
         _finish(layout, slot, temporary, record)
         return
     work, raw = temporary / "work", temporary / "raw"
@@ -128,8 +169,14 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
     argv, variables = campaign.launch(
         point, binary, tree(layout, run.build), backend.mpi_flavour, backend.mpiexec, usable_cores()
     )
-    environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw)}
-    record["argv"] = argv
+    shown = {} if given is None else slurm.launch_variables(given, campaign.placement(point))
+    environment = {**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw)}
+    record |= {
+        "argv": argv,
+        "environment": environment_of(environment),
+        "tools": tool_versions(),
+        "before": machine_state(),
+    }
     write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "not finished"})
     outcome: Outcome | None = None
     try:
@@ -141,24 +188,37 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
             stdout=temporary / "stdout.log",
             stderr=temporary / "stderr.log",
             time_limit_s=campaign.time_limit_s(point),
-            beat=lambda: claims.beat(slot.claim),
+            beat=lambda: _beat(slot.claim, layout.bundle_claim(bundle.id)),
         )
         reason = outcome.failure
         if reason is None and run.mode is not Mode.VANILLA:
             profile = backend.collect(raw, ranks)
             write_cubex(profile, temporary / PROFILE)
+            record["placement"] = json.loads(profile.attributes["placement"])
+            if given is not None:
+                reason = slurm.misplaced((each["host"] for each in record["placement"]), campaign.placement(point))
             if missing := profile.attributes.get("counters_unavailable"):
                 record["counters_unavailable"] = missing
     except Interrupted as interrupted:
-        record |= {"status": store.Status.INTERRUPTED, "reason": f"interrupted by {interrupted}"}
-        record |= _times(record["started"], cores)
-        _clean(work, raw)
-        _finish(layout, slot, temporary, record)
+        _give_up(layout, bundle, slot, temporary, record, f"interrupted by {interrupted}", given)
         raise
     except OSError as error:
+        if outcome is not None:
+            raise
         reason = f"cannot start the run: {error.strerror}: {error.filename}"
     except BuranError as error:
         reason = str(error).replace(f"{temporary}/", "")
+    if reason:
+        check_room(temporary)  # a program that cannot write says nothing about itself
+    ended = slurm.why_ended(given) if reason and given is not None else None
+    if ended is not None:  # no verdict on the program
+        _give_up(layout, bundle, slot, temporary, record, f"{ended}; before that: {reason}", given)
+        raise Interrupted(ended)
+    if outages is not None and outages.one_since():
+        if reason:
+            _give_up(layout, bundle, slot, temporary, record, f"Slurm was away meanwhile; {reason}", given)
+            return
+        record["disturbances"].append("Slurm was away for some time")
     if outcome is not None:
         record |= {
             "exit_code": outcome.exit_code,
@@ -170,11 +230,50 @@ def _measure(target: Target, layout: Layout, bundle: Bundle, run: Run, slot: sto
         }
     else:
         record["cost_core_hours"] = 0.0
+    record["after"] = machine_state()
     record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
     _clean(work)
     if not reason or not any(raw.iterdir()):
         _clean(raw)
     _finish(layout, slot, temporary, record)
+
+
+def _give_up(
+    layout: Layout,
+    bundle: Bundle,
+    slot: store.Slot,
+    temporary: Path,
+    record: dict[str, Any],
+    why: str,
+    given: slurm.Allocation | None,
+) -> None:
+    """Keep an attempt that says nothing about the program."""
+    if given is not None and given.time_is_over():
+        why = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
+        _note(layout.time_outs(bundle.id), given.job, given.time_limit_s)
+    record |= {"status": store.Status.INTERRUPTED, "reason": why, **_times(record["started"], record["cores"])}
+    _clean(temporary / "work", temporary / "raw")
+    _finish(layout, slot, temporary, record)
+
+
+def _skew(ahead_s: float) -> list[str]:
+    if abs(ahead_s) < _LARGEST_SKEW_S:
+        return []
+    return [f"the clock of this node is {ahead_s:+.0f} s off the file system's: have it set, as by NTP"]
+
+
+def _beat(*held: Path) -> None:
+    for claim in held:
+        claims.beat(claim)
+
+
+def _described(given: slurm.Allocation) -> dict[str, Any]:
+    return {key: value for key, value in asdict(given).items() if key != "asked_s"}
+
+
+def _note(path: Path, job: str, seconds: float | None) -> None:
+    with path.open("a") as file:
+        file.write(f"{job} {seconds}\n")
 
 
 def _times(started: str, cores: int) -> dict[str, float]:

@@ -411,8 +411,27 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         **{key: str(sum(numbers(key))) for key in _ADDED_UP},
         **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
         **_unavailable_counters(dumps),
+        "placement": json.dumps(_placement(dumps)),
         "polling_regions": json.dumps(_polling_regions(tree)),
     }
+
+
+def _placement(dumps: Sequence[Dump]) -> list[dict[str, str]]:
+    """Return where the ranks ran: for each host and set of CPUs, the ranks that had it, as in ``0-3,8``."""
+    ranks: dict[tuple[str, str], list[int]] = {}
+    for dump in dumps:
+        ranks.setdefault((dump.info.get("host", ""), dump.info.get("cpus", "")), []).append(dump.rank)
+    return [{"host": host, "cpus": cpus, "ranks": _spans(own)} for (host, cpus), own in ranks.items()]
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def _polling_regions(tree: CallTree) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from buran.errors import ToolError
 from buran.files import digest
+from buran.measure import slurm
 from buran.measure.process import kill_marked
 from buran.measure.provenance import read_system_file
 
@@ -18,8 +19,12 @@ _LOCK = "buran-measurement.lock"
 
 
 def lock_path() -> Path:
-    """Return the lock file that all users and campaigns of this machine share."""
-    return Path(os.environ.get("BURAN_LOCK_FOLDER", "/tmp")) / _LOCK
+    """Return the lock file that all users and campaigns of this machine share.
+
+    In a Slurm job it belongs to the job's node: emulated nodes share one host.
+    """
+    node = slurm.this_node()
+    return Path(os.environ.get("BURAN_LOCK_FOLDER", "/tmp")) / (f"{_LOCK}.{node}" if node else _LOCK)
 
 
 def new_marker() -> str:

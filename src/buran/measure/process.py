@@ -78,9 +78,9 @@ class Outcome:
         return f"exit code {self.exit_code}" if self.exit_code else None
 
 
-def die_with_parent() -> None:
-    """Have the kernel send SIGTERM when the parent vanishes; called in a child before its program starts."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """Have the kernel send a signal when the parent vanishes; called in a child before its program starts."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def marked_processes(prefix: str) -> list[int]:

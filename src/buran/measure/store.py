@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -105,22 +104,27 @@ def allow_retry(slot: Slot) -> bool:
 
 
 @contextmanager
-def reserve(slot: Slot) -> Iterator[Path | None]:
+def reserve(slot: Slot, *, wait: bool = True) -> Iterator[Path | None]:
     """Hold a run's place; yields a temporary folder to fill, or None if the run is settled by now.
 
     What a predecessor that vanished left behind is kept as an interrupted attempt.
+
+    Parameters
+    ----------
+    wait
+        Wait while somebody else measures it; without it, that is an error.
     """
     if slot.verdict():
         yield None
         return
-    with claimed(slot.claim):
+    with claimed(slot.claim, wait=wait):
         if slot.verdict():
             yield None
             return
         for leftover in sorted(slot.point.glob(f".tmp-{slot.name}-*")):
             write_json(leftover / RECORD, _last_words(leftover))
             keep_failure(slot, leftover)
-        temporary = slot.point / f".tmp-{slot.name}-{os.getpid()}"
+        temporary = slot.point / f".tmp-{slot.name}-{os.getpid()}-{os.urandom(4).hex()}"
         temporary.mkdir(parents=True)
         try:
             yield temporary
@@ -133,8 +137,9 @@ def _last_words(leftover: Path) -> dict[str, Any]:
     """Complete the record of an attempt whose process vanished, with what it has cost as far as is known."""
     try:
         data = record(leftover)
-        started = datetime.fromisoformat(data["started"]).timestamp()
-        data["wall_s"] = max(max(path.stat().st_mtime for path in leftover.iterdir()) - started, 0.0)
+        # All by the file system's clock: this host's and that of the vanished process may differ.
+        started = (leftover / RECORD).stat().st_mtime
+        data["wall_s"] = max(path.stat().st_mtime for path in leftover.iterdir()) - started
         data["cost_core_hours"] = data["wall_s"] * data["cores"] / 3600.0
     except (FormatError, KeyError):
         data = {}

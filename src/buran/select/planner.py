@@ -231,7 +231,7 @@ class _Draft:
                 repetitions[name, mode] = range(question.effort_repetitions)
         warmup = question.warmup and not earlier
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
-        return Bundle(point, purpose, runs)
+        return Bundle(point, purpose, runs, self.seconds(point))
 
     @cached_property
     def runs_before(self) -> dict[Point, dict[str, int]]:

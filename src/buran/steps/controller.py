@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from buran import assets
@@ -58,8 +59,9 @@ def engines(folder: Path) -> list[int]:
         if not process.name.isdigit():
             continue
         with contextlib.suppress(OSError):
-            words = (process / "cmdline").read_bytes().split(b"\0")[:4]
-            is_engine = any(Path(os.fsdecode(word)).name == "snakemake" for word in words)
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            is_engine = any(Path(os.fsdecode(word)).name == "snakemake" for word in words[:4])
+            is_engine = is_engine and b"remote" not in words  # the part of an engine that runs inside a job
             if is_engine and (process / "cwd").readlink() == folder.resolve():
                 found.append(int(process.name))
     return found
@@ -100,48 +102,104 @@ def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
                 pointer.unlink()
 
 
-def engine_command(campaign_file: Path, layout: Layout, profile: str, extra: Sequence[str]) -> list[str]:
-    """Return the exact command line of the workflow engine.
+@dataclass(frozen=True)
+class Profile:
+    """Where to measure.
+
+    Attributes
+    ----------
+    executor
+        Plugin of the workflow engine that runs jobs; ``local`` for this machine.
+    """
+
+    folder: Path
+    executor: str
+
+    @property
+    def is_slurm(self) -> bool:
+        """Tell whether measurements are Slurm jobs."""
+        return self.executor == "slurm"
+
+
+def find_profile(name: str) -> Profile:
+    """Find a profile by name or folder.
 
     Raises
     ------
     UsageError
         There is no such profile.
     """
-    folder = Path(profile) if "/" in profile else assets.folder("profiles") / profile
+    import yaml
+
+    folder = Path(name) if "/" in name else assets.folder("profiles") / name
     if not folder.is_dir():
         known = sorted(path.name for path in assets.folder("profiles").iterdir() if path.is_dir())
         raise UsageError(
-            f"there is no profile {profile!r}",
+            f"there is no profile {name!r}",
             why=f"known: {', '.join(known)}",
             hint="or give a path to a folder",
         )
+    path = folder / "config.yaml"
+    try:
+        settings = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise UsageError("the profile cannot be read", where=path, why=str(error)) from error
+    executor = settings.get("executor", "local") if isinstance(settings, dict) else "local"
+    return Profile(folder.resolve(), str(executor))
+
+
+def engine_command(campaign_file: Path, layout: Layout, profile: Profile, extra: Sequence[str]) -> list[str]:
+    """Return the exact command line of the workflow engine."""
     return [
         *(sys.executable, "-m", "snakemake"),
         *("--snakefile", str(assets.root() / "Snakefile")),
         *("--configfile", str(campaign_file)),
         *("--directory", str(layout.root)),
-        *("--workflow-profile", str(folder.resolve())),
+        *("--workflow-profile", str(profile.folder)),
         *extra,
     ]
 
 
-def run_engine(command: Sequence[str], log: Path, lock: int, watch: Callable[[], None]) -> int:
-    """Run the workflow engine to its end; return its exit code, 130 after an interrupt.
+@dataclass(frozen=True)
+class End:
+    """How the workflow engine ended.
+
+    Attributes
+    ----------
+    hung
+        It waited for jobs that were gone, and was ended.
+    """
+
+    code: int
+    interrupted: bool = False
+    hung: bool = False
+
+
+def run_engine(
+    command: Sequence[str],
+    log: Path,
+    lock: int,
+    watch: Callable[[], None],
+    hangs: Callable[[int], bool] | None = None,
+) -> End:
+    """Run the workflow engine to its end.
 
     Parameters
     ----------
     watch
         Called a few times a second meanwhile.
+    hangs
+        Tells whether the engine with this process number waits in vain. It is given where jobs run elsewhere: there
+        an interrupt ends the engine at once, because it would cancel its jobs or wait for them.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    interrupted = False
+    interrupted = hung = False
 
     def forward(number: int, frame: object) -> None:
         nonlocal interrupted
         interrupted = True
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(engine.pid, signal.SIGINT)
+            os.killpg(engine.pid, signal.SIGINT if hangs is None else signal.SIGKILL)
 
     with log.open("w") as output:
         engine = subprocess.Popen(
@@ -151,15 +209,19 @@ def run_engine(command: Sequence[str], log: Path, lock: int, watch: Callable[[],
             stderr=subprocess.STDOUT,
             pass_fds=(lock,),
             start_new_session=True,
-            preexec_fn=die_with_parent,
+            preexec_fn=lambda: die_with_parent(signal.SIGTERM if hangs is None else signal.SIGKILL),
         )
         before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             while engine.poll() is None:
                 watch()
+                if hangs is not None and not hung and hangs(engine.pid):
+                    hung = True
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(engine.pid, signal.SIGKILL)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     engine.wait(_POLL_S)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-    return 130 if interrupted else engine.returncode
+    return End(engine.returncode, interrupted, hung)

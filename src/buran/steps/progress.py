@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import Mode, Plan
+from buran.campaign.plan import Bundle, Mode, Plan
 from buran.files import read_json
-from buran.measure import claims, ledger, store
+from buran.measure import claims, ledger, slurm, store
 from buran.measure.bundle import slot_of
 from buran.steps.session import Session
 
@@ -25,8 +27,41 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Queue:
+    """The campaign's jobs in Slurm's queue.
+
+    Attributes
+    ----------
+    reasons
+        Why jobs wait, in Slurm's words, with their numbers.
+    median_wait_s
+        How long the jobs so far waited; None before the first one began.
+    bundles
+        What the jobs measure.
+    """
+
+    running: int
+    pending: int
+    reasons: dict[str, int]
+    median_wait_s: float | None
+    bundles: frozenset[str] = frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {key: value for key, value in vars(self).items() if key != "bundles"}
+
+
+@dataclass(frozen=True)
 class Row:
-    """State of one build variant's runs in one iteration."""
+    """State of one build variant's runs in one iteration.
+
+    Attributes
+    ----------
+    queued
+        Their job is in Slurm's queue.
+    missing
+        Nobody works on them now.
+    """
 
     iteration: int
     mode: str
@@ -36,6 +71,7 @@ class Row:
     failed: int
     running: int
     queued: int
+    missing: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +82,12 @@ class Progress:
     ----------
     remaining_core_hours
         Predicted for the runs of the current plan that are not made; None where nothing is known.
+    claimed_core_hours
+        Predicted for the runs that are being made.
+    eta_s
+        Predicted time until the plans so far are carried out, from predicted run times and observed waiting times.
+    queue
+        None where no Slurm is, or none of its jobs ever measured for this campaign.
     """
 
     campaign: str
@@ -57,6 +99,9 @@ class Progress:
     spent_core_hours: float
     budget_core_hours: float | None
     remaining_core_hours: float | None
+    claimed_core_hours: float
+    eta_s: float | None
+    queue: Queue | None
     other_targets: int
 
     @property
@@ -76,7 +121,14 @@ class Progress:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**asdict(self), "runs": self.runs, "measured": self.measured, "failed": self.failed}
+        queue = None if self.queue is None else self.queue.to_json()
+        return {
+            **asdict(replace(self, queue=None)),
+            "queue": queue,
+            "runs": self.runs,
+            "measured": self.measured,
+            "failed": self.failed,
+        }
 
 
 def progress_of(session: Session) -> Progress:
@@ -86,13 +138,15 @@ def progress_of(session: Session) -> Progress:
     rows: list[Row] = []
     failures: dict[Path, Failure] = {}
     open_share: list[float] = []
+    ahead = _Ahead()
+    queue = _queue(layout)
     for plan in plans:
-        rows.extend(_rows(session, plan, failures))
+        rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
     for plan in plans:
         if plan.predicted_core_hours is not None and not plan.done:
             own = [row for row in rows if row.iteration == plan.iteration]
             total = sum(row.runs for row in own)
-            left = sum(row.queued + row.running for row in own)
+            left = sum(row.queued + row.missing + row.running for row in own)
             open_share.append(plan.predicted_core_hours * left / total if total else 0.0)
     entries = ledger.read(layout.store)
     last = plans[-1] if plans else None
@@ -106,11 +160,66 @@ def progress_of(session: Session) -> Progress:
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
         remaining_core_hours=sum(open_share) if open_share else None,
+        claimed_core_hours=ahead.claimed_core_hours,
+        eta_s=ahead.eta_s(queue),
+        queue=queue,
         other_targets=len({entry.target for entry in entries} - {session.target.id}),
     )
 
 
-def _rows(session: Session, plan: Plan, failures: dict[Path, Failure]) -> list[Row]:
+@dataclass
+class _Ahead:
+    """What is still to be made: predicted seconds by bundle, one job each."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    claimed_core_hours: float = 0.0
+    unknown: bool = False
+
+    def add(self, bundle: Bundle, cores: int, running: bool) -> None:
+        if bundle.predicted_s is None:
+            self.unknown = True
+            return
+        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + bundle.predicted_s
+        if running:
+            self.claimed_core_hours += bundle.predicted_s * cores / 3600.0
+
+    def eta_s(self, queue: Queue | None) -> float | None:
+        """Return the time left: one after the other here, as many at a time as run now in a queue."""
+        if self.unknown:
+            return None
+        total = sum(self.seconds.values())
+        if queue is None or not self.seconds:
+            return total
+        at_once = max(queue.running, 1)
+        waves = -(-len(self.seconds) // at_once)
+        return max(total / at_once, max(self.seconds.values())) + waves * (queue.median_wait_s or 0.0)
+
+
+def _queue(layout: Layout) -> Queue | None:
+    """Look into Slurm's queue, if this campaign was ever measured by its jobs."""
+    waits = [float(line.split()[1]) for line in _lines(layout.waits)]
+    if not slurm.is_available() or not (waits or layout.slurm_logs.is_dir()):
+        return None
+    jobs = slurm.campaign_jobs(layout.root)
+    if jobs is None:
+        return None
+    pending = [job for job in jobs if job.state == "PENDING"]
+    return Queue(
+        running=len(jobs) - len(pending),
+        pending=len(pending),
+        reasons=dict(Counter(job.reason.strip("()") for job in pending)),
+        median_wait_s=median(waits) if waits else None,
+        bundles=frozenset(job.comment.rpartition("_")[2] for job in jobs),
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def _rows(
+    session: Session, plan: Plan, failures: dict[Path, Failure], ahead: _Ahead, in_queue: frozenset[str]
+) -> list[Row]:
     layout = session.layout
     for build in plan.builds:
         slot = store.Slot(layout.store / build.hash, "build")
@@ -120,8 +229,9 @@ def _rows(session: Session, plan: Plan, failures: dict[Path, Failure]) -> list[R
             failures[verdict] = Failure(f"build {build.mode}", reason, _log(layout, verdict, "build.log"))
     counts: dict[tuple[Mode, str], list[int]] = {}
     for bundle in plan.bundles:
+        cores = session.campaign.cores(bundle.point)
         for run in bundle.runs:
-            own = counts.setdefault((run.mode, bundle.purpose), [0, 0, 0, 0])
+            own = counts.setdefault((run.mode, bundle.purpose), [0, 0, 0, 0, 0])
             slot = slot_of(session.target, layout, run, bundle)
             verdict = slot.verdict()
             if verdict == slot.folder:
@@ -134,12 +244,11 @@ def _rows(session: Session, plan: Plan, failures: dict[Path, Failure]) -> list[R
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, "stderr.log"))
             elif claims.is_alive(slot.claim):
                 own[2] += 1
+                ahead.add(bundle, cores, running=True)
             else:
-                own[3] += 1
-    return [
-        Row(plan.iteration, mode, purpose, sum(own), own[0], own[1], own[2], own[3])
-        for (mode, purpose), own in counts.items()
-    ]
+                own[3 if bundle.id in in_queue else 4] += 1
+                ahead.add(bundle, cores, running=False)
+    return [Row(plan.iteration, mode, purpose, sum(own), own[0], *own[1:]) for (mode, purpose), own in counts.items()]
 
 
 def _log(layout: Layout, folder: Path, name: str) -> str:

@@ -15,6 +15,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.errors import BuranError, Exit, UsageError
+from buran.files import storage_error
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
 
@@ -85,6 +86,10 @@ def step(snakemake: Any) -> Iterator[Session]:
         except Interrupted:
             print("interrupted", file=file)
             sys.exit(int(Exit.INTERRUPTED))
-        except Exception:
-            traceback.print_exc(file=file)
-            sys.exit(1)
+        except Exception as error:
+            storage = storage_error(error) if isinstance(error, OSError) else None
+            if storage is None:
+                traceback.print_exc(file=file)
+                sys.exit(1)
+            print(f"error: {storage}", file=file)
+            sys.exit(int(storage.exit_code))

@@ -1,0 +1,37 @@
+# Evaluations, one job for each shard. `buran evaluate STUDY` starts it:
+#
+#   snakemake --snakefile rules/evaluate.smk --config evaluation=FOLDER
+#
+# FOLDER holds the settings; finished shards are never worked on again.
+from pathlib import Path
+
+from buran.evaluate.run import Run
+
+EVALUATION = Run.open(Path(config["evaluation"]))
+
+
+workdir: EVALUATION.folder
+
+
+localrules:
+    evaluate_all,
+
+
+rule evaluate_all:
+    default_target: True
+    input:
+        [EVALUATION.result(shard) for shard in EVALUATION.shards],
+
+
+rule evaluate:
+    output:
+        EVALUATION.result("{shard}"),
+    log:
+        "logs/evaluate/{shard}.log",
+    conda:
+        "../workflow/envs/buran.yaml"
+    threads: 1
+    message:
+        "Working on shard {wildcards.shard}"
+    script:
+        "../scripts/evaluate.py"

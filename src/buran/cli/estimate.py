@@ -1,0 +1,54 @@
+"""``buran estimate``: what comes next, and what it will cost."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from buran.steps.estimate import Estimate
+
+HELP = "show what the next plan will cost, and what the full matrix would"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", type=Path, help="campaign file")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the estimate."""
+    from buran.steps.estimate import estimate
+    from buran.steps.session import open_session
+
+    found = estimate(open_session(arguments.file))
+    if arguments.json:
+        print(json.dumps(asdict(found), indent=2))
+    else:
+        show(found)
+    return 0
+
+
+def show(found: Estimate) -> None:
+    """Print an estimate for people."""
+    from buran.cli.terminal import style
+
+    print(style(f"iteration {found.iteration}: {found.reason}", "bold"))
+    if found.runs:
+        print(f"{found.points} points, {found.runs} runs that are not made yet")
+    print(f"expected cost: {_hours(found.next_core_hours)} ({found.source})")
+    share = found.share_of_full_matrix
+    print(
+        f"full matrix:   {_hours(found.full_matrix_core_hours)}"
+        + ("" if share is None else f"; the next plan is {100 * share:.3g} % of it")
+    )
+    if found.budget_core_hours is not None:
+        print(f"budget:        {_hours(found.budget_core_hours)}, {_hours(found.spent_core_hours)} spent")
+
+
+def _hours(hours: float | None) -> str:
+    return "unknown" if hours is None else f"{hours:.4g} core hours"

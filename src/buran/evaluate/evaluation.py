@@ -1,0 +1,110 @@
+"""What an evaluation found: figures with their uncertainty, tables and curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+SCHEMA = 1
+
+
+class Kind(StrEnum):
+    """Where a figure comes from."""
+
+    MEASURED = "measured"  # programs that really ran, or data of real runs
+    SIMULATED = "simulated"  # data made from known functions
+    LITERATURE = "literature"  # printed in the paper that a method is from
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number.
+
+    Attributes
+    ----------
+    name
+        Unique within the evaluation, words separated by blanks.
+    unit
+        As ``%``, ``s`` or ``core h``; empty for ratios and counts.
+    value
+        None if it could not be determined; `note` says why.
+    standard_error
+        None where it has none, as for a single run or a number of the literature.
+    samples
+        Number of independent samples behind it.
+    goal
+        What it should be, in words such as ``at least 90``.
+    """
+
+    name: str
+    value: float | None
+    unit: str = ""
+    standard_error: float | None = None
+    samples: int = 1
+    kind: Kind = Kind.SIMULATED
+    goal: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "none"
+        error = "" if self.standard_error is None else f" ± {self.standard_error:.2g}"
+        return f"{self.value:.4g}{error}{' ' if self.unit else ''}{self.unit}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; cells are texts or numbers."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str | int | float | None, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a plot."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    y_error: tuple[float, ...] | None = None
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Curves over one pair of axes.
+
+    Attributes
+    ----------
+    name
+        Name of the file, without ending.
+    """
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Everything an evaluation found."""
+
+    title: str
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    plots: tuple[Plot, ...] = ()
+    notes: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {"schema": SCHEMA, **asdict(self)}

@@ -1,0 +1,104 @@
+"""What the next plan will cost, before anything of it is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from buran.campaign.plan import Plan
+from buran.campaign.point import Point
+from buran.measure import ledger
+from buran.measure.bundle import slot_of
+from buran.steps.findings import Findings
+from buran.steps.plan import first_plan, make_plan, question_of, runtime_model
+from buran.steps.session import Session
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Expected cost of what comes next.
+
+    Attributes
+    ----------
+    points, runs
+        Those of the plan that are not made yet.
+    source
+        Where run times come from, in words.
+    next_core_hours, full_matrix_core_hours
+        None where nothing is known of the run time of some point.
+    """
+
+    iteration: int
+    reason: str
+    points: int
+    runs: int
+    source: str
+    next_core_hours: float | None
+    full_matrix_core_hours: float | None
+    spent_core_hours: float
+    budget_core_hours: float | None
+
+    @property
+    def share_of_full_matrix(self) -> float | None:
+        """Share of the full matrix's cost."""
+        if self.next_core_hours is None or not self.full_matrix_core_hours:
+            return None
+        return self.next_core_hours / self.full_matrix_core_hours
+
+
+def next_plan_of(session: Session) -> Plan:
+    """Return the plan that is carried out next: the one begun, or the one that its models lead to."""
+    layout = session.layout
+    plans = layout.read_plans(session.id)
+    if not plans:
+        return first_plan(session)
+    last = plans[-1]
+    ready = (layout.findings(session.id, last.iteration), layout.filter(session.id, last.iteration + 1))
+    if last.done or not all(path.is_file() for path in ready):
+        return last
+    return make_plan(session, last.iteration + 1)
+
+
+def estimate(session: Session) -> Estimate:
+    """Estimate the cost of the next plan and of the full matrix, from models where there are any."""
+    campaign, layout, question = session.campaign, session.layout, question_of(session)
+    plan = next_plan_of(session)
+    seconds, source = _run_times(session)
+    runs, points, total = 0, 0, 0.0
+    known = True
+    for bundle in plan.bundles:
+        open_runs = sum(slot_of(session.target, layout, run, bundle).verdict() is None for run in bundle.runs)
+        if open_runs:
+            points, runs = points + 1, runs + open_runs
+            each = seconds(bundle.point)
+            known = known and each is not None
+            total += (each or 0.0) * campaign.cores(bundle.point) * open_runs / 3600.0
+    per_point = question.repetitions * 2 + question.effort_repetitions + question.warmup
+    matrix = [(seconds(point), campaign.cores(point)) for point in campaign.points]
+    full = None
+    if all(each is not None for each, _ in matrix):
+        full = sum((each or 0.0) * cores for each, cores in matrix) * per_point / 3600.0
+    return Estimate(
+        iteration=plan.iteration,
+        reason=plan.reason,
+        points=points,
+        runs=runs,
+        source=source,
+        next_core_hours=total if known else None,
+        full_matrix_core_hours=full,
+        spent_core_hours=ledger.spent_core_hours(ledger.read(layout.store), session.target.id),
+        budget_core_hours=plan.budget_core_hours,
+    )
+
+
+def _run_times(session: Session) -> tuple[Callable[[Point], float | None], str]:
+    layout = session.layout
+    for plan in reversed(layout.read_plans(session.id)):
+        path = layout.findings(session.id, plan.iteration)
+        if path.is_file():
+            findings = Findings.read(path)
+            if findings.runtime is not None:
+                return runtime_model(session, findings), f"from the models after iteration {plan.iteration}"
+    if session.campaign.formulas.expected_s is not None:
+        return session.campaign.expected_s, "from resources.expected_s"
+    return session.campaign.expected_s, "no run time is known yet: give resources.expected_s"

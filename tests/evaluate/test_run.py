@@ -1,0 +1,96 @@
+"""The frame of all evaluations: shards are worked on once, summaries say everything."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from buran.errors import UsageError
+from buran.evaluate import study as studies
+from buran.evaluate.evaluation import Curve, Evaluation, Figure, Plot, Table
+from buran.evaluate.run import Run
+from buran.evaluate.study import Settings, Shard
+from buran.evaluate.text import text_of
+
+
+class Squares(ModuleType):
+    """A study that squares numbers and remembers how often."""
+
+    def __init__(self) -> None:
+        super().__init__("buran.evaluate.squares")
+        self.worked: list[int] = []
+
+    def shards(self, settings: Settings) -> Sequence[Shard]:
+        return [{"number": number, "seed": settings.seed} for number in range(2 if settings.quick else 4)]
+
+    def run_shard(self, shard: Shard, settings: Settings) -> Any:
+        self.worked.append(shard["number"])
+        return {"square": shard["number"] ** 2}
+
+    def summarise(self, results: Sequence[Any], settings: Settings) -> Evaluation:
+        squares = [result["square"] for result in results]
+        return Evaluation(
+            "Squares",
+            figures=(Figure("sum", float(sum(squares)), "s", 0.5, len(squares), goal="at least 5"),),
+            tables=(Table("All", ("number", "square", "never"), tuple((i, s, "") for i, s in enumerate(squares))),),
+            plots=(Plot("squares", "Squares", "x", "y", (Curve("y", tuple(range(len(squares))), tuple(squares)),)),),
+        )
+
+
+@pytest.fixture
+def squares(monkeypatch: pytest.MonkeyPatch) -> Iterator[Squares]:
+    module = Squares()
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(studies, "STUDIES", {"squares": "numbers"})
+    yield module
+
+
+def test_shards_are_worked_on_once(squares: Squares, tmp_path: Path) -> None:
+    run = Run.create(Settings("squares"), tmp_path)
+    seen: list[tuple[int, int]] = []
+    run.work_on_all(lambda done, of: seen.append((done, of)))
+    assert squares.worked == [0, 1, 2, 3] and seen[-1] == (4, 4)
+    lost = run.result(list(run.shards)[2])
+    lost.unlink()
+    again = Run.open(run.folder)
+    again.work_on_all(lambda done, of: None)
+    assert squares.worked == [0, 1, 2, 3, 2]
+
+
+def test_other_settings_have_other_results(squares: Squares, tmp_path: Path) -> None:
+    folders = {
+        Run.create(Settings("squares", quick=quick, seed=seed), tmp_path).folder
+        for quick in (False, True)
+        for seed in (0, 1)
+    }
+    assert len(folders) == 4
+
+
+def test_the_summary_has_everything(squares: Squares, tmp_path: Path) -> None:
+    run = Run.create(Settings("squares", quick=True, seed=7), tmp_path)
+    run.work_on_all(lambda done, of: None)
+    found = run.summarise()
+    read = json.loads(run.summary.read_text())
+    assert read["settings"]["seed"] == 7 and read["figures"][0]["value"] == 1.0
+    assert read["figures"][0]["samples"] == 2 and read["figures"][0]["standard_error"] == 0.5
+    text = text_of(found)
+    assert "1 ± 0.5 s" in text and "at least 5" in text and "never" not in text
+    assert (run.folder / "squares.svg").read_text().startswith("<?xml")
+
+
+def test_an_unknown_study_is_named() -> None:
+    with pytest.raises(UsageError, match="no study 'nonsense'"):
+        Run.create(Settings("nonsense"), Path()).study  # noqa: B018
+
+
+def test_missing_data_are_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--data"):
+        Settings("squares").data_folder()
+    with pytest.raises(UsageError, match="does not exist"):
+        Settings("squares", data=str(tmp_path / "none")).data_folder()

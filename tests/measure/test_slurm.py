@@ -1,0 +1,249 @@
+"""What Slurm says, as text; the real one is asked in tests/slurm."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from buran.campaign.launcher import Placement
+from buran.errors import ToolError
+from buran.measure import slurm
+from buran.steps import cluster
+
+LINE = (
+    "JobId=12 JobName=a b=c UserId=u(1) GroupId=g(1) Priority=1 Account=(null) QOS=normal JobState=RUNNING "
+    "Reason=None Requeue=0 Restarts=1 BatchFlag=1 RunTime=00:00:03 TimeLimit=1-00:02:00 TimeMin=N/A "
+    "EndTime=2026-01-02T03:04:05 Partition=debug NodeList=n[1-2] BatchHost=n1 NumNodes=2 NumCPUs=4 NumTasks=4 "
+    "CPUs/Task=1 ReqB:S:C:T=0:0:*:* OverSubscribe=NO Features=(null) Nodes=n1 CPU_IDs=0-1"
+)
+
+
+def an_allocation() -> slurm.Allocation:
+    return slurm.allocation_of(slurm.parse_job(LINE))
+
+
+def test_an_allocation_is_read() -> None:
+    given = an_allocation()
+    assert given.job == "12" and given.nodes == ("n1", "n2") and given.tasks == 4 and given.cpus == 4
+    assert given.restarts == 1 and given.exclusive and given.account is None and given.qos == "normal"
+    assert given.time_limit_s == 86520.0
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("", ()),
+        ("login", ("login",)),
+        ("n[1-3]", ("n1", "n2", "n3")),
+        ("n[08-10,12],gpu1", ("n08", "n09", "n10", "n12", "gpu1")),
+        ("r[1-2]n[3,5]x", ("r1n3x", "r1n5x", "r2n3x", "r2n5x")),
+    ],
+)
+def test_node_lists_are_written_out(text: str, nodes: tuple[str, ...]) -> None:
+    assert slurm.expand_nodes(text) == nodes
+
+
+@given(st.lists(st.integers(0, 9999), min_size=1, unique=True))
+@settings(max_examples=50)
+def test_any_list_of_numbers_is_written_out(numbers: list[int]) -> None:
+    assert slurm.expand_nodes(f"n[{','.join(map(str, numbers))}]") == tuple(f"n{number}" for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("limit", "seconds"), [("00:01:00", 60.0), ("2-03:00:01", 183601.0), ("UNLIMITED", None), ("Partition_Limit", None)]
+)
+def test_time_limits_are_read(limit: str, seconds: float | None) -> None:
+    assert slurm.seconds(limit) == seconds
+
+
+@pytest.mark.parametrize(
+    ("wanted", "complaint"),
+    [
+        (Placement(4, 1, 2), None),
+        (Placement(4, 1, 1), "2 nodes instead of 1"),
+        (Placement(2, 1, 2), "4 tasks instead of 2"),
+        (Placement(4, 2, 2), "1 CPUs a task instead of 2, 4 CPUs instead of 8"),
+    ],
+)
+def test_an_allocation_that_was_not_asked_for_is_named(wanted: Placement, complaint: str | None) -> None:
+    found = slurm.mismatch(an_allocation(), wanted, exact=True)
+    assert found is None if complaint is None else complaint in str(found)
+
+
+def test_ranks_on_another_number_of_nodes_are_named() -> None:
+    assert slurm.misplaced(["n1", "n2", "n1"], Placement(3, 1, 2)) is None
+    assert slurm.misplaced(["n1", "n1"], Placement(2, 1, 2)) == "the ranks ran on 1 nodes instead of 2: n1"
+
+
+def test_a_users_own_job_may_be_larger_than_a_run_needs() -> None:
+    assert slurm.mismatch(an_allocation(), Placement(2, 1, 1), exact=False) is None
+    assert "2 nodes instead of 3" in str(slurm.mismatch(an_allocation(), Placement(3, 1, 3), exact=False))
+    assert "4 CPUs instead of 8" in str(slurm.mismatch(an_allocation(), Placement(8, 1, 2), exact=False))
+    assert not an_allocation().is_for("0123")
+    assert replace(an_allocation(), comment="rule_measure_wildcards_0123").is_for("0123")
+
+
+def test_the_end_of_a_jobs_time_is_known() -> None:
+    given = an_allocation()
+    assert given.left_s == given.time_limit_s - 3 and not given.time_is_over()
+    assert not replace(given, left_s=None).time_is_over()
+    assert replace(given, left_s=1.0).time_is_over()
+    assert replace(given, asked_s=given.asked_s - given.left_s).time_is_over()
+
+
+def test_the_end_of_a_jobs_time_does_not_depend_on_the_nodes_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    for skew in (-7200, 7200):
+        monkeypatch.setattr(time, "time", lambda skew=skew: now + skew)
+        assert not an_allocation().time_is_over()
+
+
+def script(folder: Path, name: str, body: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for commands that stand in for Slurm's."""
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("body", "state"),
+    [
+        ("echo JobId=12 JobState=RUNNING Restarts=0", slurm.JobState.LIVE),
+        ("echo JobId=12 JobState=PENDING Restarts=0", slurm.JobState.LIVE),
+        ("echo JobId=12 JobState=RUNNING Restarts=1", slurm.JobState.LOST),
+        ("echo JobId=12 JobState=NODE_FAIL Restarts=0", slurm.JobState.LOST),
+        ("echo JobId=12 JobState=CANCELLED Restarts=0", slurm.JobState.ENDED),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", slurm.JobState.ENDED),
+        ("echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1", slurm.JobState.UNKNOWN),
+    ],
+)
+def test_the_state_of_a_job(fake: Path, body: str, state: slurm.JobState) -> None:
+    script(fake, "scontrol", body)
+    assert slurm.job_state("12", 0) is state
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("echo JobId=12 JobState=RUNNING Restarts=1", None),
+        ("echo JobId=12 JobState=RUNNING Restarts=2", "Slurm ended its job 12 (RUNNING)"),
+        ("echo JobId=12 JobState=NODE_FAIL Restarts=1", "Slurm ended its job 12 (NODE_FAIL)"),
+        ("echo JobId=12 JobState=COMPLETING Restarts=1", "Slurm ended its job 12 (COMPLETING)"),
+        ("exit 1", "Slurm did not tell what became of its job 12"),
+    ],
+)
+def test_a_failure_counts_only_while_the_job_goes_on(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str | None
+) -> None:
+    monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
+    script(fake, "scontrol", body)
+    assert slurm.why_ended(an_allocation()) == why
+
+
+def test_an_answer_is_waited_for(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "_ASK_AGAIN_S", 0.0)
+    script(fake, "scontrol", f"mkdir {fake}/asked 2>/dev/null && exit 1\necho JobId=12 JobState=RUNNING Restarts=1")
+    assert slurm.why_ended(an_allocation()) is None
+    assert (fake / "asked").is_dir()
+
+
+def test_outages_are_noticed(fake: Path) -> None:
+    script(fake, "scontrol", "echo BOOT_TIME = 1")
+    outages = slurm.Outages()
+    assert [outages.one_since(), outages.one_since()] == [False, False]
+    script(fake, "scontrol", "echo BOOT_TIME = 2")
+    assert [outages.one_since(), outages.one_since()] == [True, False], "it was started anew"
+    script(fake, "scontrol", "exit 1")
+    assert [outages.one_since(), outages.one_since()] == [True, True], "nobody knows"
+
+
+def test_a_campaigns_jobs_are_told_from_others(fake: Path) -> None:
+    script(fake, "squeue", f"echo '1|RUNNING|rule_measure|n1|{fake}'; echo '2|PENDING||(Priority)|/elsewhere'")
+    assert slurm.campaign_jobs(fake) == [slurm.Job("1", "RUNNING", "rule_measure", "n1")]
+    script(fake, "squeue", "exit 1")
+    assert slurm.campaign_jobs(fake) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "used"),
+    [
+        ("accounting_storage/slurmdbd", "exit 0", True),
+        ("accounting_storage/slurmdbd", "exit 1", False),
+        ("accounting_storage/none", "exit 0", False),
+        ("(null)", "exit 0", False),
+    ],
+)
+def test_sacct_is_used_only_where_it_knows_something(fake: Path, kind: str, answers: str, used: bool) -> None:
+    script(fake, "scontrol", f"echo 'AccountingStorageType   = {kind}'")
+    script(fake, "sacct", answers)
+    assert slurm.has_accounting() is used
+
+
+def test_no_slurm_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match="there is no Slurm here"):
+        cluster.engine_options()
+
+
+def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "SLURM-job '7' failed, SLURM status is: 'TIMEOUT'. Detailed failure reason unavailable\n"
+        "SLURM-job '8' failed due to a node failure, SLURM status is: 'NODE_FAIL'. Failed\n"
+    )
+    ends = cluster.job_ends(log)
+    assert ends.states == {"7": "TIMEOUT", "8": "NODE_FAIL"} and ends.may_resume
+    assert ends.in_words() == ["Slurm job 7 ran out of time", "Slurm job 8 lost its node"]
+    log.write_text(log.read_text() + "SLURM-job '9' failed, SLURM status is: 'CANCELLED'. D\n")
+    assert not cluster.job_ends(log).may_resume
+    log.write_text("SLURM sbatch failed. The error message was 'sbatch: error: invalid partition'.\n  sbatch call\n")
+    assert not cluster.job_ends(log).may_resume
+    (words,) = cluster.job_ends(log).in_words()
+    assert words.startswith("Slurm refused a job: sbatch: error: invalid partition: `sinfo` lists the partitions")
+    log.write_text("SLURM sbatch failed. The error message was 'Unable to contact slurm controller'.\n")
+    assert cluster.job_ends(log).may_resume
+
+
+@pytest.mark.parametrize(
+    ("why", "step"),
+    [
+        ("Invalid account or account/partition combination specified", "resources.account"),
+        ("Invalid qos specification", "resources.qos"),
+        ("Invalid feature specification", "resources.constraint"),
+        ("Memory specification can not be satisfied", "resources.memory_mb"),
+        ("Requested node configuration is not available", "resources.nodes"),
+        ("Node count specification invalid", "resources.nodes"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "resources.time_limit_s"),
+        ("Requested reservation is invalid", "resources.reservation"),
+        ("Invalid authentication credential", "clocks"),
+        ("Something new", ""),
+    ],
+)
+def test_refusals_come_with_the_next_step(why: str, step: str) -> None:
+    found = cluster.next_step(why)
+    assert step in found and bool(found) == bool(step)
+
+
+def test_jobs_that_will_never_start_are_told_once() -> None:
+    said: list[str] = []
+    stuck = cluster.StuckJobs(said.append)
+    waiting = [slurm.Job(str(i), "PENDING", "", reason) for i, reason in enumerate(("(Priority)", "(Resources)"))]
+    stuck.look([*waiting, slurm.Job("9", "RUNNING", "", "n1")])
+    assert not said
+    hopeless = [slurm.Job(str(i), "PENDING", "", "(PartitionTimeLimit)") for i in range(3)]
+    for _ in range(2):
+        stuck.look([*waiting, *hopeless])
+    (text,) = said
+    assert "3 jobs" in text and "PartitionTimeLimit" in text and "resources.time_limit_s" in text

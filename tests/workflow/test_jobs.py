@@ -1,0 +1,141 @@
+"""What bundles ask schedulers for; schedulers other than Slurm are played by scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from workbench import Workbench
+
+from buran.campaign.plan import Bundle
+from buran.steps.jobs import STARTUP_S, job_limit_s, job_request, resource_names
+from buran.steps.plan import first_plan
+from buran.steps.session import Session, open_session
+
+pytestmark = [pytest.mark.mpi]
+ROOT = Path(__file__).parents[2]
+
+
+def opened(workbench: Workbench, **resources: object) -> tuple[Session, Bundle]:
+    workbench.write(resources={"time_limit_s": 60, **resources})
+    session = open_session(workbench.file)
+    return session, first_plan(session).bundles[-1]
+
+
+def test_resources_follow_the_point(workbench: Workbench) -> None:
+    session, bundle = opened(
+        workbench,
+        nodes="p",
+        tasks_per_node=1,
+        memory_mb="100 * p",
+        partition="fast",
+        reservation="mine",
+        extra="--switches=1",
+    )
+    request = job_request(session, bundle)
+    assert (request.nodes, request.tasks, request.cpus_per_task, request.mem_mb) == (2, 2, 1, 200)
+    assert (request.ranks_per_node, request.cores_per_node) == (1, 1)
+    assert request.slurm_extra == "--exclusive --ntasks-per-node=1 --reservation=mine --switches=1"
+    assert {"mem_mb", "slurm_partition"} <= set(resource_names(session))
+    assert "qos" not in resource_names(session), "what the file leaves open, the profile may say"
+
+
+def test_partitions_are_kept_apart_and_accounts_are_not(workbench: Workbench) -> None:
+    plain, _ = opened(workbench)
+    elsewhere, _ = opened(workbench, partition="fast")
+    charged, _ = opened(workbench, account="project", time_margin=5.0, memory_mb=10)
+    assert plain.campaign.digest() == charged.campaign.digest() != elsewhere.campaign.digest()
+
+
+def test_time_limits_are_predicted_grow_and_end_at_what_the_runs_may_take(workbench: Workbench) -> None:
+    session, bundle = opened(workbench, expected_s=2, time_margin=3)
+    assert len(bundle.runs) == 3 and bundle.predicted_s == 2
+    overhead = STARTUP_S + 15.0
+    assert job_limit_s(session, bundle) == 3 * 2 * 3 + overhead
+    path = session.layout.time_outs(bundle.id)
+    path.parent.mkdir(parents=True)
+    path.write_text("1 60.0\n")
+    assert job_limit_s(session, bundle) == 2 * (18 + overhead)
+    path.write_text("1 60.0\n" * 9)
+    assert job_limit_s(session, bundle) == 3 * 60 + overhead
+    assert job_limit_s(session, replace(bundle, predicted_s=None)) == 3 * 60 + overhead
+
+
+def test_an_estimate_compares_the_next_plan_with_the_full_matrix(workbench: Workbench) -> None:
+    opened(workbench, expected_s=36)
+    found = json.loads(workbench.buran("estimate", "campaign.yaml", "--json"))
+    assert found["runs"] == 12 and found["points"] == 4
+    assert found["next_core_hours"] == found["full_matrix_core_hours"] == pytest.approx(36 * (1 + 2) * 2 * 3 / 3600)
+    assert "resources.expected_s" in workbench.buran("estimate", "campaign.yaml")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("tasks_per_node", "p - 1"), ("memory_mb", 0), ("partition", "a b"), ("account", "-x"), ("time_margin", 0.5)],
+)
+def test_mistakes_in_resources_are_found_in_the_file(workbench: Workbench, key: str, value: object) -> None:
+    workbench.write(resources={key: value})
+    assert f"key resources.{key}" in workbench.buran("check", "campaign.yaml", expect=2)
+
+
+QSUB = """#!/bin/sh
+echo "$@" >> {folder}/submitted
+for script; do :; done
+setsid sh "$script" > /dev/null 2>&1 < /dev/null &
+echo 1.server
+"""
+
+
+@pytest.mark.parametrize(
+    ("profile", "submit", "asked"),
+    [
+        ("pbs", "qsub", "-l select=2:ncpus=1:mpiprocs=1 -l place=scatter:excl -l walltime="),
+        ("lsf", "bsub", "-n 2 -R span[ptile=1] affinity[core(1)]"),
+    ],
+)
+def test_other_schedulers_get_the_same_request(
+    workbench: Workbench, tmp_path: Path, profile: str, submit: str, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dry run of the profile, then what it would submit, from its own template."""
+    workbench.write(resources={"time_limit_s": 20, "nodes": "p"})
+    output = workbench.buran("run", "campaign.yaml", "--profile", profile, "--dry-run")
+    assert "12 runs that are not made yet" in output
+    session = open_session(workbench.file)
+    request = job_request(session, first_plan(session).bundles[-1])
+    settings = yaml.safe_load((ROOT / "profiles" / profile / "config.yaml").read_text())
+    template = settings["cluster-generic-submit-cmd"]
+    script = tmp_path / submit
+    script.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/submitted\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert os.system(template.format(resources=request)) == 0
+    assert asked in (tmp_path / "submitted").read_text()
+    assert shutil.which(submit) == str(script)
+
+
+@pytest.mark.slow
+def test_a_campaign_through_a_scheduler_that_is_not_slurm(workbench: Workbench, tmp_path: Path) -> None:
+    """PBS is played by a script that starts jobs at once; no status command, jobs tell their end by files."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "qsub").write_text(QSUB.format(folder=tmp_path))
+    (tools / "qsub").chmod(0o755)
+    settings = yaml.safe_load((ROOT / "profiles" / "pbs" / "config.yaml").read_text())
+    del settings["cluster-generic-status-cmd"]
+    settings |= {"jobs": 2, "latency-wait": 20}
+    (tmp_path / "profile").mkdir()
+    (tmp_path / "profile" / "config.yaml").write_text(yaml.safe_dump(settings))
+    os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    try:
+        workbench.buran("run", "campaign.yaml", "--profile", str(tmp_path / "profile"))
+        before = workbench.started()
+        workbench.buran("run", "campaign.yaml", "--profile", str(tmp_path / "profile"))
+    finally:
+        os.environ["PATH"] = os.environ["PATH"].removeprefix(f"{tools}{os.pathsep}")
+    assert len(before) == 12 and workbench.started() == before
+    assert (tmp_path / "submitted").read_text().count("mpiprocs=2") == 2
