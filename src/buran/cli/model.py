@@ -17,6 +17,7 @@ _AGGREGATES = ("mean", "median", "min", "max", "sum")
 _REPETITIONS = ("median", "mean", "min", "max")
 _OVER = ("exclusive", "inclusive", "region", "program")
 _SPACES = ("full", "extrap")
+_CRITERIA = ("error", "smape", "rss", "ar2", "bic")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +70,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--nonnegative", action="store_true", help="allow only coefficients of 0 and more (default: any)"
+    )
+    parser.add_argument(
+        "--criterion",
+        choices=_CRITERIA,
+        default="error",
+        help="what hypotheses compete by: the error at left-out points and a price for freedom (default), SMAPE or RSS "
+        "at left-out points, adjusted R2, or BIC",
+    )
+    parser.add_argument(
+        "--terms-per-parameter",
+        metavar="N",
+        type=int,
+        help="different factors of one parameter in a model, at most (default: any number)",
     )
     parser.add_argument(
         "--at", metavar="P=V,...", help="predict there, with intervals; sort call paths by their share of it"
@@ -157,6 +171,11 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     from buran.experiment.read import read_experiment
     from buran.model import SearchOptions
 
+    options = SearchOptions(
+        nonnegative=arguments.nonnegative,
+        terms_per_parameter=arguments.terms_per_parameter,
+        criterion=arguments.criterion,
+    )
     experiment = read_experiment(path)
     metrics = arguments.metric or list(experiment.metrics)
     line = ProgressLine(sys.stderr)
@@ -177,7 +196,7 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
             processes=_processes(arguments, experiment),
             weigh_repetitions=arguments.weights == "repetitions",
             over=arguments.over,
-            options=SearchOptions(nonnegative=arguments.nonnegative),
+            options=options,
             progress=progress,
         )
     finally:

@@ -9,6 +9,8 @@ import numpy as np
 from buran.model.candidates import DEPENDENT, Ids, Mask
 from buran.model.terms import Array
 
+_CROWD = 8  # times as many hypotheses are looked at where many are not allowed
+
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
@@ -152,11 +154,11 @@ def leave_group_out(beam: Beam, asked: Mask, groups: Mask) -> Array:
     return np.asarray(out / residual.shape[1])
 
 
-def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
+def extend(dictionary: Dictionary, beam: Beam, width: int, most: int | None = None) -> Beam:
     """Add one term of the dictionary to each hypothesis of the beam and keep the best.
 
     All one-term hypotheses are kept; of the larger ones `width` by residual, and twice as many of those made
-    of plain terms only.
+    of plain terms only; none with more than `most` different factors of a parameter.
     """
     calls, _, size, _ = beam.basis.shape
     products = dictionary.columns.shape[1]
@@ -164,12 +166,15 @@ def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
     if size == 1:
         return _one_term(dictionary, beam)
     left_over = _left_over(dictionary, beam)
-    kept = best(left_over.reshape(calls, -1), 2 * width)  # most hypotheses turn up twice
+    looked_at = width if most is None else _CROWD * width
+    kept = best(left_over.reshape(calls, -1), 2 * looked_at)  # most hypotheses turn up twice
     by_residual = kept.shape[1]
-    kept = np.concatenate([kept, _best_plain(left_over, beam, dictionary.simple, 4 * width)], axis=1)
+    kept = np.concatenate([kept, _best_plain(left_over, beam, dictionary.simple, 4 * looked_at)], axis=1)
     parent, added = np.divmod(kept, products)
     members = np.sort(np.concatenate([beam.members[at, parent], added[..., None]], axis=2), axis=2)
     fine = beam.usable[at, parent] & dictionary.usable[at, added] & ~_repeated(members, products)
+    if most is not None:
+        fine &= ~_crowded(dictionary, members, most)
     chosen = fine & np.concatenate(
         [
             np.cumsum(fine[:, :by_residual], axis=1) <= width,
@@ -201,6 +206,20 @@ def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
         np.concatenate([basis_ahead, column_ahead[..., None]], axis=2),
         beam.ahead[at, parent] + gain * column_ahead,
     )
+
+
+def first_occurrence(rows: Ids) -> Mask:
+    """Mark present factors (above 0) that differ from the one before, in `rows` sorted along the last axis."""
+    out = np.asarray(rows > 0)
+    out[..., 1:] &= rows[..., 1:] != rows[..., :-1]
+    return out
+
+
+def _crowded(dictionary: Dictionary, members: Ids, most: int) -> Mask:
+    """Mark hypotheses (call path, hypothesis, term) with more than `most` factors of one parameter."""
+    rows = dictionary.rows[np.arange(len(members))[:, None, None], members]
+    different = first_occurrence(np.sort(rows, axis=2).swapaxes(2, 3)).sum(axis=3)
+    return np.asarray((different > most).any(axis=2))
 
 
 def _one_term(dictionary: Dictionary, constant: Beam) -> Beam:

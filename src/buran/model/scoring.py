@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
-from buran.model.beam import Beam, Dictionary, leave_group_out, leave_one_out
-from buran.model.candidates import Ids, Mask, TermTable
+from buran.model.beam import Beam, Dictionary, first_occurrence, leave_group_out, leave_one_out
+from buran.model.candidates import Ids, TermTable
 from buran.model.scatter import Scatter
 from buran.model.terms import Array
 
+Criterion = Literal["error", "smape", "rss", "ar2", "bic"]
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 EXACT = 1e-11  # relative error below which two fits differ by rounding alone
 MEAN_ABSOLUTE = (2 / np.pi) ** 0.5  # of Gaussian noise, by its standard deviation
+_BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
 _KNOWN = 0.3  # points that a degree of freedom of the repetitions is worth
 
 
@@ -75,6 +79,51 @@ def score(
     return np.asarray(total / points * (np.log(np.hypot(share, EXACT)) + cost / (total - coefficients + 1)))
 
 
+def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array) -> Array:
+    """Compare hypotheses by a criterion from elsewhere, without costs: smaller is better.
+
+    ``smape`` and ``rss``: of predictions at left-out points, as Extra-P compares; ``ar2``: adjusted R2 in sample;
+    ``bic``: Bayesian information criterion of the weighted fit. All as the logarithm of an error.
+
+    Parameters
+    ----------
+    criterion
+        Not "error".
+    beam
+        The hypotheses.
+    values, weights
+        Shape (call path, point).
+
+    Returns
+    -------
+    array
+        Shape (call path, hypothesis); infinite where it is not defined.
+    """
+    count, coefficients = beam.residual.shape[2], beam.basis.shape[2]
+    free = 1 - (beam.basis**2).sum(axis=2)
+    void = ~beam.usable
+    y, gaps = values[:, None], beam.residual / weights[:, None]
+    scale = np.sqrt((values**2).mean(axis=1))[:, None]
+    scale = np.where(scale > 0, scale, 1.0)
+    penalty = 0.0
+    if criterion == "bic":
+        error = np.sqrt((beam.residual**2).mean(axis=2))
+        penalty = coefficients * np.log(count) / (2 * count)
+    elif criterion == "ar2":
+        error = np.sqrt((gaps**2).mean(axis=2) * (count - 1) / max(count - coefficients, 1)) / scale
+        void = void | (coefficients >= count)
+    else:
+        bound = free < _BOUND
+        void = void | bound.any(axis=2)
+        gaps = gaps / np.where(bound, 1.0, free)
+        if criterion == "rss":
+            error = np.sqrt((gaps**2).mean(axis=2)) / scale
+        else:
+            size = np.abs(y) + np.abs(y - gaps)
+            error = np.divide(np.abs(gaps), size, out=np.zeros_like(gaps), where=size > 0).mean(axis=2)
+    return np.where(void, np.inf, np.log(np.hypot(error, EXACT)) + penalty)
+
+
 def errors_of(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Array:
     """Return shape (call path, hypothesis): errors at left-out points.
 
@@ -85,15 +134,8 @@ def errors_of(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Ar
     at = np.arange(len(beam.members))[:, None, None]
     for p, table in enumerate(tables):
         own = np.sort(dictionary.rows[at, beam.members, p], axis=2)
-        many = _first_occurrence(own).sum(axis=2) > table.safe
+        many = first_occurrence(own).sum(axis=2) > table.safe
         out[many] = np.maximum(out[many], leave_group_out(beam, many, table.same_value))
-    return out
-
-
-def _first_occurrence(rows: Ids) -> Mask:
-    """Mark present factors (above 0) that differ from the one before, in `rows` sorted along the last axis."""
-    out = np.asarray(rows > 0)
-    out[..., 1:] &= rows[..., 1:] != rows[..., :-1]
     return out
 
 
@@ -122,7 +164,7 @@ def cost_of(
     out = np.full(rows.shape[:2], float(costs.coefficient * terms))
     for p, table in enumerate(tables):
         own = np.sort(rows[..., p], axis=2)
-        new = _first_occurrence(own)
+        new = first_occurrence(own)
         distinct = new.sum(axis=2)
         fancy = (new & ~table.plain[own]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from buran.errors import UsageError
 from buran.model.beam import Beam, Dictionary, best, extend, leave_one_out, parents
 from buran.model.candidates import (
     DEPENDENT,
@@ -22,7 +23,17 @@ from buran.model.candidates import (
 )
 from buran.model.found import Found, beyond
 from buran.model.scatter import Scatter
-from buran.model.scoring import EXACT, MEAN_ABSOLUTE, Costs, cost_of, errors_of, score
+from buran.model.scoring import (
+    CRITERIA,
+    EXACT,
+    MEAN_ABSOLUTE,
+    Costs,
+    Criterion,
+    by_criterion,
+    cost_of,
+    errors_of,
+    score,
+)
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
 
@@ -51,15 +62,30 @@ class SearchOptions:
         Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
     nonnegative
         Whether only coefficients of 0 and more are allowed.
+    terms_per_parameter
+        Different factors of one parameter in a hypothesis, at most; any number by default.
+    criterion
+        What hypotheses compete by: ``error``, the mean error at left-out points with `costs`; or plainly ``smape``,
+        ``rss``, ``ar2``, ``bic``, see `by_criterion`.
     costs
-        Preference for simple hypotheses.
+        Preference for simple hypotheses, for the criterion ``error``.
     """
 
     max_terms: int = 4
     beam: int | None = None
     alternatives: int = 32
     nonnegative: bool = False
+    terms_per_parameter: int | None = None
+    criterion: Criterion = "error"
     costs: Costs = field(default_factory=Costs)
+
+    def __post_init__(self) -> None:
+        if self.max_terms < 0:
+            raise UsageError("a model cannot have fewer than 0 terms", why=f"max_terms is {self.max_terms}")
+        if self.terms_per_parameter is not None and self.terms_per_parameter < 1:
+            raise UsageError("a parameter needs at least one term", why=f"{self.terms_per_parameter} were asked for")
+        if self.criterion not in CRITERIA:
+            raise UsageError(f"no criterion is called {self.criterion!r}", hint=f"choose from {', '.join(CRITERIA)}")
 
     def width(self, points: int, parameters: int) -> int:
         """Return the number of hypotheses to keep."""
@@ -119,8 +145,9 @@ def search(
         falls = falls_with(points, y)
         dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
         own = found.of_calls(part)
-        error = _beam_search(tables, dictionary, constant, scatter.of(part), options, own)
-        own.put_central_first(count, (error > _CERTAIN) & (error < _STEADY))
+        error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, own)
+        if options.criterion == "error":
+            own.put_central_first(count, (error > _CERTAIN) & (error < _STEADY))
         if progress is not None:
             progress(len(y))
     return tables, found
@@ -138,6 +165,8 @@ def _beam_search(
     tables: list[TermTable],
     dictionary: Dictionary,
     constant: Beam,
+    values: Array,
+    weights: Array,
     scatter: Scatter,
     options: SearchOptions,
     found: Found,
@@ -147,15 +176,22 @@ def _beam_search(
     largest, width = min(options.max_terms, count - 2), options.width(count, len(tables))
     found.ahead[:, 0] = constant.ahead[:, 0]
     least = leave_one_out(constant)[:, 0]
-    found.scores[:, 0] = score(least, np.zeros(calls), count, 1, scatter)
+    if options.criterion == "error":
+        found.scores[:, 0] = score(least, np.zeros(calls), count, 1, scatter)
+    else:
+        found.scores[:, 0] = by_criterion(options.criterion, constant, values, weights)[:, 0]
     beam, centred = constant, constant.residual[:, 0]
     active = np.arange(calls)
     before = np.full(calls, np.inf)  # smallest errors with a term less
     for terms in range(1, largest + 1):
-        beam = extend(dictionary, beam, width)
+        beam = extend(dictionary, beam, width, options.terms_per_parameter)
         errors = errors_of(tables, dictionary, beam)
         cost, handicap = cost_of(tables, dictionary, beam, centred, errors, options.costs, options.nonnegative)
-        scores = score(errors, cost, count, terms + 1, scatter) + handicap
+        if options.criterion == "error":
+            scores = score(errors, cost, count, terms + 1, scatter) + handicap
+        else:
+            scores = by_criterion(options.criterion, beam, values[active], weights[active])
+            scores[np.isinf(handicap)] = np.inf
         at = np.arange(len(active))[:, None]
         front = best(scores, options.alternatives)
         front_scores = scores[at, front]
