@@ -68,7 +68,9 @@ def repetition_weights(repetitions: Array) -> Array:
 def scatter_of(repetitions: Array, repetition: Repetition = "mean", weights: Array | None = None) -> Scatter:
     """Estimate from repetitions by how much the values made of them scatter by chance.
 
-    All points of a call path share one relative scatter, weighted as in the fit.
+    All points of a call path share one relative scatter, weighted as in the fit. For medians it comes from the median
+    of the points' variances, so that some outliers among the repetitions, which medians do not feel, do not count.
+    For minima and maxima it stays unknown: what is left of skewed noise cannot be told from its width.
 
     Parameters
     ----------
@@ -91,16 +93,15 @@ def scatter_of(repetitions: Array, repetition: Repetition = "mean", weights: Arr
         weights = relative_weights(over_repetitions(np.where(here, repetitions, np.nan), repetition))
     mean = values.sum(axis=2) / np.maximum(number, 1)
     gaps = np.where(here, (values - mean[..., None]) * np.nan_to_num(weights)[..., None], 0.0)
-    squares = (gaps**2).sum(axis=2) * _shrinkage(number, repetition)
-    degrees = np.maximum(number - 1, 0).sum(axis=1)
-    return Scatter(np.sqrt(squares.sum(axis=1) / np.maximum(degrees, 1)), degrees)
-
-
-def _shrinkage(number: NDArray[np.int64], repetition: Repetition) -> Array:
-    """Variance of what repetitions become, as a share of the variance of one of them, for Gaussian noise."""
-    several = np.maximum(number, 1).astype(np.float64)
+    squares, free = (gaps**2).sum(axis=2), np.maximum(number - 1, 0)
+    degrees = free.sum(axis=1)
     if repetition == "mean":
-        return 1 / several
-    if repetition == "median":
-        return np.where(several < 3, 1.0, np.pi / 2) / several
-    return 1 / np.sqrt(several)  # within 4 % of the extremes' variance for 2 to 10 values
+        squares = squares / np.maximum(number, 1)
+        return Scatter(np.sqrt(squares.sum(axis=1) / np.maximum(degrees, 1)), degrees)
+    if repetition != "median":
+        return Scatter.unknown(len(repetitions))
+    shrinkage = np.where(number < 3, 1.0, np.pi / 2) / np.maximum(number, 1)  # of the variance, for Gaussian noise
+    several = np.maximum(free, 1)
+    typical = (1 - 2 / (9 * several)) ** 3  # median of the estimate of a variance, by its mean (Wilson and Hilferty)
+    variances = np.where(free > 0, squares * shrinkage / several / typical, np.nan)
+    return Scatter(np.sqrt(np.nan_to_num(over_repetitions(variances, "median"))), degrees)
