@@ -65,7 +65,7 @@ def test_intervals_are_wider_where_no_hypothesis_is_right():
     for share in (0.2, 0.002):
         scatter = Scatter(np.array([share]), np.array([100]))
         fit = fit_models(GRID, waves[None], scatter=scatter, options=SearchOptions(max_terms=1))
-        lower, upper = fit.predict_interval(np.array([[128.0, 60.0]]))
+        lower, upper = fit.predict_interval(np.array([[128.0, 60.0]]), of="mean")
         widths.append((upper - lower)[0, 0])
     assert widths[1] > 1.5 * widths[0]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.model.fit import relative_weights
