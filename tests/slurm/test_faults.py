@@ -54,7 +54,7 @@ def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBen
 
 
 def test_slurmctld_may_be_away_for_a_minute(bench: SlurmBench, cluster: Cluster) -> None:
-    """An executor that asks meanwhile loses its jobs, where there is no accounting, and would wait for them for ever."""
+    """Without accounting, an executor that asks meanwhile loses its jobs and would wait for them for ever."""
     bench.program(SLOW)
     bench.quiet_s = 16.0
     controller = bench.start()

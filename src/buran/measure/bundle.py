@@ -30,7 +30,7 @@ _TRIES = 4
 _LARGEST_SKEW_S = 5.0
 
 
-def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
+def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:
     """Return everything beside the build that decides how a point is run."""
     campaign, point = target.campaign, bundle.point
     resources, placement = campaign.config.resources, campaign.placement(point)
@@ -51,38 +51,52 @@ def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def slot_of(target: Target, layout: Layout, run: Run, bundle: Bundle) -> store.Slot:
-    """Return the place of a run in the store."""
-    point = layout.point(run.build, bundle.point, digest(configuration(target, run, bundle), 8))
-    return store.Slot.of(point, run.name)
+def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
+    """Return the runs of a bundle with their places in the store."""
+    chosen = digest(configuration(target, bundle), 8)
+    points = {run.build: layout.point(run.build, bundle.point, chosen) for run in bundle.runs}
+    generations = {build: store.current_generation(point) for build, point in points.items()}
+    return [(run, store.Slot.of(points[run.build], run.name, generations[run.build])) for run in bundle.runs]
 
 
-def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None) -> dict[str, Any]:
+def measure_bundle(
+    target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None, job: str | None = None
+) -> dict[str, Any]:
     """Make the runs of a bundle that the store does not have; return what became of all of them.
+
+    Parameters
+    ----------
+    job
+        What a job that measures it was submitted for, if not for the bundle alone.
 
     Returns
     -------
     dict
         ``complete`` is False if a run was not started because the budget is spent.
     """
-    slots = [(run, slot_of(target, layout, run, bundle)) for run in bundle.runs]
+    slots = slots_of(target, layout, bundle)
     if any(slot.verdict() is None for _, slot in slots):
         given = slurm.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
-        wait = given is None or not given.is_for(bundle.id)
+        wait = given is None or not given.is_for(job or bundle.id)
         with interruptible(), claims.claimed(claim, wait=wait), exclusive_machine():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
             outages = slurm.Outages() if given is not None else None
+            booked = ledger.Reader(layout.store)
+
+            def spent() -> float:
+                return ledger.spent_core_hours(booked.read(), target.id)
+
             for run, slot in slots:
-                if not _affordable(target, layout, budget_core_hours):
+                if budget_core_hours is not None and spent() >= budget_core_hours:
                     break
                 claims.beat(claim)
                 for left in reversed(range(_TRIES)):
                     with store.reserve(slot, wait=wait) as temporary:
                         if temporary is not None:
-                            _measure(target, layout, bundle, run, slot, temporary, given, outages)
+                            _measure(target, layout, bundle, run, slot, temporary, given, outages, exact=not wait)
                     if slot.verdict():
                         break
                     if not left:
@@ -93,12 +107,6 @@ def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_h
         "complete": all(each["status"] in (store.Status.MEASURED, store.Status.FAILED) for each in outcomes),
         "runs": outcomes,
     }
-
-
-def _affordable(target: Target, layout: Layout, budget_core_hours: float | None) -> bool:
-    if budget_core_hours is None:
-        return True
-    return ledger.spent_core_hours(ledger.read(layout.store), target.id) < budget_core_hours
 
 
 def _outcome(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
@@ -131,6 +139,8 @@ def _measure(
     temporary: Path,
     given: slurm.Allocation | None,
     outages: slurm.Outages | None,
+    *,
+    exact: bool,
 ) -> None:
     """Make a run; afterwards there is a verdict on it, unless Slurm was away."""
     campaign, backend, point = target.campaign, target.backend, bundle.point
@@ -146,7 +156,7 @@ def _measure(
         "purpose": bundle.purpose,
         "repetition": run.repetition,
         "warmup": run.repetition < 0,
-        "configuration": configuration(target, run, bundle),
+        "configuration": configuration(target, bundle),
         "node": record_node(layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "clock_ahead_s": clock_ahead_s,
@@ -157,7 +167,7 @@ def _measure(
     }
     refusal = None if built.is_file() else "its build failed"
     if given is not None and refusal is None:
-        refusal = slurm.mismatch(given, campaign.placement(point), exact=given.is_for(bundle.id))
+        refusal = slurm.mismatch(given, campaign.placement(point), exact=exact)
     if refusal:
         record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
         _finish(layout, slot, temporary, record)

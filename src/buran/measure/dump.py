@@ -101,7 +101,8 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
         stands for the executable. ``communicator_size_min`` and ``_max`` are 0 where no operation named a
         communicator. ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
         ``polling_regions`` is a JSON list of regions that poll (``MPI_Test``) or contain the loop that does: their
-        visits and basic blocks differ between runs.
+        visits and basic blocks differ between runs. ``placement`` is a JSON list of hosts, CPUs (``0-3,8``) and the
+        ranks that could run there.
 
     Raises
     ------

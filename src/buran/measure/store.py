@@ -47,9 +47,9 @@ class Slot:
     name: str
 
     @classmethod
-    def of(cls, point: Path, name: str) -> Slot:
-        """Return the place of a run in the point's current generation."""
-        generation = current_generation(point)
+    def of(cls, point: Path, name: str, generation: int | None = None) -> Slot:
+        """Return the place of a run in a generation of its point; by default the current one."""
+        generation = current_generation(point) if generation is None else generation
         return cls(point, f"{name}-g{generation}" if generation else name)
 
     @property
