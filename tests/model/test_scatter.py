@@ -12,14 +12,14 @@ SIZES = np.array([[4.0], [8], [16], [32], [64]])
 GRID = np.array([[p, n] for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 30, 40, 50)])
 
 
-@pytest.mark.parametrize(("repetition", "tolerance"), [("mean", 0.05), ("median", 0.15)])
+@pytest.mark.parametrize(("repetition", "tolerance"), [("mean", 0.05), ("median", 0.2)])
 def test_scatter_is_that_of_the_reduced_values(repetition, tolerance):
     reduce = {"mean": np.mean, "median": np.median}[repetition]
     own = 100 * (1 + np.random.default_rng(1).normal(0, 0.02, (400, 5, 5)))
     found = scatter_of(own, repetition)
     wanted = reduce(own, axis=2).std() / 100
     assert np.sqrt((found.share**2).mean()) == pytest.approx(wanted, rel=tolerance)
-    assert (found.degrees == 20).all()
+    assert (found.degrees == 16).all()
 
 
 def test_outliers_are_no_noise_of_medians_and_minima_say_nothing():
@@ -30,11 +30,17 @@ def test_outliers_are_no_noise_of_medians_and_minima_say_nothing():
     assert not scatter_of(own, "min").degrees.any()
 
 
+def test_a_slow_first_repetition_is_no_scatter():
+    true = 3 + 2 * SIZES.T
+    found = scatter_of(true[..., None] * np.array([5.0, 1, 1.1]))
+    assert found.share == pytest.approx(0, abs=1e-12)
+
+
 def test_without_repetitions_nothing_is_known():
     found = scatter_of(np.ones((2, 5, 1)))
     assert found.degrees.tolist() == [0, 0]
     gaps = np.array([[[1.0, 2.0], [3.0, np.nan], [np.nan, np.nan]]])
-    assert scatter_of(gaps).degrees.tolist() == [1]
+    assert scatter_of(gaps).degrees.tolist() == [0]  # one point tells nothing apart
 
 
 def test_scatter_follows_the_weights_whatever_their_scale():
