@@ -8,11 +8,12 @@ from enum import StrEnum
 import numpy as np
 
 from buran.errors import UsageError
+from buran.model.candidates import Mask
 from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array, ModelFunction
-from buran.prior.exact import EXACT, exact_functions
+from buran.prior.exact import EXACT, exact_functions, misfit
 
 _LOOSE = 1e-2  # residual beyond which no function passes through the counts, and the search for noisy values serves
 
@@ -89,11 +90,12 @@ def effort_of(
     if (values < 0).any():
         raise UsageError("counts cannot be negative", where=metric)
     single = over_repetitions(values, "median")
-    measured = np.isfinite(single)
+    measured: Mask = np.asarray(np.isfinite(single))
     used = measured.any(axis=0)
     here = measured[:, used].all(axis=1) & used.any()
     spread = over_repetitions(values, "max") - over_repetitions(values, "min")
     unsteady = (np.nan_to_num(spread) > 0).any(axis=1) if exact else np.zeros(len(values), dtype=bool)
+    unsteady = np.asarray(unsteady)
     functions: list[ModelFunction | None] = [None] * len(values)
     residual = np.full(len(values), np.nan)
     rows = np.flatnonzero(here & ~unsteady)
@@ -132,8 +134,6 @@ def _functions(
         ModelFunction(0.0) if model is None else model.function
         for model in fit_models(points, values[loose], space=space).models
     ]
-    from buran.prior.exact import misfit
-
     gaps = misfit(points, values[loose], searched)
     if not exact:
         return searched, gaps

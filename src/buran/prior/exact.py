@@ -12,7 +12,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from buran.model.candidates import lines
+from buran.model.candidates import Ids, lines
 from buran.model.fit import fit_models
 from buran.model.search import SearchOptions
 from buran.model.space import Exponents, HypothesisSpace, full_space, is_plain
@@ -113,11 +113,11 @@ class _Columns:
 
     parameter: int
     pairs: tuple[Exponents, ...]
-    lines: list[Array]
+    lines: list[Ids]
     raw: list[Array]
 
     @classmethod
-    def of(cls, points: Array, parameter: int, on_lines: list[Array], pairs: tuple[Exponents, ...]) -> _Columns:
+    def of(cls, points: Array, parameter: int, on_lines: list[Ids], pairs: tuple[Exponents, ...]) -> _Columns:
         raw = []
         for line in on_lines:
             at = points[line]
@@ -157,12 +157,12 @@ class _Columns:
                 break
         return [Factor(self.parameter, *self.pairs[i]) for i in best]
 
-    def _few(self, order: Array) -> Array:
+    def _few(self, order: Ids) -> Ids:
         """Return the best single factors and the plain ones."""
         plain = [i for i, pair in enumerate(self.pairs) if is_plain(pair)]
-        return np.unique([*order[:_MOST_TRIPLES].tolist(), *plain])
+        return np.unique(np.array([*order[:_MOST_TRIPLES].tolist(), *plain], dtype=np.int64))
 
-    def _left(self, sets: Array, targets: list[Array], precise: bool = False) -> Array:
+    def _left(self, sets: Ids, targets: list[Array], precise: bool = False) -> Array:
         """Return shape (set,): what each set leaves of the targets, summed over lines, in squares of counts."""
         out = np.zeros(len(sets))
         for raw, target in zip(self.raw, targets, strict=True):

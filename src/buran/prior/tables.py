@@ -307,7 +307,7 @@ def _communication(
         return [(None, None, (f"visits and bytes were not recorded: {_ALONE}",))] * len(rows)
     visits, sent, received = (counts.model(name, rows) for name in wanted)
     sizes, size_notes = _communicators(counts, rows)
-    out = []
+    out: list[tuple[Prior | None, ModelFunction | None, tuple[str, ...]]] = []
     for place, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
         operation = operation_of(name)
         own = [effort.steadiness[place] for effort in (visits, sent, received)]

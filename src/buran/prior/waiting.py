@@ -191,15 +191,15 @@ def _candidates(
     scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
     basis = np.linalg.svd(design / scale, full_matrices=False)
     span = basis.U[:, 1e-10 * basis.S.max() < basis.S]
-    kept = []
+    chosen: list[Term] = []
     for term in dict.fromkeys(found):
         if any(f.log_exponent and not logs_are_safe[f.parameter] for f in term.factors):
             continue
         column = term.evaluate(points)
         length = np.linalg.norm(column)
         if length and np.linalg.norm(column - span @ (span.T @ column)) > _SAME * length:
-            kept.append(term)
-    return kept
+            chosen.append(term)
+    return chosen
 
 
 def _gains(design: Array, columns: Array, weights: Array, targets: Array) -> tuple[Array, Array]:
