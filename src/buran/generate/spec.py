@@ -19,14 +19,14 @@ from buran.model.terms import Array, Factor, ModelFunction, Term
 
 OPERATIONS = ("allgather", "allreduce", "barrier", "bcast", "gather", "reduce", "scatter", "send", "receive")
 STYLES = ("sequential", "nested")
-ARRAY_BYTES = 4 << 20
+ARRAY_BYTES = 16 << 20
 NOTHING, ONCE = ModelFunction(0.0), ModelFunction(1.0)
 SPREADING = ("allgather", "gather", "scatter")  # a buffer holds the message of every rank
 _LEAST_ROUNDS, _LEAST_BYTES = 400, 256
 _MOST_GROWTH, _MOST_BYTES_GROWTH = 2e4, 256.0
 MOST_ROUNDS = 1 << 40
 _MOST_CALLS = 16
-POINTS: Mapping[str, tuple[int, ...]] = {"p": (2, 4, 8, 12, 16), "n": (4, 8, 16, 32, 64)}
+POINTS: Mapping[str, tuple[int, ...]] = {"p": (2, 4, 6, 8, 12), "n": (4, 8, 16, 32, 64)}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from enum import StrEnum
 import numpy as np
 
 from buran.errors import UsageError
-from buran.model.candidates import Mask
 from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
@@ -90,12 +89,12 @@ def effort_of(
     if (values < 0).any():
         raise UsageError("counts cannot be negative", where=metric)
     single = over_repetitions(values, "median")
-    measured: Mask = np.asarray(np.isfinite(single))
+    measured = np.isfinite(single)
     used = measured.any(axis=0)
     here = measured[:, used].all(axis=1) & used.any()
     spread = over_repetitions(values, "max") - over_repetitions(values, "min")
     unsteady = (np.nan_to_num(spread) > 0).any(axis=1) if exact else np.zeros(len(values), dtype=bool)
-    unsteady = np.asarray(unsteady)
+    unsteady = np.array(unsteady, dtype=np.bool_)
     functions: list[ModelFunction | None] = [None] * len(values)
     residual = np.full(len(values), np.nan)
     rows = np.flatnonzero(here & ~unsteady)

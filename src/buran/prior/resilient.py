@@ -9,7 +9,6 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.alternative import Alternative
-from buran.model.candidates import Mask
 from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.terms import Array, ModelFunction
@@ -140,7 +139,7 @@ def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: F
 
 def _own_belief(design: Array, values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
     """Expect each term of a call path to cost about the same for each count."""
-    terms: Mask = np.asarray(effort > 0)
+    terms = np.array(effort > 0, dtype=np.bool_)
     terms[:, 0] = False  # what a call path takes without any effort is not in its counts
     if not np.isfinite(options.cost_spread) or not terms.any():
         return None

@@ -9,12 +9,14 @@ from buran.model.candidates import Ids
 from buran.model.terms import Array
 
 LEAST_VALUES = 5  # of a parameter, to tell its factors
+_CROSSING = 3
 
 
 def effort_points(points: Array, costs: Array) -> Ids:
-    """Choose points that exact counts are modelled from: the cheapest line of each parameter, and one that crosses it.
+    """Choose points that exact counts are modelled from: the cheapest line of each parameter, and a piece of the next.
 
-    Counts have no noise, so that two lines tell the factors of a parameter and whether other parameters change them.
+    Counts have no noise: a line tells the factors of a parameter, and three points of another one tell whether the
+    other parameters change them.
 
     Parameters
     ----------
@@ -49,48 +51,30 @@ def effort_points(points: Array, costs: Array) -> Ids:
                 why=f"along parameter {parameter} no three points do",
             )
         full = np.flatnonzero(number >= min(longest, LEAST_VALUES))
-        for line in full[np.argsort(price[full], kind="stable")[:2]]:
-            chosen.update(np.flatnonzero(group == line).tolist())
+        for place, line in enumerate(full[np.argsort(price[full], kind="stable")[:2]].tolist()):
+            own = np.flatnonzero(group == line)
+            own = own[np.argsort(costs[own], kind="stable")]
+            chosen.update((own if place == 0 else own[:_CROSSING]).tolist())
     return np.array(sorted(chosen), dtype=np.int64)
 
 
-def time_points(design: Array, costs: Array, budget: float, noise: Array | None = None) -> Ids:
-    """Choose points that tell coefficients well for their price, at most for a budget.
-
-    Beginning with the cheapest points that tell all coefficients, the point is added that gains most information on
-    the prediction at the largest point (its relative variance) for its cost, until nothing more can be paid.
+def time_points(points: Array, costs: Array, budget: float) -> Ids:
+    """Choose the cheapest points for times that a budget allows; coefficients of a prior need no more than that.
 
     Parameters
     ----------
-    design
-        Shape (point, column): a prior, or the columns of several; divided by the expected times, so that noise is the
-        same everywhere. The last row is the point to predict, which cannot be chosen.
+    points
+        Shape (point, parameter).
     costs
-        Shape (point,): without the last row.
+        Shape (point,): what a run costs.
     budget
         In the unit of `costs`.
-    noise
-        Shape (point,): relative noise; the same everywhere by default.
+
+    Returns
+    -------
+    array
+        Shape (chosen,): rows of `points`, ascending; the cheapest one at least.
     """
-    rows, target = design[:-1], design[-1]
-    if noise is not None:
-        rows = rows / noise[:, None]
-    columns = rows.shape[1]
-    scale = np.maximum(np.abs(rows).max(axis=0), np.finfo(float).tiny)
-    rows, target = rows / scale, target / scale
-    information = 1e-9 * np.eye(columns)
-    left, spent, chosen = set(range(len(rows))), 0.0, list[int]()
-    while left:
-        inverse = np.linalg.inv(information)
-        affordable = np.array([i for i in sorted(left) if spent + costs[i] <= budget], dtype=np.int64)
-        if not len(affordable):
-            break
-        own = rows[affordable]
-        reach = own @ inverse
-        gain = (reach @ target) ** 2 / (1 + (reach * own).sum(axis=1))
-        best = int(affordable[int(np.argmax(gain / costs[affordable]))])
-        information = information + np.outer(rows[best], rows[best])
-        spent += float(costs[best])
-        chosen.append(best)
-        left.remove(best)
-    return np.array(sorted(chosen), dtype=np.int64)
+    order = np.argsort(costs, kind="stable")
+    affordable = int((np.cumsum(costs[order]) <= budget).sum())
+    return np.sort(order[: max(affordable, 1)]).astype(np.int64)

@@ -18,6 +18,7 @@ from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import Effort, Steadiness, effort_of
 from buran.prior.prior import Column, Prior, communication_prior, computation_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
+from buran.prior.volume import bytes_of
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
 from buran.profile.profile import CallTree
 
@@ -305,8 +306,19 @@ def _communication(
         return []
     if any(name not in counts.values for name in wanted):
         return [(None, None, (f"visits and bytes were not recorded: {_ALONE}",))] * len(rows)
-    visits, sent, received = (counts.model(name, rows) for name in wanted)
+    visits = counts.model("visits", rows)
     sizes, size_notes = _communicators(counts, rows)
+    sent, received = (
+        bytes_of(
+            counts.points,
+            counts.values[name][rows],
+            counts.values["visits"][rows],
+            visits.functions,
+            sizes,
+            metric=name,
+        )
+        for name in wanted[1:]
+    )
     out: list[tuple[Prior | None, ModelFunction | None, tuple[str, ...]]] = []
     for place, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
         operation = operation_of(name)
