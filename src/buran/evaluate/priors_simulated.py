@@ -21,7 +21,7 @@ from buran.prior.algebra import added, power, scaled
 from buran.prior.communication import operation_of
 from buran.prior.effort import effort_of
 from buran.prior.prior import Prior, communication_prior, computation_prior
-from buran.prior.resilient import Resilient, fit_priors
+from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.sparse import effort_points, time_points
 from buran.prior.volume import bytes_of
 
@@ -34,6 +34,7 @@ PARTS = ("computation", "communication")
 EFFORT_OVERHEAD = 2.0  # of an effort run: the larger one of the paper's two case studies (section 5.3.3)
 SPARSE_SHARE = 0.35  # of one repetition of all points, that a sparse plan spends on times
 _CENTRE = 12  # row of POINTS
+_ALONE = FitOptions(share=False)  # draws of one function must not help each other
 _BLOCKS = 2.0  # basic blocks of a round
 
 
@@ -113,7 +114,7 @@ def functions(part: str, count: int, first: int, seed: int) -> list[Function]:
         truth = Truth.of(kernel)
         rounds = ModelFunction(0.0)
         if part == "computation":
-            columns = [ModelFunction(0.0, (1.0,), (term,)) for term in truth.rounds.terms]
+            columns = [ModelFunction(0.0, (1.0,), (term,)) for term in kernel.computation.terms]
             rounds = _balanced(columns, random, 1e6)
             costs = random.uniform(0.5, 2.0, size=len(rounds.terms)) * 1e-9
             time = ModelFunction(0.0, tuple((np.array(rounds.coefficients) * costs).tolist()), rounds.terms)
@@ -179,22 +180,30 @@ def draw(part: str, count: int, first: int, seed: int, level: float, draws: int)
     own, priors, chosen = program.functions, program.priors, program.sparse
     true = np.array([function.time.evaluate(POINTS) for function in own])
     actual = np.array([float(function.time.evaluate(TEST)[0]) for function in own])
-    errors: dict[str, list[Array]] = {name: [] for name in ("resilient", "single", "sparse", "sensitive")}
-    deviations: list[Array] = []
-    for number in range(draws):
-        noisy = _noise(true, level, [seed, first, PARTS.index(part), int(level), number])
-        median = np.median(noisy, axis=2)
-        errors["resilient"].append(_errors(fit_priors(POINTS, median, priors), actual))
-        errors["single"].append(_errors(fit_priors(POINTS, noisy[..., 0], priors), actual))
-        errors["sparse"].append(_errors(fit_priors(POINTS[chosen], noisy[:, chosen, 0], priors), actual))
-        classic = fit_models(POINTS, median).models
-        errors["sensitive"].append(_errors(classic, actual))
-        deviations.append(_deviations(classic, own))
+    noisy = _noise(true, level, [seed, first, PARTS.index(part), int(level)], draws)
+    median = np.median(noisy, axis=-1)
+
+    def with_priors(values: Array, rows: Ids) -> Array:
+        """Return the errors, shape (function,), means over draws; `values` (function, point, draw)."""
+        flat = values[:, rows].transpose(0, 2, 1).reshape(-1, len(rows))
+        repeated = [prior for prior in priors for _ in range(draws)]
+        return _errors(fit_priors(POINTS[rows], flat, repeated, _ALONE), np.repeat(actual, draws))
+
+    everywhere = np.arange(len(POINTS))
+    classic = fit_models(POINTS, median.transpose(0, 2, 1).reshape(-1, len(POINTS))).models
+    errors = {
+        "resilient": with_priors(median, everywhere),
+        "single": with_priors(noisy[..., 0], everywhere),
+        "sparse": with_priors(noisy[..., 0], chosen),
+        "sensitive": _errors(classic, np.repeat(actual, draws)),
+    }
+    repeated = [function for function in own for _ in range(draws)]
+    deviations = _deviations(classic, repeated).reshape(len(own), draws, -1)
     return {
         "part": part,
         "level": level,
-        "re": {name: np.mean(each, axis=0).tolist() for name, each in errors.items()},
-        "ed_sensitive": np.mean(deviations, axis=0).tolist(),
+        "re": {name: each.reshape(len(own), draws).mean(axis=1).tolist() for name, each in errors.items()},
+        "ed_sensitive": deviations.mean(axis=1).tolist(),
         "ed_resilient": [
             exponent_deviation(prior.asymptote, function.expected, 2).tolist()
             for prior, function in zip(priors, own, strict=True)
@@ -209,13 +218,13 @@ def subsets(part: str, count: int, first: int, seed: int, level: float) -> dict[
     own, priors = program.functions, program.priors
     true = np.array([function.time.evaluate(POINTS) for function in own])
     actual = np.array([float(function.time.evaluate(TEST)[0]) for function in own])
-    noisy = _noise(true, level, [seed, first, PARTS.index(part), int(level), 10**6])
+    noisy = _noise(true, level, [seed, first, PARTS.index(part), int(level), 1], 1)[:, :, 0]
     out: dict[str, Any] = {"part": part, "level": level, "re": {}, "re_sensitive": {}, "ed_sensitive": {}}
     for size in range(1, REPETITIONS + 1):
         with_priors, without, deviations = [], [], []
         for chosen in combinations(range(REPETITIONS), size):
             values = np.median(noisy[..., list(chosen)], axis=2)
-            with_priors.append(_errors(fit_priors(POINTS, values, priors), actual))
+            with_priors.append(_errors(fit_priors(POINTS, values, priors, _ALONE), actual))
             classic = fit_models(POINTS, values).models
             without.append(_errors(classic, actual))
             deviations.append(_deviations(classic, own).max(axis=1))
@@ -225,9 +234,11 @@ def subsets(part: str, count: int, first: int, seed: int, level: float) -> dict[
     return out
 
 
-def _noise(true: Array, level: float, seed: Sequence[int]) -> Array:
+def _noise(true: Array, level: float, seed: Sequence[int], draws: int) -> Array:
+    """Return shape (function, point, draw, repetition)."""
     number = int(np.random.SeedSequence(list(seed)).generate_state(1)[0])
-    return inject(true, level, "mixed", repetitions=REPETITIONS, seed=number)
+    noisy = inject(true, level, "mixed", repetitions=draws * REPETITIONS, seed=number)
+    return noisy.reshape(*true.shape, draws, REPETITIONS)
 
 
 def _errors(models: Sequence[Resilient | Model | None], actual: Array) -> Array:

@@ -12,7 +12,7 @@ from buran.errors import UsageError
 from buran.evaluate.evaluation import Evaluation
 from buran.files import digest
 
-STUDIES: Mapping[str, str] = {}
+STUDIES: Mapping[str, str] = {"priors": "what noise-resilient priors save, and how much noise they bear"}
 """Names of the studies, each a module of this package, and what they ask."""
 
 Shard = Mapping[str, Any]

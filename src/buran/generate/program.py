@@ -55,7 +55,7 @@ class Truth:
     kernel
         The kernel.
     rounds
-        Of its loops: basic blocks grow as this.
+        Of its loops, that over the calls too: basic blocks grow as this.
     bytes_sent, bytes_received
         Of its operation, means over ranks and all calls together; None without an operation.
     prior
@@ -86,7 +86,8 @@ class Truth:
         operation = operation_of(name)
         assert operation is not None
         prior = communication_prior(operation, name=name, visits=kernel.calls, size=ranks, sent=sent, received=received)
-        return cls(kernel, kernel.computation, sent, received, prior)
+        rounds = added([kernel.computation, kernel.calls])  # the loop over calls belongs to the kernel
+        return cls(kernel, rounds, sent, received, prior)
 
     @property
     def operation(self) -> str | None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from buran.errors import UsageError
+from buran.model.candidates import Mask
 from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
@@ -89,7 +90,7 @@ def effort_of(
     if (values < 0).any():
         raise UsageError("counts cannot be negative", where=metric)
     single = over_repetitions(values, "median")
-    measured = np.isfinite(single)
+    measured: Mask = np.array(np.isfinite(single), dtype=np.bool_)
     used = measured.any(axis=0)
     here = measured[:, used].all(axis=1) & used.any()
     spread = over_repetitions(values, "max") - over_repetitions(values, "min")

@@ -9,6 +9,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.alternative import Alternative
+from buran.model.candidates import Mask
 from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.terms import Array, ModelFunction
@@ -123,7 +124,7 @@ def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: F
     """Fit call paths that have the same columns."""
     design = priors[0].design(points)
     effort = np.array([[column.effort for column in prior.columns] for prior in priors])
-    known = effort[:, 1:].any(axis=1)
+    known: Mask = np.asarray(effort[:, 1:].any(axis=1))
     start = np.where(known[:, None], effort @ design.T, np.abs(design).sum(axis=1))
     start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
     belief = _own_belief(design, values, effort, start, options)
@@ -139,7 +140,7 @@ def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: F
 
 def _own_belief(design: Array, values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
     """Expect each term of a call path to cost about the same for each count."""
-    terms = np.array(effort > 0, dtype=np.bool_)
+    terms: Mask = np.array(effort > 0, dtype=np.bool_)
     terms[:, 0] = False  # what a call path takes without any effort is not in its counts
     if not np.isfinite(options.cost_spread) or not terms.any():
         return None

@@ -49,16 +49,22 @@ def bytes_of(
         if function is None or own_calls is None or not (visits[row][here] > 0).all():
             continue
         choices = [(function, float(residual[row]))]
+        least = np.inf
         for size in (None, sizes[row]):
             divisor = visits[row] * (1.0 if size is None else size.evaluate(points)[:, None])
-            each = effort_of(points, np.where(here[:, None], counts[row] / divisor, np.nan)[None], metric=metric)
+            quotient = np.where(here[:, None], counts[row] / divisor, np.nan)
+            least = min(least, float(np.nanmin(quotient)))
+            each = effort_of(points, quotient[None], metric=metric)
             if (message := each.functions[0]) is not None:
                 product = multiplied(multiplied(own_calls, message), _ONE if size is None else size)
                 choices.append((product, float(each.residual[0])))
         closest = min(gap for _, gap in choices)
-        least = float(np.nanmin(np.where(here[:, None], counts[row] / visits[row], np.nan)))
         rounding = 1.0 / least if least > 0 else EXACT  # messages have whole numbers of bytes
         good = [choice for choice in choices if choice[1] <= max(_CLOSE * closest, EXACT, rounding)]
-        functions[row], residual[row] = min(good, key=lambda choice: (len(choice[0].terms), choice[1]))
+        functions[row], residual[row] = min(good, key=lambda choice: (_coefficients(choice[0]), choice[1]))
         steadiness[row] = Steadiness.EXACT if residual[row] <= EXACT else Steadiness.DATA_DEPENDENT
     return Effort(metric, tuple(functions), tuple(steadiness), residual)
+
+
+def _coefficients(function: ModelFunction) -> int:
+    return len(function.terms) + bool(function.constant)
