@@ -207,6 +207,16 @@ class Strategy(Part):
     )
 
 
+class Modelling(Part):
+    """How models of time are made."""
+
+    priors: Literal["auto", "off"] = Field(
+        "auto",
+        description="`auto`: where effort was counted, models of time are made from it: counts give the growth, times "
+        "only the coefficients. `off`: from times alone.",
+    )
+
+
 class Refinement(Part):
     """Which functions stay instrumented: the filter is rebuilt from the models after each iteration."""
 
@@ -341,6 +351,7 @@ class CampaignFile(Part):
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
     )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
+    model: Modelling = Field(default_factory=Modelling, description="What models of time are made from.")
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(

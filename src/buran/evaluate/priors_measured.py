@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.plan import Mode
+from buran.errors import RunError
 from buran.evaluate.priors_runs import Workshop
 from buran.experiment.build import experiment_from_profiles
 from buran.experiment.jsonl import read_jsonl, write_jsonl
@@ -29,6 +30,7 @@ from buran.steps.collect import only
 BUILD = "{mpicxx} -std=c++17 -O2 -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -o synthetic *.cpp"
 TEST_POINT = {"p": 16, "n": 96}
 _OVERHEAD_ROUNDS = 3
+_ATTEMPTS = 3
 _COUNTS = (
     "visits",
     "basic_blocks",
@@ -74,7 +76,13 @@ def measure(functions: int, seed: int, repetitions: int) -> dict[str, Any]:
         "functions": functions,
         "seed": seed,
         "builds": builds,
-        "runs": {"number": runs.number, "wall_s": runs.wall_s, "cpu_s": runs.cpu_s, "max_rss_mib": runs.max_rss_mib},
+        "runs": {
+            "number": runs.number,
+            "wall_s": runs.wall_s,
+            "cpu_s": runs.cpu_s,
+            "max_rss_mib": runs.max_rss_mib,
+            "failed": runs.failed,
+        },
         "overhead": overhead,
         "counts_are_the_same": _same(again, counted),
     }
@@ -99,9 +107,17 @@ class _Runs:
     def __init__(self, workshop: Workshop, binaries: Mapping[Mode, Path]) -> None:
         self.workshop, self.binaries = workshop, binaries
         self.number, self.wall_s, self.cpu_s, self.max_rss_mib = 0, 0.0, 0.0, 0.0
+        self.failed = 0
 
     def one(self, mode: Mode, ranks: int, n: int) -> tuple[Profile | None, float]:
-        profile, outcome = self.workshop.run(self.binaries[mode], mode, ranks, [str(n)])
+        for attempt in range(_ATTEMPTS):
+            try:
+                profile, outcome = self.workshop.run(self.binaries[mode], mode, ranks, [str(n)])
+                break
+            except RunError:  # of the launcher: a machine with more ranks than cores now and then refuses one
+                self.failed += 1
+                if attempt == _ATTEMPTS - 1:
+                    raise
         cpu_s = outcome.user_s + outcome.system_s
         self.number += 1
         self.wall_s += outcome.wall_s

@@ -8,7 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from buran.errors import UsageError
-from buran.model.candidates import Mask
+from buran.model.candidates import Ids, Mask
 from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
@@ -92,13 +92,13 @@ def effort_of(
     single = over_repetitions(values, "median")
     measured: Mask = np.array(np.isfinite(single), dtype=np.bool_)
     used = measured.any(axis=0)
-    here = measured[:, used].all(axis=1) & used.any()
+    here: Mask = np.asarray(measured[:, used].all(axis=1) & used.any())
     spread = over_repetitions(values, "max") - over_repetitions(values, "min")
-    unsteady = (np.nan_to_num(spread) > 0).any(axis=1) if exact else np.zeros(len(values), dtype=bool)
-    unsteady = np.array(unsteady, dtype=np.bool_)
+    differs = (np.nan_to_num(spread) > 0).any(axis=1) if exact else np.zeros(len(values), dtype=bool)
+    unsteady: Mask = np.array(differs, dtype=np.bool_)
     functions: list[ModelFunction | None] = [None] * len(values)
     residual = np.full(len(values), np.nan)
-    rows = np.flatnonzero(here & ~unsteady)
+    rows: Ids = np.flatnonzero(here & ~unsteady)
     if len(rows):
         found, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space)
         residual[rows] = gaps

@@ -16,6 +16,7 @@ from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
+from buran.prior.campaign import noise_resilient
 from buran.profile.profile import CallTree
 from buran.select.planner import EFFORT_METRICS
 from buran.steps import collect
@@ -42,6 +43,13 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         if measured is not None and wanted:
             tables.append(collect.only(measured, wanted))
             sets |= model_experiment(tables[-1], aggregate=config.aggregate)
+    said: tuple[dict[str, Any], ...] = ()
+    if config.model.priors == "auto" and timed is not None and "time" in sets:
+        processes = session.campaign.ranks_parameter
+        target = [session.campaign.refinement_target[name] for name in parameters]
+        sets["time"], said = noise_resilient(
+            timed, counted, sets["time"], processes=processes, aggregate=config.aggregate, target=target
+        )
     table = merge_metrics(*tables) if tables else None
     if table is None:
         tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -59,6 +67,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         overhead=collect.overhead(own),
         unsteady=collect.unsteady_call_paths(counted, counts) if counted is not None else {},
         evaluation=_evaluation(collect.baseline(runs, Purpose.EVALUATION), runtime, parameters),
+        priors=said,
     ).write(findings_path)
     write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
 
