@@ -34,7 +34,7 @@ def shards(settings: Settings) -> list[Shard]:
             common = {"part": part, "count": batch, "first": first, "seed": settings.seed}
             out += [{"kind": "draw", **common, "level": level, "draws": draws} for level in LEVELS]
             out.append({"kind": "subsets", **common, "level": _SUBSET_LEVEL})
-    waiting = settings.draws or (20 if settings.quick else 100)
+    waiting = 20 if settings.quick else 100
     out.append({"kind": "waiting", "seed": settings.seed, "draws": waiting, "measured": not settings.quick})
     return out
 

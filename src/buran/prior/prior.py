@@ -14,6 +14,7 @@ from buran.prior.algebra import added, multiplied, reciprocal, scaled, single
 from buran.prior.communication import Operation, Part, Volume
 
 ONE = ModelFunction(1.0)
+ALONE = "with one process at every point nothing can be told of messages between processes"
 _SMALL = 1e-9
 
 
@@ -130,6 +131,8 @@ def communication_prior(
     if volume is not None and _is_zero(volume):
         notes.append(f"{name} moves no bytes: latency alone is in its prior")
         volume = None
+    if size == ONE and Part.STEPS in operation.parts:
+        notes.append(ALONE)
     columns = [Column("constant", ONE)]
     for part in operation.parts:
         made = _part(part, visits, volume, size, logs, inverse)

@@ -16,7 +16,7 @@ from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
 from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import Effort, Steadiness, effort_of
-from buran.prior.prior import Column, Prior, communication_prior, computation_prior
+from buran.prior.prior import ALONE, Column, Prior, communication_prior, computation_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.volume import bytes_of
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
@@ -358,8 +358,8 @@ def _one_operation(
         if np.abs(column.function.evaluate(points)).max(initial=0.0) > 0:
             columns.append(column)
     said = prior.notes
-    if len(columns) < len(prior.columns):
-        said = (*said, "with one process at every point nothing can be told of messages between processes")
+    if len(columns) < len(prior.columns) and ALONE not in said:
+        said = (*said, ALONE)
     return Prior(tuple(columns), prior.source, said), received if sent == _NONE else sent, said
 
 
