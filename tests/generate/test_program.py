@@ -32,7 +32,7 @@ SPEC = {
 
 def write(folder: Path, **changes: object) -> Path:
     path = folder / "spec.yaml"
-    path.write_text(yaml.safe_dump({**SPEC, **changes}))
+    path.write_text(yaml.safe_dump({**SPEC, **changes}, sort_keys=False))
     return path
 
 
