@@ -15,7 +15,7 @@ from buran.model.quality import exponent_deviation
 
 @pytest.mark.slow
 def test_the_quick_study_reaches_its_goals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(priors, "LEVELS", (10, 75))
+    monkeypatch.setattr(priors, "LEVELS", (2, 75))
     settings = Settings("priors", quick=True, seed=5, draws=1)
     shards = priors.shards(settings)
     assert {shard["kind"] for shard in shards} == {"draw", "subsets", "waiting"}

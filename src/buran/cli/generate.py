@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.seed < 0:
             raise UsageError("a seed is a number from 0", why=f"it is {arguments.seed}")
         spec = random_spec(arguments.name, arguments.functions, arguments.seed)
-    programs = split(spec, arguments.per_program or len(spec.kernels)) if arguments.per_program != 0 else split(spec, 0)
+    programs = split(spec, len(spec.kernels) if arguments.per_program is None else arguments.per_program)
     for program in programs:
         folder = arguments.output if len(programs) == 1 else arguments.output / program.name
         write_program(program, folder)

@@ -23,9 +23,9 @@ _PAPER_RE = {"computation": (35.0, 55.0), "communication": (60.0, 127.0)}
 
 def shards(settings: Settings) -> list[Shard]:
     """Measure once; simulate in batches of functions for each part and noise level; diagnose waiting."""
-    functions = 10 if settings.quick else 200
+    functions = 40 if settings.quick else 200
     batch = min(_BATCH, functions)
-    draws = settings.draws or (2 if settings.quick else 100)
+    draws = settings.draws or (5 if settings.quick else 100)
     out: list[Shard] = []
     if not settings.quick:
         out.append({"kind": "measure", "functions": functions, "seed": settings.seed, "repetitions": _REPETITIONS})

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import UsageError
-from buran.model.terms import ModelFunction, Term
+from buran.model.terms import ModelFunction
 from buran.prior.algebra import added, multiplied, power
 
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?(?:/\d+)?)|([A-Za-z_]\w*)|(.))")
@@ -126,9 +126,3 @@ class _Reader:
         if not 0 < exponent <= _MOST_POWER:
             self.fail(f"powers lie above 0 and go to {_MOST_POWER}; this is {exponent}")
         return exponent
-
-
-def terms_of(function: ModelFunction) -> tuple[tuple[float, Term | None], ...]:
-    """Return the parts of a function, fastest growing first; None stands for the constant part."""
-    parts: list[tuple[float, Term | None]] = list(zip(function.coefficients, function.terms, strict=True))
-    return (*parts, *([(function.constant, None)] if function.constant else []))

@@ -13,7 +13,7 @@ from buran.files import write_json, write_text
 from buran.generate.spec import MOST_ROUNDS, SPREADING, Kernel, Spec
 from buran.model.terms import Factor, ModelFunction, Term
 from buran.model.text import format_function, growth_class
-from buran.prior.algebra import added, multiplied, power, scaled
+from buran.prior.algebra import added, multiplied, power
 from buran.prior.communication import operation_of
 from buran.prior.prior import Prior, communication_prior
 
@@ -234,9 +234,3 @@ def _factor(factor: Factor, names: tuple[str, ...]) -> str:
     if factor.log_exponent:
         parts.append(f"std::pow(std::log2({x}), {float(factor.log_exponent)!r})")
     return " * ".join(parts)
-
-
-def expected_time(truth: Truth, coefficients: tuple[float, ...]) -> ModelFunction:
-    """Return the run time of the operation with given coefficients of its prior."""
-    assert truth.prior is not None
-    return added(scaled(own, c) for own, c in zip(truth.prior.functions, coefficients, strict=True))

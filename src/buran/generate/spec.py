@@ -13,7 +13,7 @@ import numpy as np
 
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import FormatError, UsageError
-from buran.generate.complexity import parse_complexity, terms_of
+from buran.generate.complexity import parse_complexity
 from buran.model.space import full_space
 from buran.model.terms import Array, Factor, ModelFunction, Term
 
@@ -281,10 +281,3 @@ def _draw_calls(random: np.random.Generator, points: Array) -> ModelFunction:
     if not whole:
         return ModelFunction(1.0)
     return ModelFunction(0.0, (1.0,), (whole[int(random.integers(len(whole)))],))
-
-
-def asymptotic(function: ModelFunction) -> ModelFunction:
-    """Return the function with all coefficients 1."""
-    parts = terms_of(function)
-    terms = tuple(term for _, term in parts if term is not None)
-    return ModelFunction(1.0 if function.constant else 0.0, (1.0,) * len(terms), terms)

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 from buran.errors import UsageError
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.text import growth_class
 from buran.prior.algebra import added, multiplied, reciprocal, scaled, single
 from buran.prior.communication import Operation, Part, Volume
 
@@ -236,8 +235,3 @@ def _parallel(one: ModelFunction, other: ModelFunction) -> bool:
         if a or b
     ]
     return all(b and abs(a / b - pairs[0][0] / pairs[0][1]) < _SMALL * abs(pairs[0][0] / pairs[0][1]) for a, b in pairs)
-
-
-def growth_of(prior: Prior, parameters: tuple[str, ...]) -> str:
-    """Return how a prior grows, as in ``n^2 + p``."""
-    return growth_class(prior.asymptote, parameters)
