@@ -142,6 +142,13 @@ def test_one_process() -> None:
     assert found.final is not None and np.isfinite(found.final.function.evaluate(points)).all()
 
 
+def test_fewer_points_than_coefficients() -> None:
+    timed = table(TIMES)
+    few = replace(timed, points=POINTS[:4], values={m: v[:, :4] for m, v in timed.values.items()})
+    said, source = notes_of(counts(), LAST, few)
+    assert source is Source.TIMES and "4 points cannot tell the 4 coefficients" in said
+
+
 def test_operations_without_a_cost_model() -> None:
     own = {"app": {}, "app->MPI_Init": {"visits": 1 + 0 * N, "bytes_sent": 0 * N, "bytes_received": 0 * N}}
     timed = table({"app": {"time": N}, "app->MPI_Init": {"time": 1 + 0 * N}})

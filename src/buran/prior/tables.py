@@ -195,6 +195,12 @@ def models_from_priors(
         )
     values = over_repetitions(timed.over_locations(metric, aggregate), repetition)
     sources, notes, priors, efforts = _priors(timed.tree, _Counts.of(counted, timed.tree), timed.points)
+    for row, prior in enumerate(priors):
+        known = int(np.isfinite(values[row]).sum())
+        if prior is not None and known <= len(prior.columns):
+            priors[row], sources[row] = None, Source.TIMES
+            said = f"{known} points cannot tell the {len(prior.columns)} coefficients of its prior: {_ALONE}"
+            notes[row] = (*notes[row], said)
     fitted = fit_priors(timed.points, values, priors, options)
     column = None if processes is None else timed.parameters.index(processes)
     companions = _work(efforts, sources)
