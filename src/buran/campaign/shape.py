@@ -254,6 +254,11 @@ class Refinement(Part):
 class Modelling(Part):
     """How models are made of what was measured."""
 
+    priors: Literal["auto", "off"] = Field(
+        "auto",
+        description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
+        "counts: they give the growth, times only the coefficients. `off`: from times alone.",
+    )
     strong_scaling: Text | None = Field(
         None,
         description="Parameter that counts the processes: everything measured is multiplied by it, so that models tell "
@@ -390,13 +395,13 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    modelling: Modelling = Field(default_factory=Modelling, description="How models are made.")
     backend: Literal["embedded"] = Field("embedded", description="Measurement system.")
     compiler: Literal["auto", "clang", "gcc"] = Field(
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
     )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
+    model: Modelling = Field(default_factory=Modelling, description="How models are made.")
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(

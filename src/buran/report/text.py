@@ -35,6 +35,8 @@ class Report:
         For each filter: number, functions named by it (None: default selection), ratios of CPU time.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
+    priors
+        What models of time are made from, one entry for each call path; empty without priors.
     points
         Modelling points measured, and of how many.
     results
@@ -52,6 +54,7 @@ class Report:
     overhead: Sequence[Mapping[str, Any]]
     unsteady: Mapping[str, Sequence[str]]
     evaluation: Sequence[Mapping[str, Any]]
+    priors: Sequence[Mapping[str, Any]]
     failures: Sequence[Mapping[str, str]]
     spent_core_hours: float
     budget_core_hours: float | None
@@ -75,6 +78,8 @@ def render(report: Report) -> str:
     ]
     if "time" in report.models:
         parts.append(_time_table(report, target))
+    if report.priors:
+        parts.append(_priors(report, target))
     for metric in ("basic_blocks", "bytes_sent", "bytes_received", "visits"):
         if metric in report.models:
             parts.append(_metric_table(report, metric))
@@ -141,6 +146,23 @@ def _metric_table(report: Report, metric: str) -> str:
         rows.append((brief(models.call_paths[i]), growth_class(model.function, report.parameters), text))
     title = f"{metric.replace('_', ' ').capitalize()} ({models.unit}, exclusive, {models.aggregate} over ranks)"
     return _section(title, ("call path", "grows like", "model"), rows)
+
+
+def _priors(report: Report, target: str) -> str:
+    ranked = sorted(report.priors, key=lambda each: -(each["at_target_s"] or 0.0))
+    rows = [
+        (brief(each["call_path"]), each["prior"], each["resilient"], each["times_alone"] or "-", each["waiting"])
+        for each in ranked
+        if each["prior"]
+    ][:_ROWS]
+    header = ("call path", "prior", "noise-resilient", "from times alone", "beyond effort")
+    text = _section(f"Models of time with priors from counts, the largest at {target} first", header, rows)
+    said: dict[str, list[str]] = {}
+    for each in ranked:
+        for note in each["notes"]:
+            said.setdefault(note, []).append(brief(each["call_path"], 40))
+    lines = [f"- {note}: {', '.join(paths[:3])}{' ...' if len(paths) > 3 else ''}" for note, paths in said.items()]
+    return "\n\n".join(part for part in (text, "\n".join(lines[:_ROWS])) if part)
 
 
 def _instrumentation(report: Report) -> str:

@@ -54,6 +54,8 @@ class Findings:
         Call paths whose counts differ between repetitions, by metric.
     evaluation
         Predicted and measured baseline wall times at evaluation points.
+    priors
+        For each call path what its model of time is made from, with and without the prior; empty without priors.
     """
 
     iteration: int
@@ -64,6 +66,7 @@ class Findings:
     overhead: tuple[Overhead, ...]
     unsteady: Mapping[str, tuple[str, ...]]
     evaluation: tuple[Mapping[str, Any], ...]
+    priors: tuple[Mapping[str, Any], ...] = ()
 
     def write(self, path: Path) -> None:
         """Write the file."""
@@ -83,6 +86,7 @@ class Findings:
                 "overhead": [asdict(each) for each in self.overhead],
                 "unsteady": {metric: list(paths) for metric, paths in self.unsteady.items()},
                 "evaluation": [dict(each) for each in self.evaluation],
+                "priors": [dict(each) for each in self.priors],
             },
         )
 
@@ -112,4 +116,5 @@ class Findings:
             overhead=tuple(Overhead(**each) for each in data["overhead"]),
             unsteady={metric: tuple(paths) for metric, paths in data["unsteady"].items()},
             evaluation=tuple(data["evaluation"]),
+            priors=tuple(data.get("priors", ())),
         )

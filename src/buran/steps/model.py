@@ -17,6 +17,7 @@ from buran.experiment.modelling import model_experiment
 from buran.model import SearchOptions
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
+from buran.prior.campaign import noise_resilient
 from buran.profile.profile import CallTree
 from buran.select.question import EFFORT_METRICS
 from buran.steps import collect
@@ -45,13 +46,20 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
             sets |= model_experiment(
                 tables[-1],
                 aggregate=config.aggregate,
-                processes=config.modelling.strong_scaling,
+                processes=config.model.strong_scaling,
                 options=SearchOptions(
-                    nonnegative=config.modelling.nonnegative,
-                    terms_per_parameter=config.modelling.terms_per_parameter,
-                    criterion=config.modelling.criterion,
+                    nonnegative=config.model.nonnegative,
+                    terms_per_parameter=config.model.terms_per_parameter,
+                    criterion=config.model.criterion,
                 ),
             )
+    said: tuple[dict[str, Any], ...] = ()
+    if config.model.priors == "auto" and config.model.strong_scaling is None and timed is not None and "time" in sets:
+        processes = session.campaign.ranks_parameter
+        target = [session.campaign.refinement_target[name] for name in parameters]
+        sets["time"], said = noise_resilient(
+            timed, counted, sets["time"], processes=processes, aggregate=config.aggregate, target=target
+        )
     table = merge_metrics(*tables) if tables else None
     if table is None:
         tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -69,6 +77,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         overhead=collect.overhead(own),
         unsteady=collect.unsteady_call_paths(counted, counts) if counted is not None else {},
         evaluation=_evaluation(collect.baseline(runs, Purpose.EVALUATION), runtime, parameters),
+        priors=said,
     ).write(findings_path)
     write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
 

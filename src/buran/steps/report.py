@@ -99,6 +99,7 @@ def gather(session: Session) -> Report:
         overhead=[{**asdict(each), "functions": _functions(filters[each.filter_number])} for each in findings.overhead],
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
+        priors=findings.priors,
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
         budget_core_hours=state.budget_core_hours,

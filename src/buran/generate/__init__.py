@@ -1,0 +1,1 @@
+"""Programs of known complexity: what models should find in them is known before they run."""

@@ -1,0 +1,71 @@
+"""Sums and products of model functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from buran.model.terms import Factor, ModelFunction, Term
+
+
+def added(functions: Iterable[ModelFunction]) -> ModelFunction:
+    """Add functions; terms that cancel each other vanish."""
+    constant = 0.0
+    coefficients: dict[Term, float] = {}
+    for function in functions:
+        constant += function.constant
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True):
+            coefficients[term] = coefficients.get(term, 0.0) + coefficient
+    kept = sorted((term for term, value in coefficients.items() if value), key=_order, reverse=True)
+    return ModelFunction(constant, tuple(coefficients[term] for term in kept), tuple(kept))
+
+
+def scaled(function: ModelFunction, by: float) -> ModelFunction:
+    """Multiply a function by a number."""
+    if not by:
+        return ModelFunction(0.0)
+    return ModelFunction(by * function.constant, tuple(by * each for each in function.coefficients), function.terms)
+
+
+def multiplied(one: ModelFunction, other: ModelFunction) -> ModelFunction:
+    """Multiply two functions term by term."""
+    parts = [scaled(other, one.constant), scaled(ModelFunction(0.0, one.coefficients, one.terms), other.constant)]
+    for a, left in zip(one.coefficients, one.terms, strict=True):
+        for b, right in zip(other.coefficients, other.terms, strict=True):
+            term = _product(left, right)
+            parts.append(ModelFunction(a * b) if term is None else ModelFunction(0.0, (a * b,), (term,)))
+    return added(parts)
+
+
+def single(function: ModelFunction) -> tuple[float, Term | None] | None:
+    """Return coefficient and term (None for 1) of a function with one part alone; None for any other."""
+    if not function.terms:
+        return function.constant, None
+    if len(function.terms) == 1 and not function.constant:
+        return function.coefficients[0], function.terms[0]
+    return None
+
+
+def reciprocal(term: Term) -> Term | None:
+    """Return 1 / term; None where a logarithm would be divided by."""
+    if any(factor.log_exponent for factor in term.factors):
+        return None
+    return Term(tuple(Factor(factor.parameter, -factor.exponent, 0) for factor in term.factors))
+
+
+def _product(one: Term, other: Term) -> Term | None:
+    powers: dict[int, tuple[Fraction, int]] = {}
+    for factor in (*one.factors, *other.factors):
+        power, log = powers.get(factor.parameter, (Fraction(0), 0))
+        powers[factor.parameter] = power + factor.exponent, log + factor.log_exponent
+    factors = tuple(Factor(p, power, log) for p, (power, log) in sorted(powers.items()) if power or log)
+    return Term(factors) if factors else None
+
+
+def _order(term: Term) -> tuple[Fraction, int, tuple[Factor, ...]]:
+    return term.growth_order
+
+
+def power(parameter: int, exponent: Fraction | int, log: int = 0) -> ModelFunction:
+    """Return ``x^exponent * log2(x)^log``."""
+    return ModelFunction(0.0, (1.0,), (Term((Factor(parameter, Fraction(exponent), log),)),))

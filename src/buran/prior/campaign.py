@@ -1,0 +1,99 @@
+"""Models of time with priors, and what a report says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from buran.experiment.table import Aggregate, Experiment
+from buran.model.model import Model
+from buran.model.model_set import ModelSet
+from buran.model.text import format_function
+from buran.prior.tables import PathModel, models_from_priors
+from buran.prior.waiting import Verdict, Waiting
+
+
+def noise_resilient(
+    timed: Experiment,
+    counted: Experiment | None,
+    alone: ModelSet,
+    *,
+    processes: str | None,
+    aggregate: Aggregate,
+    target: Sequence[float],
+) -> tuple[ModelSet, tuple[dict[str, Any], ...]]:
+    """Replace models of time by noise-resilient ones where there is a prior.
+
+    Parameters
+    ----------
+    timed, counted
+        Times and counts; see `models_from_priors`.
+    alone
+        Models from times alone.
+    processes
+        Parameter that counts processes.
+    aggregate
+        Over locations.
+    target
+        Point that models with and without prior are compared at.
+
+    Returns
+    -------
+    models, said
+        Models of the same call paths, and for each of them, as JSON values, what it is made from.
+    """
+    found = models_from_priors(timed, counted, processes=processes, aggregate=aggregate)
+    models = tuple(
+        own.final if own.final is not None else plain for own, plain in zip(found, alone.models, strict=True)
+    )
+    at = np.array([target], dtype=np.float64)
+    said = tuple(
+        _said(path, own, plain, alone.parameters, at)
+        for path, own, plain in zip(alone.call_paths, found, alone.models, strict=True)
+    )
+    return replace(alone, models=models), said
+
+
+def _said(path: str, own: PathModel, plain: Model | None, parameters: tuple[str, ...], at: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "call_path": path,
+        "source": str(own.source),
+        "notes": list(own.notes),
+        "prior": "",
+        "resilient": "",
+        "times_alone": "" if plain is None else format_function(plain.function, parameters),
+        "waiting": "",
+        "at_target_s": None if plain is None else _finite(plain.function.evaluate(at)[0]),
+        "difference_s": None,
+        "difference_error_s": None,
+    }
+    if own.resilient is None or own.final is None:
+        return out
+    resilient = own.resilient.model
+    out["prior"] = own.resilient.prior.text(parameters)
+    out["resilient"] = format_function(resilient.function, parameters)
+    out["waiting"] = "" if own.waiting is None else waiting_text(own.waiting, parameters)
+    out["at_target_s"] = _finite(own.final.function.evaluate(at)[0])
+    if plain is not None:
+        errors = [float(model.standard_error(at)[0]) for model in (plain, resilient)]
+        out["difference_s"] = _finite(plain.function.evaluate(at)[0] - resilient.function.evaluate(at)[0])
+        out["difference_error_s"] = _finite(np.hypot(errors[0], errors[1]))
+    return out
+
+
+def waiting_text(waiting: Waiting, parameters: tuple[str, ...]) -> str:
+    """Say what a test for waiting found, in words."""
+    if waiting.verdict is Verdict.NONE:
+        return "nothing"
+    if waiting.verdict is Verdict.UNKNOWN:
+        return "too few points to tell"
+    part = format_function(waiting.waiting_part, parameters)
+    kind = "waiting" if waiting.verdict is Verdict.WAITING else "growth beyond effort"
+    return f"{kind}: {part}, {100 * waiting.share:.0f} % at the largest point (p = {waiting.p_value:.2g})"
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None

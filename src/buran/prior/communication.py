@@ -1,0 +1,133 @@
+"""What MPI operations cost: the structure of their run times, with latency, bandwidth and computation left open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Volume(StrEnum):
+    """Which of the recorded bytes are the message of the cost model (means over ranks; N: communicator size)."""
+
+    NONE = "none"
+    SENT = "sent"
+    RECEIVED = "received"
+    BOTH = "sent + received"
+    SENT_SHARE = "sent / N"
+    BOTH_SHARE = "(sent + received) / N"
+    ROOT_SENT = "sent x N"
+    ROOT_RECEIVED = "received x N"
+
+
+class Part(StrEnum):
+    """A summand of a cost model, each with a coefficient of its own."""
+
+    CALL = "calls"  # latency of a message
+    STEPS = "calls x log2(N)"  # latency of a tree or of recursive doubling
+    PEERS = "calls x (N - 1)"  # latency of messages to everybody
+    BYTES = "B"
+    SHARED_BYTES = "B (N - 1) / N"  # what does not stay where it is
+    STEP_BYTES = "B log2(N)"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Cost model of an MPI operation.
+
+    Attributes
+    ----------
+    parts
+        The summands.
+    volume
+        What B is.
+    source
+        Where the model is from.
+    """
+
+    parts: tuple[Part, ...]
+    volume: Volume
+    source: str
+
+
+PRIORS = "noise-resilient priors, Table 1"
+CHAN = f"{PRIORS}; Chan, Heimlich, Purkayastha, van de Geijn 2007"
+ZHANG = f"{PRIORS}; Zhang, Hao, Snir 2017"
+BARRIER = "dissemination: Hensgen, Finkel, Manber 1988"
+ALLTOALL = "Bruck et al. 1997 (few bytes), pairwise exchange: Thakur, Rabenseifner, Gropp 2005 (many)"
+REDUCE_SCATTER = "Chan, Heimlich, Purkayastha, van de Geijn 2007"
+SCAN = "recursive doubling: Sanders, Träff 2006"
+PEER = f"as send and receive: {ZHANG}"
+COMPLETION = f"the operation whose bytes it completes, as send and receive: {ZHANG}"
+NEIGHBOURS = f"messages to each neighbour: Hoefler, Träff 2009; each {ZHANG}"
+
+_TREE = (Part.STEPS, Part.SHARED_BYTES)
+_REDUCTION = (Part.STEPS, Part.BYTES, Part.SHARED_BYTES)
+_MESSAGE = (Part.CALL, Part.BYTES)
+
+_TABLE: dict[str, Operation] = {
+    **{name: Operation(_MESSAGE, Volume.SENT, ZHANG) for name in ("Send", "Ssend", "Bsend", "Rsend")},
+    "Recv": Operation(_MESSAGE, Volume.RECEIVED, ZHANG),
+    "Mrecv": Operation(_MESSAGE, Volume.RECEIVED, PEER),
+    "Sendrecv": Operation(_MESSAGE, Volume.BOTH, PEER),
+    "Sendrecv_replace": Operation(_MESSAGE, Volume.BOTH, PEER),
+    "Bcast": Operation((Part.STEPS, Part.BYTES), Volume.RECEIVED, CHAN),
+    "Scatter": Operation(_TREE, Volume.ROOT_SENT, CHAN),
+    "Scatterv": Operation(_TREE, Volume.ROOT_SENT, f"as scatter: {CHAN}"),
+    "Gather": Operation(_TREE, Volume.ROOT_RECEIVED, CHAN),
+    "Gatherv": Operation(_TREE, Volume.ROOT_RECEIVED, f"as gather: {CHAN}"),
+    "Allgather": Operation(_TREE, Volume.RECEIVED, CHAN),
+    "Allgatherv": Operation(_TREE, Volume.RECEIVED, f"as allgather: {CHAN}"),
+    "Reduce": Operation(_REDUCTION, Volume.SENT, CHAN),
+    "Allreduce": Operation(_REDUCTION, Volume.SENT_SHARE, CHAN),
+    "Barrier": Operation((Part.STEPS,), Volume.NONE, BARRIER),
+    **{
+        name: Operation((Part.STEPS, Part.PEERS, Part.SHARED_BYTES, Part.STEP_BYTES), Volume.SENT, ALLTOALL)
+        for name in ("Alltoall", "Alltoallv", "Alltoallw")
+    },
+    "Reduce_scatter": Operation(_TREE, Volume.SENT, REDUCE_SCATTER),
+    "Reduce_scatter_block": Operation(_TREE, Volume.SENT, REDUCE_SCATTER),
+    "Scan": Operation((Part.STEPS, Part.STEP_BYTES), Volume.BOTH_SHARE, SCAN),
+    "Exscan": Operation((Part.STEPS, Part.STEP_BYTES), Volume.BOTH_SHARE, SCAN),
+    **{name: Operation(_MESSAGE, Volume.BOTH, COMPLETION) for name in ("Wait", "Waitall", "Waitany")},
+    "Start": Operation(_MESSAGE, Volume.SENT, PEER),
+    "Startall": Operation(_MESSAGE, Volume.SENT, PEER),
+    **{
+        f"Neighbor_{name}": Operation(_MESSAGE, Volume.BOTH, NEIGHBOURS)
+        for name in ("allgather", "allgatherv", "alltoall", "alltoallv", "alltoallw")
+    },
+}
+
+# Non-blocking messages leave their bytes where they are posted; non-blocking collectives where they are completed.
+_POSTED = ("Isend", "Issend", "Ibsend", "Irsend")
+_TABLE |= {name: Operation(_MESSAGE, Volume.SENT, PEER) for name in _POSTED}
+_TABLE |= {name: Operation((Part.CALL,), Volume.NONE, PEER) for name in ("Irecv", "Imrecv")}
+_COLLECTIVES = tuple(name for name, own in _TABLE.items() if Part.STEPS in own.parts or name.startswith("Neighbor_"))
+_TABLE |= {
+    f"I{name[0].lower()}{name[1:]}": Operation((Part.CALL,), Volume.NONE, "begins; its bytes belong to its completion")
+    for name in _COLLECTIVES
+}
+_TABLE |= {
+    f"{name}_init": Operation((Part.CALL,), Volume.NONE, "prepares; its bytes belong to its start or completion")
+    for name in (*_COLLECTIVES, "Send", "Ssend", "Bsend", "Rsend", "Recv")
+}
+
+OPERATIONS: Mapping[str, Operation] = MappingProxyType({f"MPI_{name}": own for name, own in _TABLE.items()})
+
+POLLS = frozenset(
+    f"MPI_{name}"
+    for name in (
+        "Test", "Testall", "Testany", "Testsome", "Waitsome", "Iprobe", "Improbe", "Parrived", "Win_test",
+        "Request_get_status", "Request_get_status_all", "Request_get_status_any", "Request_get_status_some",
+    )
+)  # fmt: skip
+"""Operations that are called until something has happened: how often depends on how long that takes."""
+
+
+def operation_of(name: str) -> Operation | None:
+    """Return the cost model of an MPI operation; None if the table has none.
+
+    Variants for large counts (``MPI_Send_c``) are the operations they are variants of.
+    """
+    return OPERATIONS.get(name.removesuffix("_c"))

@@ -1,0 +1,142 @@
+"""Effort models: how counts that noise cannot touch depend on the parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.model.candidates import Ids, Mask
+from buran.model.fit import fit_models
+from buran.model.repetitions import over_repetitions
+from buran.model.space import HypothesisSpace
+from buran.model.terms import Array, ModelFunction
+from buran.prior.exact import EXACT, exact_functions, misfit
+
+_LOOSE = 1e-2  # residual beyond which no function passes through the counts, and the search for noisy values serves
+
+
+class Steadiness(StrEnum):
+    """What the counts of a call path are like."""
+
+    EXACT = "exact"  # a function of the parameters
+    DATA_DEPENDENT = "data-dependent"  # nearly so: whole rounds of loops, or work that depends on data
+    UNSTEADY = "unsteady"  # differ between runs of one point: busy waiting
+    NOISY = "noisy"  # a stand-in that is no exact count, such as instructions
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """Effort models of many call paths.
+
+    Attributes
+    ----------
+    metric
+        The count they are of.
+    functions
+        One for each call path; None where the counts are missing or unsteady.
+    steadiness
+        One for each call path.
+    residual
+        Shape (call path,): largest relative deviation from the function; NaN without one.
+    """
+
+    metric: str
+    functions: tuple[ModelFunction | None, ...]
+    steadiness: tuple[Steadiness, ...]
+    residual: Array
+
+
+def effort_of(
+    points: Array,
+    counts: Array,
+    *,
+    metric: str = "basic_blocks",
+    exact: bool = True,
+    space: HypothesisSpace | None = None,
+) -> Effort:
+    """Model the effort of each call path; one run of each point is enough.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    counts
+        Shape (call path, point, repetition) or (call path, point); NaN where nothing was measured. A call path needs
+        all points that any call path has.
+    metric
+        Name of the count.
+    exact
+        Whether equal runs give equal counts. Otherwise, as for processor instructions, the median of repetitions is
+        modelled as times are.
+    space
+        Exponents to try.
+
+    Raises
+    ------
+    UsageError
+        If shapes do not match, or counts are negative.
+    """
+    values = np.asarray(counts, dtype=np.float64)
+    values = values[..., None] if values.ndim == 2 else values
+    if values.ndim != 3 or values.shape[1] != len(points):
+        raise UsageError(
+            "points and counts do not match",
+            why=f"points have shape {np.shape(points)}, counts {np.shape(counts)}",
+        )
+    if (values < 0).any():
+        raise UsageError("counts cannot be negative", where=metric)
+    single = over_repetitions(values, "median")
+    measured: Mask = np.array(np.isfinite(single), dtype=np.bool_)
+    used = measured.any(axis=0)
+    here: Mask = np.asarray(measured[:, used].all(axis=1) & used.any())
+    spread = over_repetitions(values, "max") - over_repetitions(values, "min")
+    differs = (np.nan_to_num(spread) > 0).any(axis=1) if exact else np.zeros(len(values), dtype=bool)
+    unsteady: Mask = np.array(differs, dtype=np.bool_)
+    functions: list[ModelFunction | None] = [None] * len(values)
+    residual = np.full(len(values), np.nan)
+    rows: Ids = np.flatnonzero(here & ~unsteady)
+    if len(rows):
+        found, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space)
+        residual[rows] = gaps
+        for row, function in zip(rows.tolist(), found, strict=True):
+            functions[row] = function
+    steadiness = tuple(
+        Steadiness.MISSING
+        if not here[row]
+        else Steadiness.UNSTEADY
+        if unsteady[row]
+        else Steadiness.NOISY
+        if not exact
+        else Steadiness.EXACT
+        if residual[row] <= EXACT
+        else Steadiness.DATA_DEPENDENT
+        for row in range(len(values))
+    )
+    return Effort(metric, tuple(functions), steadiness, residual)
+
+
+def _functions(
+    points: Array, values: Array, exact: bool, space: HypothesisSpace | None
+) -> tuple[list[ModelFunction], Array]:
+    found = list[ModelFunction]()
+    residual = np.full(len(values), np.inf)
+    if exact:
+        fit = exact_functions(points, values, space)
+        found, residual = list(fit.functions), fit.residual.copy()
+    loose = np.flatnonzero(residual > _LOOSE)
+    if not len(loose):
+        return found, residual
+    searched = [
+        ModelFunction(0.0) if model is None else model.function
+        for model in fit_models(points, values[loose], space=space).models
+    ]
+    gaps = misfit(points, values[loose], searched)
+    if not exact:
+        return searched, gaps
+    for place, row in enumerate(loose.tolist()):
+        found[row], residual[row] = searched[place], gaps[place]
+    return found, residual

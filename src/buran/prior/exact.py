@@ -1,0 +1,250 @@
+"""Functions that pass through exact counts.
+
+Counts have no noise but that of whole numbers: a loop over ``n^(1/3)`` makes a whole number of rounds. What a function
+misses is therefore judged in counts, not as a share of the value, and the right exponents are those with which nothing
+but rounding is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+
+from buran.model.candidates import Ids, lines
+from buran.model.fit import fit_models
+from buran.model.search import SearchOptions
+from buran.model.space import Exponents, HypothesisSpace, full_space, is_plain
+from buran.model.terms import Array, Factor, ModelFunction, Term
+
+EXACT = 1e-6  # relative residual up to which a count is a function of the parameters
+_ROUNDING = 1e-4  # counts; smaller misfits are not told apart
+_DIGITS = 1e-12  # of the largest value: rounding of the arithmetic
+_COST = 12.0  # nats that each further factor or coefficient must be worth, shared by the degrees of freedom
+_MOST_FACTORS = 3  # of one parameter
+_MOST_TRIPLES = 12  # single factors that sets of three are made from
+_REFINED = 40  # candidates whose misfit is computed without cancellation
+_MOST_PRODUCTS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class ExactFit:
+    """Functions through counts.
+
+    Attributes
+    ----------
+    functions
+        One for each call path.
+    residual
+        Shape (call path,): largest |count - function| over the points, as a share of the count, where a count of less
+        than a thousandth of the largest counts as such.
+    """
+
+    functions: tuple[ModelFunction, ...]
+    residual: Array
+
+
+def exact_functions(points: Array, values: Array, space: HypothesisSpace | None = None) -> ExactFit:
+    """Find a function through the counts of each call path.
+
+    Each parameter's factors are found on all lines of points along it at once; then all products of factors of
+    different parameters are fitted together, and those that explain nothing are dropped. Where points lie on no lines
+    the general search takes over.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point), finite.
+    space
+        Exponents to try; the full space by default.
+    """
+    space = space or full_space()
+    on_lines = [lines(points, p) for p in range(points.shape[1])]
+    varying = [len(np.unique(points[:, p])) > 1 for p in range(points.shape[1])]
+    tables = [space.candidates(points[:, p]) for p in range(points.shape[1])]
+    if any(vary and not own for vary, own in zip(varying, on_lines, strict=True)):
+        functions = list(_searched(points, values, space))
+    else:
+        functions = []
+        columns = [
+            _Columns.of(points, p, own, table) if vary else None
+            for p, (own, table, vary) in enumerate(zip(on_lines, tables, varying, strict=True))
+        ]
+        for row in values:
+            factors = [[] if own is None else own.choose(row) for own in columns]
+            functions.append(_combined(points, row, factors))
+    return ExactFit(tuple(functions), misfit(points, values, functions))
+
+
+def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Array:
+    """Return shape (call path,): the largest deviation, as `ExactFit.residual` says."""
+    size = np.abs(values)
+    floor = np.maximum(size, 1e-3 * size.max(axis=1, keepdims=True, initial=0.0))
+    gap = np.abs(values - np.array([function.evaluate(points) for function in functions]).reshape(values.shape))
+    return np.asarray(np.divide(gap, floor, out=np.zeros_like(gap), where=floor > 0).max(axis=1, initial=0.0))
+
+
+def _searched(points: Array, values: Array, space: HypothesisSpace) -> list[ModelFunction]:
+    floor = _ROUNDING + _DIGITS * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    fit = fit_models(
+        points, values, space=space, weights=np.broadcast_to(1 / floor, values.shape), options=SearchOptions(beam=48)
+    )
+    return [ModelFunction(0.0) if model is None else model.function for model in fit.models]
+
+
+@dataclass(frozen=True, eq=False)
+class _Columns:
+    """Orthonormal columns of the sets of factors of one parameter, on all its lines.
+
+    Attributes
+    ----------
+    parameter
+        Column of the points.
+    pairs
+        Exponents.
+    lines
+        Of each length: points of the lines, shape (line, point on the line).
+    raw
+        For each of them, shape (pair, line, point on the line): centred values of the factors, scaled.
+    """
+
+    parameter: int
+    pairs: tuple[Exponents, ...]
+    lines: list[Ids]
+    raw: list[Array]
+
+    @classmethod
+    def of(cls, points: Array, parameter: int, on_lines: list[Ids], pairs: tuple[Exponents, ...]) -> _Columns:
+        raw = []
+        for line in on_lines:
+            at = points[line]
+            own = np.array([Factor(parameter, *pair).evaluate(at) for pair in pairs])
+            own = own - own.mean(axis=2, keepdims=True)
+            raw.append(own / np.maximum(np.linalg.norm(own, axis=2, keepdims=True), np.finfo(float).tiny))
+        return cls(parameter, pairs, on_lines, raw)
+
+    def choose(self, values: Array) -> list[Factor]:
+        """Return the factors of one call path; empty if the parameter does not matter."""
+        targets = [values[line] - values[line].mean(axis=1, keepdims=True) for line in self.lines]
+        count = sum(target.size for target in targets)
+        noise = _ROUNDING + _DIGITS * float(np.abs(values).max(initial=0.0))
+        floor = count * noise**2
+        most = min(_MOST_FACTORS, min(line.shape[1] for line in self.lines) - 2)
+        best: tuple[int, ...] = ()
+        lowest = np.log(sum(float((t * t).sum()) for t in targets) + floor) / 2
+        single_order = np.arange(len(self.pairs))
+        for size in range(1, most + 1):
+            # What is rounded may be the same on all lines, as in n^2 + p^(1/3): they count as one.
+            free = min(line.shape[1] for line in self.lines) - 1 - size
+            some = single_order if size < 3 else self._few(single_order)
+            sets = np.array(list(combinations(some.tolist(), size)), dtype=np.int64).reshape(-1, size)
+            if not len(sets):
+                break
+            left = self._left(sets, targets)
+            order = np.argsort(left, kind="stable")
+            if size < 3:
+                single_order = single_order if size > 1 else order
+            tops = sets[order[:_REFINED]]
+            precise = self._left(tops, targets, precise=True)
+            winner = int(np.argmin(precise))
+            score = np.log(float(precise[winner]) + floor) / 2 + _COST * size / (free + 1)
+            if score < lowest:
+                lowest, best = score, tuple(tops[winner].tolist())
+            if precise[winner] <= floor:
+                break
+        return [Factor(self.parameter, *self.pairs[i]) for i in best]
+
+    def _few(self, order: Ids) -> Ids:
+        """Return the best single factors and the plain ones."""
+        plain = [i for i, pair in enumerate(self.pairs) if is_plain(pair)]
+        return np.unique(np.array([*order[:_MOST_TRIPLES].tolist(), *plain], dtype=np.int64))
+
+    def _left(self, sets: Ids, targets: list[Array], precise: bool = False) -> Array:
+        """Return shape (set,): what each set leaves of the targets, summed over lines, in squares of counts."""
+        out = np.zeros(len(sets))
+        for raw, target in zip(self.raw, targets, strict=True):
+            same = np.ptp(raw, axis=1).max(initial=0.0) == 0  # all lines have the same values of the parameter
+            own = raw[:, :1] if same else raw
+            basis = np.linalg.qr(own[sets].transpose(0, 2, 3, 1))[0]  # set, line, point, column
+            if same:
+                basis = basis[:, 0]
+                along = np.einsum("spk,lp->slk", basis, target, optimize=True)
+                if precise:
+                    rest = target[None] - np.einsum("spk,slk->slp", basis, along, optimize=True)
+            else:
+                along = np.einsum("slpk,lp->slk", basis, target, optimize=True)
+                if precise:
+                    rest = target[None] - np.einsum("slpk,slk->slp", basis, along, optimize=True)
+            if precise:
+                out += (rest**2).sum(axis=(1, 2))
+            else:
+                out += np.maximum((target**2).sum() - (along**2).sum(axis=(1, 2)), 0.0)
+        return out
+
+
+def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> ModelFunction:
+    """Fit all products of the chosen factors and drop what explains nothing."""
+    choices: list[list[Factor | None]] = [[None, *own] for own in factors]
+    terms = [Term(tuple(f for f in chosen if f is not None)) for chosen in product(*choices) if any(chosen)]
+    if len(terms) > _MOST_PRODUCTS:
+        terms = [term for term in terms if len(term.factors) <= 2]
+    columns = [np.ones(len(points)), *(term.evaluate(points) for term in terms)]
+    noise = _ROUNDING + _DIGITS * float(np.abs(values).max(initial=0.0))
+    kept = _selected(np.stack(columns, axis=1), values, noise)
+    coefficients = _solved(np.stack(columns, axis=1)[:, kept], values)
+    constant = 0.0
+    found: list[tuple[float, Term]] = []
+    for column, coefficient in zip(kept, coefficients.tolist(), strict=True):
+        if column == 0:
+            constant = coefficient
+        else:
+            found.append((coefficient, terms[column - 1]))
+    found.sort(key=lambda each: each[1].growth_order, reverse=True)
+    largest = float(np.abs(values).max(initial=0.0))
+    if found and abs(constant) <= 1e-9 * largest:
+        constant = 0.0
+    return ModelFunction(constant, tuple(c for c, _ in found), tuple(term for _, term in found))
+
+
+def _selected(design: Array, values: Array, noise: float) -> list[int]:
+    """Choose columns: forwards until only rounding is left, then backwards. The constant is always there."""
+    count, columns = design.shape
+    floor = count * noise**2
+
+    def left(chosen: list[int]) -> float:
+        return float(((values - design[:, chosen] @ _solved(design[:, chosen], values)) ** 2).sum())
+
+    def score(chosen: list[int]) -> float:
+        return float(np.log(left(chosen) + floor) / 2 + _COST * len(chosen) / (count - len(chosen) + 1))
+
+    best = [0]
+    lowest = score(best)
+    chosen = [0]
+    while len(chosen) < min(count - 2, columns):
+        rest = [c for c in range(columns) if c not in chosen]
+        if not rest:
+            break
+        chosen = [*chosen, min(rest, key=lambda c: left([*chosen, c]))]
+        own = score(chosen)
+        if own < lowest:
+            lowest, best = own, chosen
+    improved = True
+    while improved and len(best) > 1:
+        improved = False
+        for column in best[1:]:
+            fewer = [c for c in best if c != column]
+            if (own := score(fewer)) <= lowest:
+                best, lowest, improved = fewer, own, True
+                break
+    return sorted(best)
+
+
+def _solved(design: Array, values: Array) -> Array:
+    scale = np.linalg.norm(design, axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    solved = np.linalg.lstsq(design / scale, values, rcond=1e-13)[0] / scale
+    rest = values - design @ solved  # one step of refinement: large counts need all digits
+    return np.asarray(solved + np.linalg.lstsq(design / scale, rest, rcond=1e-13)[0] / scale)

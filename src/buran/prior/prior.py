@@ -1,0 +1,237 @@
+"""Priors: what a call path's run time is made of, its coefficients left open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from buran.errors import UsageError
+from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.prior.algebra import added, multiplied, reciprocal, scaled, single
+from buran.prior.communication import Operation, Part, Volume
+
+ONE = ModelFunction(1.0)
+ALONE = "with one process at every point nothing can be told of messages between processes"
+_SMALL = 1e-9
+
+
+@dataclass(frozen=True)
+class Column:
+    """A summand of a prior, without its coefficient.
+
+    Attributes
+    ----------
+    name
+        What the coefficient means: ``constant``, ``effort``, or a part of an MPI operation's cost model.
+    function
+        How it grows; never negative where effort is not.
+    effort
+        What a unit of `function` is in counts of the effort model; 0 where that is unknown.
+    """
+
+    name: str
+    function: ModelFunction
+    effort: float = 0.0
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The skeleton of a model.
+
+    Attributes
+    ----------
+    columns
+        The constant first.
+    source
+        Where it is from: the metric of an effort model, or the cost model of an MPI operation.
+    notes
+        What a user should know of it, in sentences.
+    """
+
+    columns: tuple[Column, ...]
+    source: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def functions(self) -> tuple[ModelFunction, ...]:
+        """The columns without what they are called."""
+        return tuple(column.function for column in self.columns)
+
+    def design(self, points: Array) -> Array:
+        """Return shape (point, column)."""
+        import numpy as np
+
+        return np.stack([column.function.evaluate(points) for column in self.columns], axis=1)
+
+    def text(self, parameters: tuple[str, ...]) -> str:
+        """Return it as ``c0 + c1 n + c2 n * p``."""
+        from buran.model.text import format_function
+
+        parts = ["c0"]
+        for number, column in enumerate(self.columns[1:], start=1):
+            own = format_function(column.function, parameters)
+            parts.append(f"c{number} ({own})" if " + " in own or " - " in own else f"c{number} {own}")
+        return " + ".join(parts)
+
+    @property
+    def asymptote(self) -> ModelFunction:
+        """The prior with all coefficients 1, for its leading exponents."""
+        return added(self.functions)
+
+
+def computation_prior(effort: ModelFunction, metric: str = "basic_blocks") -> Prior:
+    """Take an effort model's terms without their coefficients (section 3.2 of the noise-resilient priors paper).
+
+    Terms that are subtracted, as in ``n^2 - n``, keep their sign; their columns count the other way.
+    """
+    columns = [Column("constant", ONE, max(effort.constant, 0.0))]
+    columns += [
+        Column("effort", ModelFunction(0.0, (math.copysign(1.0, coefficient),), (term,)), abs(coefficient))
+        for coefficient, term in zip(effort.coefficients, effort.terms, strict=True)
+    ]
+    return Prior(tuple(columns), metric)
+
+
+def communication_prior(
+    operation: Operation,
+    *,
+    name: str,
+    visits: ModelFunction,
+    size: ModelFunction | None,
+    sent: ModelFunction,
+    received: ModelFunction,
+) -> Prior:
+    """Put effort models into the cost model of an MPI operation (Table 1 of the noise-resilient priors paper).
+
+    Parameters
+    ----------
+    operation
+        Its cost model.
+    name
+        Name of the operation.
+    visits
+        Model of the calls.
+    size
+        Model of the communicator's size: a number or one term, such as ``p`` or ``1/4 p^(1/2)``. None if the operation
+        names no communicator.
+    sent, received
+        Models of the bytes, means over ranks, all calls together.
+
+    Raises
+    ------
+    UsageError
+        If the cost model needs a communicator's size and there is none, or it is no single term.
+    """
+    logs, inverse = (None, None) if size is None else (_log2(size), _inverse(size))
+    volume = _volume(operation.volume, sent, received, size, inverse)
+    notes = []
+    if volume is not None and _is_zero(volume):
+        notes.append(f"{name} moves no bytes: latency alone is in its prior")
+        volume = None
+    if size == ONE and Part.STEPS in operation.parts:
+        notes.append(ALONE)
+    columns = [Column("constant", ONE)]
+    for part in operation.parts:
+        made = _part(part, visits, volume, size, logs, inverse)
+        if made is None:
+            if part in (Part.BYTES,) or (volume is None and "B" in part.value):
+                continue
+            raise UsageError(
+                f"the cost model of {name} needs the size of its communicator",
+                why="it is not known" if size is None else "it is no single power of the parameters",
+                hint="the model of its time is made without a prior",
+            )
+        if not _is_zero(made) and not any(_parallel(made, column.function) for column in columns):
+            columns.append(Column(part.value, made))
+    return Prior(tuple(columns), f"{name}: {operation.source}", tuple(notes))
+
+
+def _part(
+    part: Part,
+    visits: ModelFunction,
+    volume: ModelFunction | None,
+    size: ModelFunction | None,
+    logs: ModelFunction | None,
+    inverse: ModelFunction | None,
+) -> ModelFunction | None:
+    if part is Part.CALL:
+        return visits
+    if part is Part.BYTES:
+        return volume
+    if part is Part.STEPS:
+        return None if logs is None else multiplied(visits, logs)
+    if part is Part.PEERS:
+        return None if size is None else multiplied(visits, added((size, ModelFunction(-1.0))))
+    if volume is None:
+        return None
+    if part is Part.SHARED_BYTES:
+        return None if inverse is None else added((volume, scaled(multiplied(volume, inverse), -1.0)))
+    return None if logs is None else multiplied(volume, logs)
+
+
+def _volume(
+    volume: Volume,
+    sent: ModelFunction,
+    received: ModelFunction,
+    size: ModelFunction | None,
+    inverse: ModelFunction | None,
+) -> ModelFunction | None:
+    plain: Mapping[Volume, ModelFunction] = {
+        Volume.SENT: sent,
+        Volume.RECEIVED: received,
+        Volume.BOTH: added((sent, received)),
+    }
+    if volume in plain:
+        return plain[volume]
+    if volume is Volume.NONE or size is None or inverse is None:
+        return None
+    if volume is Volume.SENT_SHARE:
+        return multiplied(sent, inverse)
+    if volume is Volume.BOTH_SHARE:
+        return multiplied(added((sent, received)), inverse)
+    return multiplied(sent if volume is Volume.ROOT_SENT else received, size)
+
+
+def _log2(size: ModelFunction) -> ModelFunction | None:
+    """Return log2 of a size that is a number or one term without logarithms."""
+    parts = single(size)
+    if parts is None or parts[0] <= 0:
+        return None
+    coefficient, term = parts
+    constant = math.log2(coefficient)
+    constant = 0.0 if abs(constant) < _SMALL else constant
+    if term is None:
+        return ModelFunction(constant)
+    if any(factor.log_exponent for factor in term.factors):
+        return None
+    logs = tuple(Term((Factor(factor.parameter, Fraction(0), 1),)) for factor in term.factors)
+    return ModelFunction(constant, tuple(float(factor.exponent) for factor in term.factors), logs)
+
+
+def _inverse(size: ModelFunction) -> ModelFunction | None:
+    parts = single(size)
+    if parts is None or parts[0] <= 0:
+        return None
+    coefficient, term = parts
+    if term is None:
+        return ModelFunction(1.0 / coefficient)
+    turned = reciprocal(term)
+    return None if turned is None else ModelFunction(0.0, (1.0 / coefficient,), (turned,))
+
+
+def _is_zero(function: ModelFunction) -> bool:
+    return not function.constant and not function.terms
+
+
+def _parallel(one: ModelFunction, other: ModelFunction) -> bool:
+    """Whether one is a multiple of the other."""
+    if one.terms != other.terms or bool(one.constant) != bool(other.constant):
+        return False
+    pairs = [
+        (a, b)
+        for a, b in zip((one.constant, *one.coefficients), (other.constant, *other.coefficients), strict=True)
+        if a or b
+    ]
+    return all(b and abs(a / b - pairs[0][0] / pairs[0][1]) < _SMALL * abs(pairs[0][0] / pairs[0][1]) for a, b in pairs)

@@ -1,0 +1,188 @@
+"""Batched weighted regression of priors, with noise that is a share of the value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from buran.model.candidates import Mask
+from buran.model.terms import Array
+
+_ROUNDS = 12
+_FLOOR = 1e-3  # of the largest prediction: smaller ones weigh no more
+_RIDGE = 1e-13
+_MOST_SETS = 7  # columns; all sets of them are tried for the one without negative coefficients
+LEAST_NOISE = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """What is expected of coefficients before times are seen: a normal distribution for each.
+
+    Attributes
+    ----------
+    mean, deviation
+        Shape (call path, column); an infinite deviation leaves the coefficient to the times alone.
+    """
+
+    mean: Array
+    deviation: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Coefficients of one prior for many call paths.
+
+    Attributes
+    ----------
+    coefficients
+        Shape (call path, column).
+    covariance
+        Shape (call path, column, column).
+    noise
+        Shape (call path,): standard deviation of a value, as a share of it; NaN without a degree of freedom.
+    degrees
+        Shape (call path,): degrees of freedom that remain.
+    weights
+        Shape (call path, point): 1 / prediction, 0 where nothing was measured.
+    leverage
+        Shape (call path, point): diagonal of the hat matrix.
+    """
+
+    coefficients: Array
+    covariance: Array
+    noise: Array
+    degrees: Array
+    weights: Array
+    leverage: Array
+
+
+def regress(
+    design: Array,
+    values: Array,
+    *,
+    nonnegative: bool,
+    start: Array | None = None,
+    belief: Belief | None = None,
+    noise: Array | None = None,
+) -> Fitted:
+    """Fit coefficients; each point weighs by the reciprocal of its prediction, found by iteration.
+
+    Weights by the reciprocal of the measurement, as they are usual for noise that is a share of the value, pull a fit
+    towards values that happen to be small: at a noise of 40 % by a third.
+
+    Parameters
+    ----------
+    design
+        Shape (point, column).
+    values
+        Shape (call path, point); NaN where nothing was measured.
+    nonnegative
+        Whether coefficients are held at 0 and above.
+    start
+        Shape (call path, point): first guess of the values up to a factor.
+    belief
+        Of coefficients.
+    noise
+        Shape (call path,): noise that `belief` is weighed against; by default that of the residuals.
+    """
+    scale = np.abs(design).max(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    columns = design / scale
+    here = np.isfinite(values)
+    target = np.where(here, values, 0.0)
+    guess = np.broadcast_to(np.abs(columns).sum(axis=1), values.shape) if start is None else start
+    own = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale)
+    share = np.full(len(values), 0.1) if noise is None else noise
+    for step in range(_ROUNDS):
+        weights = _weights(guess, here)
+        if step == 0:
+            # a first guess has the right shape, but not the right size
+            size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
+            weights = weights / np.where(size > 0, size, 1.0)[:, None]
+        coefficients, normal, free = _solve(columns, target, weights, nonnegative, own, share)
+        guess = coefficients @ columns.T
+        rest = ((weights * (target - guess)) ** 2).sum(axis=1)
+        degrees = np.maximum(here.sum(axis=1) - free.sum(axis=1), 0)
+        if noise is None:
+            share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
+    inverse = _inverse(normal, free)
+    known = degrees > 0
+    spread = np.where(known, np.sqrt(rest / np.maximum(degrees, 1)), np.nan)
+    leverage = np.einsum("pk,ckl,pl->cp", columns, inverse, columns) * weights**2
+    covariance = inverse * (share**2)[:, None, None] / scale[:, None] / scale
+    return Fitted(
+        coefficients / scale,
+        covariance,
+        spread,
+        degrees.astype(np.float64),
+        weights,
+        np.minimum(leverage, 1.0),
+    )
+
+
+def _weights(guess: Array, here: Mask) -> Array:
+    size = np.abs(guess)
+    largest = size.max(axis=1, keepdims=True, initial=0.0)
+    floored = np.where(largest > 0, np.maximum(size, _FLOOR * largest), 1.0)
+    return np.where(here, 1 / floored, 0.0)
+
+
+def _solve(
+    columns: Array, target: Array, weights: Array, nonnegative: bool, belief: Belief | None, noise: Array
+) -> tuple[Array, Array, Mask]:
+    """Return coefficients (call path, column), normal matrices and which coefficients are free."""
+    w2 = weights**2
+    normal = np.einsum("cp,pk,pl->ckl", w2, columns, columns, optimize=True)
+    right = np.einsum("cp,pk->ck", w2 * target, columns)
+    if belief is not None:
+        sure = np.isfinite(belief.deviation)
+        pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, 0.0)
+        normal = normal + np.einsum("ck,kl->ckl", pull, np.eye(columns.shape[1]))
+        right = right + pull * np.where(sure, belief.mean, 0.0)
+    full = np.ones(right.shape, dtype=bool)
+    coefficients = _with(normal, right, full)
+    if not nonnegative or (coefficients >= 0).all():
+        return coefficients, normal, full
+    if columns.shape[1] > _MOST_SETS:
+        return _held(normal, right, full, coefficients)
+    best, free = np.zeros_like(right), np.zeros_like(full)
+    lowest = np.zeros(len(right))  # of c' N c / 2 - r' c, which is 0 for no coefficients at all
+    for chosen in product((False, True), repeat=columns.shape[1]):
+        if not any(chosen):
+            continue
+        some = np.broadcast_to(np.array(chosen), full.shape)
+        own = _with(normal, right, some)
+        loss = np.einsum("ck,ckl,cl->c", own, normal, own) / 2 - (right * own).sum(axis=1)
+        better = (own >= 0).all(axis=1) & (loss < lowest)
+        best[better], free[better], lowest[better] = own[better], some[better], loss[better]
+    return best, normal, free & (best > 0)
+
+
+def _held(normal: Array, right: Array, free: Mask, coefficients: Array) -> tuple[Array, Array, Mask]:
+    while (coefficients < 0).any():
+        free = free & (coefficients > 0)
+        coefficients = _with(normal, right, free)
+    return coefficients, normal, free
+
+
+def _with(normal: Array, right: Array, free: Mask) -> Array:
+    """Solve for the free coefficients, the others being 0."""
+    out = np.linalg.solve(_masked(normal, free), np.where(free, right, 0.0)[..., None])[..., 0]
+    return np.asarray(np.where(free, out, 0.0))
+
+
+def _masked(normal: Array, free: Mask) -> Array:
+    diagonal = np.einsum("ckk->ck", normal)
+    size = np.maximum(diagonal.max(axis=1, keepdims=True), np.finfo(float).tiny)
+    both = free[:, :, None] & free[:, None]
+    eye = np.eye(normal.shape[1])
+    ridge = np.where(free, _RIDGE * size, size)
+    return np.asarray(np.where(both, normal, 0.0) + ridge[:, None] * eye)
+
+
+def _inverse(normal: Array, free: Mask) -> Array:
+    both = free[:, :, None] & free[:, None]
+    return np.asarray(np.where(both, np.linalg.inv(_masked(normal, free)), 0.0))

@@ -1,0 +1,233 @@
+"""Noise-resilient models: priors with coefficients from times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.model.alternative import Alternative
+from buran.model.candidates import Mask
+from buran.model.model import Model, Quality
+from buran.model.quality import adjusted_r2, rss, smape
+from buran.model.terms import Array, ModelFunction
+from buran.prior.algebra import added, scaled
+from buran.prior.prior import Prior
+from buran.prior.regression import LEAST_NOISE, Belief, Fitted, regress
+
+_POOLED = 4.0  # degrees of freedom that the noise of call paths with the same prior is worth
+_FEWEST = 3  # call paths that share costs
+_CLOSEST = 0.05  # costs of one kind of effort differ at least by this share
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How coefficients are found.
+
+    Attributes
+    ----------
+    nonnegative
+        Whether effort never makes a program faster.
+    cost_spread
+        By what share the time of a basic block is expected to differ between the terms of one call path; infinite to
+        expect nothing, as in the noise-resilient priors paper.
+    share
+        Whether call paths with the same prior share what they tell about noise and costs.
+    """
+
+    nonnegative: bool = True
+    cost_spread: float = 1.0
+    share: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.cost_spread > 0:
+            raise UsageError("the spread of costs is a share above 0", why=f"it is {self.cost_spread:g}")
+
+
+@dataclass(frozen=True)
+class Resilient:
+    """A noise-resilient model.
+
+    Attributes
+    ----------
+    prior
+        Its skeleton.
+    coefficients
+        Of the prior's columns.
+    model
+        Function, quality and covariance.
+    noise
+        Standard deviation of a measurement around it, as a share of the value; NaN without a degree of freedom.
+    """
+
+    prior: Prior
+    coefficients: tuple[float, ...]
+    model: Model
+    noise: float
+
+
+def fit_priors(
+    points: Array, values: Array, priors: Sequence[Prior | None], options: FitOptions | None = None
+) -> tuple[Resilient | None, ...]:
+    """Find the coefficients of each call path's prior; one repetition is enough.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point): times, or another noisy metric; NaN where nothing was measured.
+    priors
+        One for each call path; None for those without.
+    options
+        See there.
+
+    Returns
+    -------
+    tuple
+        None for call paths without a prior or without a value.
+
+    Raises
+    ------
+    UsageError
+        If shapes do not match.
+    """
+    options = options or FitOptions()
+    values = np.asarray(values, dtype=np.float64)
+    if values.shape != (len(priors), len(points)):
+        raise UsageError(
+            "points, values and priors do not match",
+            why=f"{len(points)} points, values of shape {values.shape}, {len(priors)} priors",
+        )
+    groups: dict[tuple[ModelFunction, ...], list[int]] = {}
+    for row, prior in enumerate(priors):
+        if prior is not None and np.isfinite(values[row]).any():
+            groups.setdefault(prior.functions, []).append(row)
+    out: list[Resilient | None] = [None] * len(priors)
+    for rows in groups.values():
+        own = [prior for row in rows if (prior := priors[row]) is not None]
+        design, fitted = _fit_group(points, values[rows], own, options)
+        models = _models(points, values[rows], own, design, fitted)
+        for place, row in enumerate(rows):
+            out[row] = Resilient(
+                own[place],
+                tuple(fitted.coefficients[place].tolist()),
+                models[place],
+                float(fitted.noise[place]),
+            )
+    return tuple(out)
+
+
+def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: FitOptions) -> tuple[Array, Fitted]:
+    """Fit call paths that have the same columns."""
+    design = priors[0].design(points)
+    effort = np.array([[column.effort for column in prior.columns] for prior in priors])
+    known: Mask = np.asarray(effort[:, 1:].any(axis=1))
+    start = np.where(known[:, None], effort @ design.T, np.abs(design).sum(axis=1))
+    start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
+    belief = _own_belief(design, values, effort, start, options)
+    first = regress(design, values, nonnegative=options.nonnegative, start=start, belief=belief)
+    if not options.share or len(priors) < _FEWEST or design.shape[1] < 2:
+        return design, first
+    noise = _pooled_noise(first)
+    # what is held at 0 would make the mean over call paths too large
+    free = regress(design, values, nonnegative=False, start=np.maximum(first.coefficients @ design.T, 0.0))
+    shared = _shared_belief(free, effort, belief)
+    return design, regress(design, values, nonnegative=options.nonnegative, start=start, belief=shared, noise=noise)
+
+
+def _own_belief(design: Array, values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
+    """Expect each term of a call path to cost about the same for each count."""
+    terms: Mask = np.array(effort > 0, dtype=np.bool_)
+    terms[:, 0] = False  # what a call path takes without any effort is not in its counts
+    if not np.isfinite(options.cost_spread) or not terms.any():
+        return None
+    here = np.isfinite(values)
+    ratio = np.where(here, np.where(here, values, 0.0) / np.where(start > 0, start, 1.0), 0.0)
+    cost = ratio.sum(axis=1, keepdims=True) / here.sum(axis=1, keepdims=True)
+    sure = terms & (cost > 0) & (terms.sum(axis=1, keepdims=True) > 1)
+    mean = np.where(sure, cost * effort, 0.0)
+    return Belief(mean, np.where(sure, options.cost_spread * np.where(sure, mean, 1.0), np.inf))
+
+
+def _pooled_noise(fitted: Fitted) -> Array:
+    known = fitted.degrees > 0
+    squares = np.where(known, np.nan_to_num(fitted.noise) ** 2, 0.0)
+    pooled = (squares * fitted.degrees).sum() / max(fitted.degrees.sum(), 1.0)
+    drawn = (fitted.degrees * squares + _POOLED * pooled) / (fitted.degrees + _POOLED)
+    return np.asarray(np.sqrt(drawn) + LEAST_NOISE)
+
+
+def _shared_belief(fitted: Fitted, effort: Array, own: Belief | None) -> Belief:
+    """Expect coefficients, for each unit of effort, near those of the other call paths with this prior.
+
+    Mean and spread over call paths are those of a random-effects model (DerSimonian and Laird 1986).
+    """
+    unit = np.where(effort > 0, effort, 1.0)
+    unit[:, 0] = 1.0
+    cost = fitted.coefficients / unit
+    variance = np.einsum("ckk->ck", fitted.covariance) / unit**2
+    mean = np.zeros_like(cost) if own is None else own.mean.copy()
+    deviation = np.full(cost.shape, np.inf) if own is None else own.deviation.copy()
+    for column in range(1, cost.shape[1]):  # constants are each call path's own
+        some = np.flatnonzero(variance[:, column] > 0)
+        if len(some) < _FEWEST:
+            continue
+        weight = 1 / variance[some, column]
+        centre = (weight * cost[some, column]).sum() / weight.sum()
+        excess = (weight * (cost[some, column] - centre) ** 2).sum() - (len(some) - 1)
+        between = max(excess / (weight.sum() - (weight**2).sum() / weight.sum()), 0.0)
+        weight = 1 / (variance[some, column] + between)
+        centre = max(float((weight * cost[some, column]).sum() / weight.sum()), 0.0)
+        spread = max(float(np.sqrt(between)), _CLOSEST * centre, float(np.sqrt(1 / weight.sum())))
+        closer = spread * unit[:, column] < deviation[:, column]
+        mean[:, column] = np.where(closer, centre * unit[:, column], mean[:, column])
+        deviation[:, column] = np.where(closer, spread * unit[:, column], deviation[:, column])
+    return Belief(mean, deviation)
+
+
+def _models(points: Array, values: Array, priors: Sequence[Prior], design: Array, fitted: Fitted) -> list[Model]:
+    predicted = fitted.coefficients @ design.T
+    here = np.isfinite(values)
+    bound = 1 - fitted.leverage < 1e-9
+    left_out = values - (values - predicted) / np.where(bound, 1.0, 1 - fitted.leverage)
+    shown = np.where(here, predicted, np.nan)
+    loo = np.abs(np.where(here, (values - left_out) * fitted.weights, 0.0)).sum(axis=1) / here.sum(axis=1)
+    free = (fitted.coefficients != 0).sum(axis=1)
+    columns = [
+        smape(shown, values),
+        np.where((bound & here).any(axis=1), np.nan, smape(np.where(here, left_out, np.nan), values)),
+        np.where((bound & here).any(axis=1), np.nan, loo),
+        adjusted_r2(shown, values, free),
+        rss(shown, values),
+    ]
+    figures = np.stack(columns, axis=1).tolist()
+    out = []
+    for place, prior in enumerate(priors):
+        coefficients = fitted.coefficients[place]
+        function = added(
+            scaled(column.function, float(c)) for column, c in zip(prior.columns, coefficients, strict=True)
+        )
+        covariance: tuple[tuple[float, ...], ...] = ()
+        if fitted.degrees[place] > 0:
+            mapping = _mapping(function, prior)
+            covariance = tuple(map(tuple, (mapping @ fitted.covariance[place] @ mapping.T).tolist()))
+        degrees = int(fitted.degrees[place])
+        noise = float(fitted.noise[place])
+        alternatives = (Alternative(function, 1.0, covariance, noise, degrees),)
+        out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), covariance, alternatives))
+    return out
+
+
+def _mapping(function: ModelFunction, prior: Prior) -> Array:
+    """Return shape (1 + term of the function, column): what each column's coefficient adds to each coefficient."""
+    out = np.zeros((1 + len(function.terms), len(prior.columns)))
+    place = {term: number for number, term in enumerate(function.terms, start=1)}
+    for column, own in enumerate(prior.columns):
+        out[0, column] = own.function.constant
+        for coefficient, term in zip(own.function.coefficients, own.function.terms, strict=True):
+            if term in place:
+                out[place[term], column] = coefficient
+    return out

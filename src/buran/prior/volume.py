@@ -1,0 +1,70 @@
+"""Bytes of an MPI call path: calls times the size of a message times, perhaps, the size of the communicator.
+
+The product of three simple functions may have exponents that no search offers; each of the three has simple ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from buran.model.terms import Array, ModelFunction
+from buran.prior.algebra import multiplied
+from buran.prior.effort import Effort, Steadiness, effort_of
+from buran.prior.exact import EXACT
+
+_ONE = ModelFunction(1.0)
+_CLOSE = 30.0  # a function with more terms must be so many times as exact
+
+
+def bytes_of(
+    points: Array,
+    counts: Array,
+    visits: Array,
+    calls: Sequence[ModelFunction | None],
+    sizes: Sequence[ModelFunction | None],
+    *,
+    metric: str = "bytes_sent",
+) -> Effort:
+    """Model the bytes of MPI call paths, means over ranks and all calls together.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    counts, visits
+        Shape (call path, point, repetition): bytes and calls.
+    calls, sizes
+        Models of calls and of the communicator's size; None where there is none.
+    metric
+        Name of the bytes.
+    """
+    whole = effort_of(points, counts, metric=metric)
+    functions, residual = list(whole.functions), whole.residual.copy()
+    steadiness = list(whole.steadiness)
+    for row, function in enumerate(whole.functions):
+        own_calls = calls[row]
+        here = np.isfinite(counts[row]).any(axis=1)
+        if function is None or own_calls is None or not (visits[row][here] > 0).all():
+            continue
+        choices = [(function, float(residual[row]))]
+        least = np.inf
+        for size in (None, sizes[row]):
+            divisor = visits[row] * (1.0 if size is None else size.evaluate(points)[:, None])
+            quotient = np.where(here[:, None], counts[row] / divisor, np.nan)
+            least = min(least, float(np.nanmin(quotient)))
+            each = effort_of(points, quotient[None], metric=metric)
+            if (message := each.functions[0]) is not None:
+                product = multiplied(multiplied(own_calls, message), _ONE if size is None else size)
+                choices.append((product, float(each.residual[0])))
+        closest = min(gap for _, gap in choices)
+        rounding = 1.0 / least if least > 0 else EXACT  # messages have whole numbers of bytes
+        good = [choice for choice in choices if choice[1] <= max(_CLOSE * closest, EXACT, rounding)]
+        functions[row], residual[row] = min(good, key=lambda choice: (_coefficients(choice[0]), choice[1]))
+        steadiness[row] = Steadiness.EXACT if residual[row] <= EXACT else Steadiness.DATA_DEPENDENT
+    return Effort(metric, tuple(functions), tuple(steadiness), residual)
+
+
+def _coefficients(function: ModelFunction) -> int:
+    return len(function.terms) + bool(function.constant)

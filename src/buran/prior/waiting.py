@@ -1,0 +1,278 @@
+"""What time has beyond effort: waiting, told from noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.prior.algebra import added, scaled
+from buran.prior.prior import Column, Prior
+from buran.prior.regression import Fitted, regress
+
+# How waiting grows with the processes: trees; wavefronts on grids of three dimensions and of two; shared queues and
+# chains that let one process through at a time.
+WAITING: tuple[tuple[Fraction, int], ...] = tuple(
+    (Fraction(power), log) for power, log in (("0", 1), ("1/3", 0), ("1/2", 0), ("2/3", 0), ("1", 0), ("1", 1))
+)
+_OTHER: tuple[tuple[Fraction, int], ...] = tuple(
+    (Fraction(power), log) for power, log in (("0", 1), ("1/2", 0), ("1", 0), ("1", 1), ("3/2", 0), ("2", 0), ("3", 0))
+)
+_DRAWS = 999
+_SAME = 1e-6  # share of a column that must remain beside the others
+_MOST_COMPANIONS = 12
+_FITTED = 8  # candidates that are fitted and weighed
+
+
+class Verdict(StrEnum):
+    """What the test says."""
+
+    NONE = "none"  # effort and noise explain the times
+    WAITING = "waiting"  # a part grows with the processes, and effort does not have it
+    BEYOND = "beyond effort"  # a part grows with other parameters only, as where caches get too small
+    UNKNOWN = "unknown"  # too few points to tell
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The verdict on one call path.
+
+    Attributes
+    ----------
+    verdict
+        See there.
+    p_value
+        How often noise alone makes such a difference, the choice of the term included; NaN if not known.
+    effort_part, waiting_part
+        Add up to the model of time; the second is zero without a finding.
+    candidates
+        What the second part may be, with weights that add up to 1, likeliest first; empty without a finding.
+    noise
+        Standard deviation of a measurement around the model, as a share of the value.
+    share, share_error
+        Of the waiting part in the model at the largest point, and its standard error.
+    """
+
+    verdict: Verdict
+    p_value: float
+    effort_part: ModelFunction
+    waiting_part: ModelFunction
+    candidates: tuple[tuple[Term, float], ...] = ()
+    noise: float = float("nan")
+    share: float = 0.0
+    share_error: float = float("nan")
+
+    @property
+    def term(self) -> Term | None:
+        """The likeliest term of the waiting part."""
+        return self.candidates[0][0] if self.candidates else None
+
+
+def diagnose(
+    points: Array,
+    values: Array,
+    priors: Sequence[Prior | None],
+    processes: int | None,
+    *,
+    companions: Sequence[Term] = (),
+    level: float = 0.01,
+    seed: int = 0,
+) -> tuple[Waiting | None, ...]:
+    """Test whether times need a term that the effort does not have.
+
+    The best of many candidate terms is added to the prior. How much better noise alone would make a fit by the best of
+    these terms is known from drawn noise; the finding must be rarer than `level`. Candidates are what waiting grows
+    with (`WAITING`), alone and times the work that is waited for, and growth with another parameter.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point): times; NaN where nothing was measured.
+    priors
+        One for each call path; None for those without.
+    processes
+        Column of the points that counts processes; None if there is none.
+    companions
+        Terms of the work of other call paths, which somebody may wait for.
+    level
+        How often a call path without waiting may be named.
+    seed
+        Of the drawn noise.
+
+    Returns
+    -------
+    tuple
+        None for call paths without a prior or without values.
+    """
+    if not 0 < level < 1:
+        raise UsageError("the level of a test lies between 0 and 1", why=f"it is {level:g}")
+    out: list[Waiting | None] = [None] * len(priors)
+    groups: dict[tuple[tuple[ModelFunction, ...], bytes], list[int]] = {}
+    for row, prior in enumerate(priors):
+        here = np.isfinite(values[row])
+        if prior is not None and here.any():
+            groups.setdefault((prior.functions, here.tobytes()), []).append(row)
+    for rows in groups.values():
+        prior = priors[rows[0]]
+        here = np.isfinite(values[rows[0]])
+        assert prior is not None
+        own = _diagnose_group(points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed)
+        for row, each in zip(rows, own, strict=True):
+            out[row] = each
+    return tuple(out)
+
+
+def _diagnose_group(
+    points: Array,
+    values: Array,
+    prior: Prior,
+    processes: int | None,
+    companions: Sequence[Term],
+    level: float,
+    seed: int,
+) -> list[Waiting]:
+    design = prior.design(points)
+    base = regress(design, values, nonnegative=True)
+    rank = int(np.linalg.matrix_rank(design / np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)))
+    plain = [_function(prior, row) for row in base.coefficients]
+    terms = _candidates(points, design, prior, processes, companions)
+    degrees = len(points) - rank
+    if degrees < 3 or not terms:
+        verdict = Verdict.UNKNOWN if degrees < 3 else Verdict.NONE
+        return [
+            Waiting(verdict, float("nan"), function, ModelFunction(0.0), noise=float(noise))
+            for function, noise in zip(plain, base.noise, strict=True)
+        ]
+    columns = np.stack([term.evaluate(points) for term in terms], axis=1)
+    random = np.random.default_rng(seed)
+    drawn = random.normal(size=(_DRAWS, len(points)))
+    out = []
+    for row, function in enumerate(plain):
+        gains, along = _gains(design, columns, base.weights[row], base.weights[row] * values[row])
+        chance = _gains(design, columns, base.weights[row], drawn)[0].max(axis=1)
+        ratio = gains[0] * (along[0] > 0)
+        p_value = float((1 + (chance >= ratio.max()).sum()) / (1 + _DRAWS))
+        noise = float(base.noise[row])
+        if p_value > level:
+            out.append(Waiting(Verdict.NONE, p_value, function, ModelFunction(0.0), noise=noise))
+            continue
+        out.append(_named(points, values[row], prior, terms, ratio, p_value, processes, degrees))
+    return out
+
+
+def _candidates(
+    points: Array, design: Array, prior: Prior, processes: int | None, companions: Sequence[Term]
+) -> list[Term]:
+    """List terms that the prior does not hold, whose values are defined and differ."""
+    others = {
+        Term(kept)
+        for term in (*(t for column in prior.columns for t in column.function.terms), *companions)
+        if (kept := tuple(f for f in term.factors if f.parameter != processes and f.exponent >= 0))
+    }
+    work: list[Term | None] = [None, *sorted(others, key=lambda term: term.growth_order)[-_MOST_COMPANIONS:]]
+    found: list[Term] = []
+    if processes is not None:
+        for power, log in WAITING:
+            factor = Factor(processes, power, log)
+            for term in work:
+                own = (factor,) if term is None else (*term.factors, factor)
+                found.append(Term(tuple(sorted(own, key=lambda f: f.parameter))))
+    for parameter in range(points.shape[1]):
+        if parameter != processes:
+            found += [Term((Factor(parameter, power, log),)) for power, log in _OTHER]
+    logs_are_safe = points.min(axis=0) >= 1
+    scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
+    basis = np.linalg.svd(design / scale, full_matrices=False)
+    span = basis.U[:, 1e-10 * basis.S.max() < basis.S]
+    chosen: list[Term] = []
+    for term in dict.fromkeys(found):
+        if any(f.log_exponent and not logs_are_safe[f.parameter] for f in term.factors):
+            continue
+        column = term.evaluate(points)
+        length = np.linalg.norm(column)
+        if length and np.linalg.norm(column - span @ (span.T @ column)) > _SAME * length:
+            chosen.append(term)
+    return chosen
+
+
+def _gains(design: Array, columns: Array, weights: Array, targets: Array) -> tuple[Array, Array]:
+    """Return how much each column explains of what the design leaves of the weighted targets.
+
+    Returns
+    -------
+    gain, along
+        Shape (target, column): share of the squares, and the sign of the coefficient with its size.
+    """
+    weighted = design * weights[:, None]
+    scale = np.maximum(np.linalg.norm(weighted, axis=0), np.finfo(float).tiny)
+    basis = np.linalg.svd(weighted / scale, full_matrices=False)
+    span = basis.U[:, 1e-10 * basis.S.max() < basis.S]
+    extra = columns * weights[:, None]
+    extra = extra - span @ (span.T @ extra)
+    extra = extra / np.maximum(np.linalg.norm(extra, axis=0), np.finfo(float).tiny)
+    rest = np.atleast_2d(targets)
+    rest = rest - (rest @ span) @ span.T
+    along = rest @ extra
+    total = np.maximum((rest**2).sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    return along**2 / total, along
+
+
+def _named(
+    points: Array,
+    values: Array,
+    prior: Prior,
+    terms: Sequence[Term],
+    gains: Array,
+    p_value: float,
+    processes: int | None,
+    degrees: int,
+) -> Waiting:
+    """Fit prior and waiting together; weigh the terms it may be by their likelihood."""
+    fits: list[tuple[Term, Fitted, float]] = []
+    for number in np.argsort(-gains, kind="stable")[:_FITTED]:
+        term = terms[number]
+        design = np.column_stack([prior.design(points), term.evaluate(points)])
+        own = regress(design, values[None], nonnegative=True)
+        # deviance of noise that is a share of the prediction (gamma)
+        predicted = np.maximum(own.coefficients[0] @ design.T, np.finfo(float).tiny)
+        ratio = np.maximum(values / predicted, 1e-12)
+        fits.append((term, own, float((ratio - 1 - np.log(ratio)).sum())))
+    lowest = min(deviance for _, _, deviance in fits)
+    scale = max(lowest / max(degrees - 1, 1), 1e-30)
+    weights = np.array([np.exp(-(deviance - lowest) / scale) for _, _, deviance in fits])
+    weights = weights / weights.sum()
+    order = np.argsort(-weights, kind="stable")
+    term, own, _ = fits[int(order[0])]
+    effort = _function(prior, own.coefficients[0, :-1])
+    waiting = ModelFunction(0.0, (float(own.coefficients[0, -1]),), (term,))
+    largest = points.max(axis=0)
+    total = float(added((effort, waiting)).evaluate(largest))
+    part = float(waiting.evaluate(largest)) / total if total > 0 else float("nan")
+    error = float(np.sqrt(own.covariance[0, -1, -1]) * term.evaluate(largest)) / total if total > 0 else float("nan")
+    grows = processes is not None and term.lead(processes) > (Fraction(0), 0)
+    return Waiting(
+        Verdict.WAITING if grows else Verdict.BEYOND,
+        p_value,
+        effort,
+        waiting,
+        tuple((fits[int(i)][0], float(weights[i])) for i in order if weights[i] >= 0.01),
+        float(own.noise[0]),
+        part,
+        error,
+    )
+
+
+def _function(prior: Prior, coefficients: Array) -> ModelFunction:
+    return added(scaled(column.function, float(c)) for column, c in zip(prior.columns, coefficients, strict=True))
+
+
+def with_waiting(prior: Prior, term: Term) -> Prior:
+    """Return the prior with a column for waiting."""
+    return Prior((*prior.columns, Column("waiting", ModelFunction(0.0, (1.0,), (term,)))), prior.source, prior.notes)

@@ -1,0 +1,105 @@
+"""Effort models pass through counts, and say where none does."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from buran.errors import UsageError
+from buran.model.space import full_space
+from buran.model.terms import Factor, Term
+from buran.prior.effort import Steadiness, effort_of
+from buran.prior.exact import exact_functions
+
+POINTS = np.array(list(product((2, 4, 6, 8, 12), (4, 8, 16, 32, 64))), dtype=float)
+PAIRS = full_space("never").pairs
+PAIR = st.sampled_from(PAIRS)
+
+
+def factors(function: object) -> set[Term]:
+    return set(function.terms)  # type: ignore[attr-defined]
+
+
+@settings(max_examples=60, deadline=None)
+@given(PAIR, PAIR, st.booleans(), st.integers(300, 3000), st.integers(0, 1000))
+def test_rounded_loops_have_their_exponents(
+    one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool, rounds: int, offset: int
+) -> None:
+    left, right = Factor(0, *one), Factor(1, *other)
+    terms = [Term((left, right))] if nested else [Term((left,)), Term((right,))]
+    counts = np.full(len(POINTS), 7.0 + offset)
+    for term in terms:
+        own = term.evaluate(POINTS)
+        counts += 2 * np.rint(rounds * own / own.min())
+    found = exact_functions(POINTS, counts[None]).functions[0]
+    assert factors(found) == set(terms)
+
+
+def test_polynomials_of_one_parameter_are_exact() -> None:
+    n = np.array([4.0, 6, 8, 10, 12, 16])
+    counts = 5 * n**3 + 3 * n**2 + 2 * n + 9
+    fit = exact_functions(n[:, None], counts[None])
+    assert fit.residual[0] < 1e-9
+    assert fit.functions[0].lead(0) == (3, 0)
+    np.testing.assert_allclose(
+        fit.functions[0].evaluate(np.array([[64.0]])), 5 * 64**3 + 3 * 64**2 + 128 + 9, rtol=1e-6
+    )
+
+
+def test_constants_stay_constant_and_zeros_zero() -> None:
+    fit = exact_functions(POINTS, np.array([np.full(25, 17.0), np.zeros(25)]))
+    assert [function.is_constant for function in fit.functions] == [True, True]
+    assert fit.functions[0].constant == pytest.approx(17) and fit.functions[1].constant == 0
+
+
+def test_points_on_no_lines_are_searched() -> None:
+    points = np.array(
+        [(p, n) for p, n in zip((2, 3, 5, 7, 11, 13, 17), (40, 9, 31, 12, 25, 4, 18), strict=True)], float
+    )
+    fit = exact_functions(points, (3 * points[:, 1] ** 2)[None])
+    assert fit.functions[0].lead(1) == (2, 0) and fit.residual[0] < 1e-6
+
+
+def test_missing_counts_are_said() -> None:
+    counts = np.stack([POINTS[:, 1], POINTS[:, 1]])
+    counts[1, 3] = np.nan
+    effort = effort_of(POINTS, counts)
+    assert effort.steadiness == (Steadiness.EXACT, Steadiness.MISSING)
+    assert effort.functions[1] is None
+
+
+def test_counts_that_differ_between_runs_are_no_effort() -> None:
+    counts = np.stack([POINTS[:, 1], POINTS[:, 1]], axis=1)[None].repeat(2, axis=0)
+    counts[1, 5, 1] += 3
+    effort = effort_of(POINTS, counts)
+    assert effort.steadiness == (Steadiness.EXACT, Steadiness.UNSTEADY)
+    assert effort.functions[1] is None
+
+
+def test_work_that_depends_on_data_is_said_with_its_size() -> None:
+    random = np.random.default_rng(3)
+    counts = 1000 * POINTS[:, 1] * (1 + 0.004 * random.uniform(-1, 1, len(POINTS)))
+    effort = effort_of(POINTS, counts[None])
+    assert effort.steadiness == (Steadiness.DATA_DEPENDENT,)
+    assert 1e-6 < effort.residual[0] < 0.01
+    assert effort.functions[0] is not None and effort.functions[0].lead(1) == (1, 0)
+
+
+def test_instructions_stand_in_without_being_exact() -> None:
+    random = np.random.default_rng(4)
+    counts = 1000 * POINTS[:, 1, None] * (1 + 0.001 * random.uniform(-1, 1, (25, 3)))
+    effort = effort_of(POINTS, counts[None], metric="instructions", exact=False)
+    assert effort.steadiness == (Steadiness.NOISY,) and effort.metric == "instructions"
+    assert effort.functions[0] is not None and effort.functions[0].lead(1) == (1, 0)
+
+
+def test_bad_counts_are_refused() -> None:
+    with pytest.raises(UsageError, match="do not match"):
+        effort_of(POINTS, np.ones((1, 3)))
+    with pytest.raises(UsageError, match="negative"):
+        effort_of(POINTS, -np.ones((1, 25)))

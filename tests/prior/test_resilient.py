@@ -1,0 +1,95 @@
+"""Coefficients from noisy times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from prior_tables import POINTS
+
+from buran.errors import UsageError
+from buran.model.noise import inject
+from buran.model.terms import ModelFunction
+from buran.prior.algebra import added, multiplied, power, scaled
+from buran.prior.prior import Prior, computation_prior
+from buran.prior.resilient import FitOptions, fit_priors
+
+N, NP = power(1, 1), multiplied(power(0, 1), power(1, 1))
+EFFORT = added((ModelFunction(275.0), scaled(N, 1.6), scaled(NP, 0.48)))
+TRUE = added((ModelFunction(7e-6), scaled(N, 1.4e-7), scaled(NP, 3.7e-8)))
+PRIOR = computation_prior(EFFORT)
+FAR = np.array([[64.0, 320.0]])
+ALONE = FitOptions(share=False)
+
+
+@pytest.mark.parametrize("options", [FitOptions(), ALONE, FitOptions(nonnegative=False, cost_spread=np.inf)])
+def test_times_without_noise_give_the_coefficients(options: FitOptions) -> None:
+    found = fit_priors(POINTS, TRUE.evaluate(POINTS)[None].repeat(3, axis=0), [PRIOR] * 3, options)
+    for own in found:
+        assert own is not None
+        np.testing.assert_allclose(own.model.function.evaluate(FAR), TRUE.evaluate(FAR), rtol=1e-6)
+        np.testing.assert_allclose(own.coefficients, (7e-6, 3.7e-8, 1.4e-7), rtol=1e-5)
+
+
+def test_noise_does_not_bend_the_model() -> None:
+    noisy = inject(TRUE.evaluate(POINTS), 75, "mixed", repetitions=200, seed=5).T
+    found = fit_priors(POINTS, noisy, [PRIOR] * 200, ALONE)
+    ratio = np.array([own.model.function.evaluate(FAR)[0] for own in found if own]) / TRUE.evaluate(FAR)[0]
+    assert abs(ratio.mean() - 1) < 0.04  # weights by the measurement would be off by a third
+    assert np.abs(ratio - 1).mean() < 0.15
+
+
+def test_standard_errors_mean_what_they_say() -> None:
+    noisy = inject(TRUE.evaluate(POINTS), 10, "gaussian", repetitions=300, seed=6).T
+    found = fit_priors(POINTS, noisy, [PRIOR] * 300, FitOptions(share=False, cost_spread=np.inf, nonnegative=False))
+    gaps = [
+        (own.model.function.evaluate(FAR)[0] - TRUE.evaluate(FAR)[0]) / own.model.standard_error(FAR)[0]
+        for own in found
+        if own
+    ]
+    assert 0.8 < np.std(gaps) < 1.25
+    model = found[0].model  # type: ignore[union-attr]
+    low, high = model.predict_interval(FAR)
+    assert low[0] < model.function.evaluate(FAR)[0] < high[0]
+
+
+def test_sharing_helps_call_paths_with_the_same_costs() -> None:
+    efforts = [scaled(EFFORT, factor) for factor in (1.0, 3.0, 10.0, 0.5, 2.0, 5.0)]
+    priors: list[Prior | None] = [computation_prior(effort) for effort in efforts]
+    cost = 1e-7
+    errors = {}
+    for options in (FitOptions(), ALONE):
+        gaps = []
+        for seed in range(30):
+            true = np.array([scaled(effort, cost).evaluate(POINTS) for effort in efforts])
+            noisy = inject(true, 50, "mixed", repetitions=1, seed=seed)[..., 0]
+            found = fit_priors(POINTS, noisy, priors, options)
+            for own, effort in zip(found, efforts, strict=True):
+                assert own is not None
+                gaps.append(abs(own.model.function.evaluate(FAR)[0] / (cost * effort.evaluate(FAR)[0]) - 1))
+        errors[options.share] = np.mean(gaps)
+    assert errors[True] < 0.8 * errors[False]
+
+
+def test_nothing_is_faster_with_more_effort() -> None:
+    falling = 1.0 / POINTS[:, 1]
+    own = fit_priors(POINTS, falling[None], [PRIOR], ALONE)[0]
+    assert own is not None and min(own.coefficients) >= 0
+    free = fit_priors(POINTS, falling[None], [PRIOR], FitOptions(nonnegative=False, share=False))[0]
+    assert free is not None and min(free.coefficients) < 0
+
+
+def test_missing_values_and_priors_are_left_out() -> None:
+    values = TRUE.evaluate(POINTS)[None].repeat(3, axis=0)
+    values[0, ::2] = np.nan
+    values[1] = np.nan
+    found = fit_priors(POINTS, values, [PRIOR, PRIOR, None])
+    assert found[1] is None and found[2] is None and found[0] is not None
+    assert found[0].model.quality.points == 12
+    np.testing.assert_allclose(found[0].model.function.evaluate(FAR), TRUE.evaluate(FAR), rtol=1e-6)
+
+
+def test_bad_requests_are_refused() -> None:
+    with pytest.raises(UsageError, match="do not match"):
+        fit_priors(POINTS, np.ones((2, 3)), [PRIOR])
+    with pytest.raises(UsageError, match="spread of costs"):
+        FitOptions(cost_spread=0)

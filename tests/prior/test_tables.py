@@ -1,0 +1,227 @@
+"""Whole measurement tables, and every way in which a prior cannot be had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from prior_tables import POINTS, N, P, table, tree_of
+
+from buran.errors import UsageError
+from buran.experiment.table import Experiment
+from buran.prior.campaign import noise_resilient
+from buran.prior.sparse import effort_points, time_points
+from buran.prior.tables import Source, models_from_priors, project
+
+ALL = {
+    "app": {},
+    "app->main": {"basic_blocks": 5 + 0 * N},
+    "app->main->solve": {"basic_blocks": 7 + 3 * N**2},
+    "app->main->solve->MPI_Allreduce": {
+        "visits": 4 + 0 * N,
+        "bytes_sent": 4 * 8 * N * P,
+        "bytes_received": 4 * 8 * N * P,
+        "communicator_size_sum": 4 * P,
+        "communicator_size_max": P,
+    },
+}
+TIMES = {
+    "app": {"time": 1e-3 + 0 * N},
+    "app->main": {"time": 1e-4 + 0 * N},
+    "app->main->solve": {"time": 1e-6 + 2e-9 * N**2},
+    "app->main->solve->MPI_Allreduce": {"time": 1e-6 + 8e-6 * np.log2(P) + 1e-9 * 32 * N},
+}
+LAST = "app->main->solve->MPI_Allreduce"
+
+
+def counts(**changes: object) -> Experiment:
+    own = {path: dict(values) for path, values in ALL.items()}
+    own[LAST].update(changes)
+    return table(own)
+
+
+def notes_of(counted: Experiment | None, path: str = LAST, timed: Experiment | None = None) -> tuple[str, Source]:
+    timed = timed or table(TIMES)
+    found = models_from_priors(timed, counted, processes="p")
+    own = found[timed.tree.names.index(path)]
+    if own.source is Source.TIMES:
+        assert own.final is None and own.resilient is None
+    return " ".join(own.notes), own.source
+
+
+def test_models_of_a_table() -> None:
+    found = dict(zip(ALL, models_from_priors(table(TIMES), counts(), processes="p"), strict=True))
+    solve, reduce = found["app->main->solve"], found[LAST]
+    assert solve.source is Source.COMPUTATION and reduce.source is Source.COMMUNICATION
+    at = np.array([[64.0, 320.0]])
+    assert solve.final is not None and reduce.final is not None
+    assert solve.final.function.evaluate(at)[0] == pytest.approx(1e-6 + 2e-9 * 320**2, rel=1e-6)
+    assert reduce.final.function.evaluate(at)[0] == pytest.approx(1e-6 + 8e-6 * 6 + 32e-9 * 320, rel=1e-5)
+    assert found["app"].source is Source.TIMES and "executes no basic blocks" in found["app"].notes[0]
+
+
+def test_functions_left_out_belong_to_their_callers() -> None:
+    wide = tree_of(list(ALL))
+    narrow = tree_of(["app", "app->main", "app->main->MPI_Allreduce"])
+    target, itself = project(wide, narrow)
+    assert target.tolist() == [0, 1, 1, 2] and itself.tolist() == [True, True, False, True]
+    times = table(
+        {"app": {"time": 1 + 0 * N}, "app->main": {"time": 1e-6 + 2e-9 * N**2}, "app->main->MPI_Allreduce": {"time": N}}
+    )
+    found = models_from_priors(times, counts(), processes="p")
+    assert found[1].effort is not None and found[1].effort.constant == pytest.approx(12)
+    assert found[1].effort.lead(1) == (2, 0) and found[2].source is Source.COMMUNICATION
+
+
+def test_builds_may_have_different_names() -> None:
+    other = {path.replace("app", "other", 1): values for path, values in ALL.items()}
+    found = models_from_priors(table(TIMES), table(other), processes="p")
+    assert found[2].source is Source.COMPUTATION
+
+
+# -- bad input
+
+
+def test_no_effort_at_all() -> None:
+    said, source = notes_of(None)
+    assert source is Source.TIMES and "no effort was measured" in said
+
+
+def test_effort_missing_for_a_call_path() -> None:
+    own = {path: values for path, values in ALL.items() if path != "app->main->solve" and path != LAST}
+    said, source = notes_of(table(own), "app->main->solve")
+    assert source is Source.TIMES and "were not counted" in said
+    said, source = notes_of(table({"app": {"visits": N}, "app->main": {"visits": N}}), "app->main")
+    assert source is Source.TIMES and "no effort was counted" in said
+
+
+def test_counts_that_differ_between_repetitions() -> None:
+    own = {path: dict(values) for path, values in ALL.items()}
+    twice = np.stack([7 + 3 * N**2, 7 + 3 * N**2], axis=1)
+    twice[3, 1] += 2
+    own["app->main->solve"]["basic_blocks"] = twice
+    said, source = notes_of(table(own), "app->main->solve")
+    assert source is Source.TIMES and "differ between runs" in said
+    calls = np.stack([4 + 0 * N, 4 + 0 * N], axis=1)
+    calls[0, 1] = 5
+    said, source = notes_of(counts(visits=calls))
+    assert source is Source.TIMES and "differ between runs" in said
+
+
+def test_a_communicator_that_changes_its_size() -> None:
+    said, source = notes_of(counts(communicator_size_sum=4 * P - 2))
+    assert source is Source.TIMES and "different sizes within one run" in said
+    said, source = notes_of(counts(communicator_size_sum=4 * (P + 1), communicator_size_max=P + 1))
+    assert source is Source.TIMES and "no single power" in said
+    said, source = notes_of(counts(communicator_size_sum=0 * P, communicator_size_max=0 * P))
+    assert source is Source.TIMES and "names no communicator" in said
+
+
+def test_zero_bytes() -> None:
+    said, source = notes_of(counts(bytes_sent=0 * N, bytes_received=0 * N))
+    assert source is Source.COMMUNICATION and "moves no bytes" in said
+
+
+def test_one_process() -> None:
+    points = np.array([(1.0, n) for n in (10, 20, 40, 80, 160)])
+    n = points[:, 1]
+    one = {
+        "app": {"basic_blocks": n},
+        "app->MPI_Allreduce": {
+            "visits": n,
+            "bytes_sent": 8 * n,
+            "bytes_received": 8 * n,
+            "communicator_size_sum": n,
+            "communicator_size_max": 1 + 0 * n,
+        },
+    }
+    timed = table({"app": {"time": n}, "app->MPI_Allreduce": {"time": 1e-7 * n}}, points)
+    found = models_from_priors(timed, table(one, points), processes="p")[1]
+    assert found.source is Source.COMMUNICATION and "one process at every point" in " ".join(found.notes)
+    assert found.final is not None and np.isfinite(found.final.function.evaluate(points)).all()
+
+
+def test_fewer_points_than_coefficients() -> None:
+    timed = table(TIMES)
+    few = replace(timed, points=POINTS[:4], values={m: v[:, :4] for m, v in timed.values.items()})
+    said, source = notes_of(counts(), LAST, few)
+    assert source is Source.TIMES and "4 points cannot tell the 4 coefficients" in said
+
+
+def test_operations_without_a_cost_model() -> None:
+    own = {"app": {}, "app->MPI_Init": {"visits": 1 + 0 * N, "bytes_sent": 0 * N, "bytes_received": 0 * N}}
+    timed = table({"app": {"time": N}, "app->MPI_Init": {"time": 1 + 0 * N}})
+    said, source = notes_of(table(own), "app->MPI_Init", timed)
+    assert source is Source.TIMES and "no cost model of MPI_Init" in said
+
+
+def test_busy_waiting() -> None:
+    own = {
+        "app": {},
+        "app->spin": {"basic_blocks": 3 * N},
+        "app->spin->MPI_Test": {"visits": N, "bytes_sent": 0 * N, "bytes_received": N},
+    }
+    timed = table({"app": {"time": N}, "app->spin": {"time": N}, "app->spin->MPI_Test": {"time": N}})
+    said, source = notes_of(table(own), "app->spin->MPI_Test", timed)
+    assert source is Source.TIMES and "polls" in said
+    said, source = notes_of(table(own), "app->spin", timed)
+    assert source is Source.TIMES and "polls" in said
+
+
+def test_instructions_stand_in() -> None:
+    own = {"app": {}, "app->main": {"instructions": 1000 * N**2}}
+    said, source = notes_of(table(own), "app->main", table({"app": {"time": N}, "app->main": {"time": N**2}}))
+    assert source is Source.COMPUTATION and "counted in instructions" in said
+
+
+def test_threads_are_a_parameter() -> None:
+    points = np.array([(t, n) for t in (1, 2, 4, 8, 16) for n in (10, 20, 40, 80, 160)], dtype=float)
+    t, n = points.T
+    counted = table({"app": {}, "app->loop": {"basic_blocks": 3 + 160 * n / t}}, points, ("t", "n"))
+    timed = table({"app": {"time": n}, "app->loop": {"time": 1e-6 + 1e-7 * n / t}}, points, ("t", "n"))
+    own = models_from_priors(timed, counted, processes=None)[1]
+    assert own.final is not None and own.final.function.lead(0)[0] == 0
+    assert own.final.function.evaluate(np.array([[32.0, 320.0]]))[0] == pytest.approx(1e-6 + 1e-6, rel=1e-5)
+
+
+def test_other_tables_are_refused() -> None:
+    with pytest.raises(UsageError, match="different parameters"):
+        models_from_priors(table(TIMES), replace(counts(), parameters=("q", "n")), processes="p")
+    with pytest.raises(UsageError, match="no metric 'energy'"):
+        models_from_priors(table(TIMES), counts(), processes="p", metric="energy")
+    found = models_from_priors(table(TIMES), counts(), processes="p", aggregate="sum")
+    assert "sums over ranks" in found[0].notes[0]
+
+
+# -- campaigns and sparse plans
+
+
+def test_what_a_campaign_is_told() -> None:
+    from buran.experiment.modelling import model_experiment
+
+    timed = table(TIMES)
+    alone = model_experiment(timed, ["time"])["time"]
+    models, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
+    assert len(said) == len(ALL) and models.call_paths == alone.call_paths
+    assert said[2]["prior"] == "c0 + c1 n^2" and said[2]["times_alone"] and said[2]["waiting"] == "nothing"
+    assert said[2]["at_target_s"] == pytest.approx(1e-6 + 2e-9 * 320**2, rel=1e-5)
+    assert models.models[0] is alone.models[0] and models.models[2] is not alone.models[2]
+
+
+def test_sparse_plans_are_cheap_and_tell_the_prior() -> None:
+    costs = P * (1 + N**2)
+    chosen = effort_points(POINTS, costs)
+    assert len(chosen) <= 13 and costs[chosen].sum() < 0.2 * costs.sum()
+    thin = replace(counts(), points=POINTS[chosen], values={m: v[:, chosen] for m, v in counts().values.items()})
+    found = models_from_priors(table(TIMES), thin, processes="p")
+    assert found[2].effort is not None and found[2].effort.lead(1) == (2, 0)
+    assert found[3].source is Source.COMMUNICATION
+    some = time_points(POINTS, costs, 0.1 * float(costs.sum()))
+    assert 1 < len(some) < 25 and costs[some].sum() <= 0.1 * costs.sum()
+    assert len(time_points(POINTS, costs, 0.0)) == 1
+
+
+def test_a_prior_needs_lines() -> None:
+    with pytest.raises(UsageError, match="one parameter alone"):
+        effort_points(np.array([[1.0, 2], [2, 3], [3, 5]]), np.ones(3))

@@ -1,0 +1,72 @@
+"""Waiting is told from noise, and named with how it grows."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from buran.errors import UsageError
+from buran.model.noise import inject
+from buran.model.terms import ModelFunction
+from buran.prior.algebra import added, multiplied, power, scaled
+from buran.prior.communication import operation_of
+from buran.prior.prior import communication_prior
+from buran.prior.waiting import Verdict, diagnose
+
+POINTS = np.array([(p, n) for p in (64, 144, 256, 400, 576) for n in (8, 12, 16, 20, 24)], dtype=float)
+BYTES = scaled(power(1, 2), 100.0)
+OPERATION = operation_of("MPI_Recv")
+assert OPERATION is not None
+PRIOR = communication_prior(
+    OPERATION, name="MPI_Recv", visits=ModelFunction(32.0), size=None, sent=ModelFunction(0.0), received=BYTES
+)
+EFFORT = added((ModelFunction(1.0), scaled(BYTES, 1e-4)))
+WORK = power(1, 3).terms[0]
+WAIT = multiplied(power(0, Fraction(1, 2)), power(1, 3))
+
+
+def noisy(waiting: float, draws: int = 60) -> np.ndarray:
+    effort, wait = EFFORT.evaluate(POINTS), WAIT.evaluate(POINTS)
+    true = effort + waiting * effort.mean() / wait.mean() * wait
+    return np.median(inject(true, 10, "mixed", repetitions=draws * 5, seed=2).reshape(25, draws, 5), axis=2).T
+
+
+def test_a_wavefront_is_named_with_its_exponent() -> None:
+    found = diagnose(POINTS, noisy(3.0), [PRIOR] * 60, 0, companions=[WORK])
+    assert sum(own is not None and own.verdict is Verdict.WAITING for own in found) == 60
+    right = [
+        own for own in found if own is not None and own.term is not None and own.term.lead(0) == (Fraction(1, 2), 0)
+    ]
+    assert len(right) >= 54
+    assert all(own.share > 0.5 and own.share_error < 0.2 and own.p_value <= 0.01 for own in right)
+    assert abs(sum(weight for _, weight in right[0].candidates) - 1) < 0.1
+
+
+def test_noise_alone_is_not() -> None:
+    found = diagnose(POINTS, noisy(0.0), [PRIOR] * 60, 0, companions=[WORK])
+    named = [own for own in found if own is not None and own.verdict is not Verdict.NONE]
+    assert len(named) <= 3
+    assert all(own is not None and 0.01 < own.noise < 0.1 for own in found)
+
+
+def test_growth_without_processes_is_no_waiting() -> None:
+    true = EFFORT.evaluate(POINTS) * (1 + (POINTS[:, 1] / 8) ** 1.5)
+    own = diagnose(POINTS, inject(true, 2, repetitions=1, seed=1).T, [PRIOR], 0)[0]
+    assert own is not None and own.verdict is Verdict.BEYOND
+
+
+def test_few_points_tell_nothing() -> None:
+    own = diagnose(POINTS[:4], EFFORT.evaluate(POINTS[:4])[None], [PRIOR], 0)[0]
+    assert own is not None and own.verdict is Verdict.UNKNOWN and np.isnan(own.p_value)
+
+
+def test_call_paths_without_prior_or_value_have_no_verdict() -> None:
+    values = np.stack([EFFORT.evaluate(POINTS), np.full(25, np.nan)])
+    assert diagnose(POINTS, values, [None, PRIOR], 0) == (None, None)
+
+
+def test_the_level_is_a_probability() -> None:
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        diagnose(POINTS, EFFORT.evaluate(POINTS)[None], [PRIOR], 0, level=0)
