@@ -17,13 +17,14 @@ MAY_IMPORT = {
     "campaign": {"profile"},
     "profile": set(),
     "model": set(),
+    "tensor": set(),
     "experiment": {"model", "profile", "campaign"},
     "measure": {"campaign", "profile"},
     "select": {"campaign", "experiment", "model"},
     "instrument": {"campaign", "experiment", "model", "profile"},
     "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
-    "steps": {"campaign", "experiment", "instrument", "measure", "model", "profile", "report", "select"},
-    "evaluate": {"campaign", "experiment", "instrument", "measure", "model", "profile", "select", "steps"},
+    "steps": {"campaign", "experiment", "instrument", "measure", "model", "profile", "report", "select", "tensor"},
+    "evaluate": {"campaign", "experiment", "instrument", "measure", "model", "profile", "select", "steps", "tensor"},
     "cli": {
         "campaign",
         "evaluate",
@@ -35,6 +36,7 @@ MAY_IMPORT = {
         "report",
         "select",
         "steps",
+        "tensor",
     },
 }
 
