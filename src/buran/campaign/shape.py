@@ -221,6 +221,16 @@ class Refinement(Part):
     )
 
 
+class Modelling(Part):
+    """How the whole program's run time is modelled; call paths always have models in normal form."""
+
+    kind: Literal["auto", "pmnf", "cpr"] = Field(
+        "auto",
+        description="`pmnf`: normal form. `cpr`: a tensor model, for many parameters. `auto`: `cpr` with more than four "
+        "parameters and at least 20 measured points, else `pmnf`.",
+    )
+
+
 class Resources(Part):
     """What one run needs: numbers, or expressions over parameters."""
 
@@ -342,6 +352,7 @@ class CampaignFile(Part):
     )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
+    model: Modelling = Field(default_factory=Modelling, description="How the program's run time is modelled.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
         1, description="Makes every random choice, such as the order of runs, repeatable."

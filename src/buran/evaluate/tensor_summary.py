@@ -197,13 +197,17 @@ def _sweep_tables(swept: dict[str, list[tuple[int, int, dict[str, Any]]]]) -> li
 
 
 def _sweep_plots(swept: dict[str, list[tuple[int, int, dict[str, Any]]]]) -> list[Plot]:
-    out = []
+    out: list[Plot] = []
     for name, at, fixed in (("cells", 0, 1), ("rank", 1, 0)):
         curves = []
         for data, own in swept.items():
             wanted = sorted(each for each in own if each[fixed] == (8 if fixed else 16))
             curves.append(
-                Curve(data, tuple(float(each[at]) for each in wanted), tuple(each[2]["error"] for each in wanted))
+                Curve(
+                    data,
+                    tuple(float((each[0], each[1])[at]) for each in wanted),
+                    tuple(each[2]["error"] for each in wanted),
+                )
             )
         if curves:
             out.append(

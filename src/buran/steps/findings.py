@@ -54,6 +54,8 @@ class Findings:
         Call paths whose counts differ between repetitions, by metric.
     evaluation
         Predicted and measured baseline wall times at evaluation points.
+    program_model
+        Kind of the model that predicts the program's run time, and why.
     """
 
     iteration: int
@@ -64,6 +66,7 @@ class Findings:
     overhead: tuple[Overhead, ...]
     unsteady: Mapping[str, tuple[str, ...]]
     evaluation: tuple[Mapping[str, Any], ...]
+    program_model: tuple[str, str] = ("pmnf", "")
 
     def write(self, path: Path) -> None:
         """Write the file."""
@@ -83,6 +86,7 @@ class Findings:
                 "overhead": [asdict(each) for each in self.overhead],
                 "unsteady": {metric: list(paths) for metric, paths in self.unsteady.items()},
                 "evaluation": [dict(each) for each in self.evaluation],
+                "program_model": list(self.program_model),
             },
         )
 
@@ -112,4 +116,5 @@ class Findings:
             overhead=tuple(Overhead(**each) for each in data["overhead"]),
             unsteady={metric: tuple(paths) for metric, paths in data["unsteady"].items()},
             evaluation=tuple(data["evaluation"]),
+            program_model=tuple(data.get("program_model", ("pmnf", ""))),
         )

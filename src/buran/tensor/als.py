@@ -79,7 +79,7 @@ def complete(
                 gram[i] = part.T @ part
                 right[i] = sorted_values[j][start[i] : start[i + 1]] @ part
             right -= weight * factors[j]
-            factors[j] = np.linalg.solve(gram + eye, right[..., None])[..., 0]
+            factors[j] = np.asarray(np.linalg.solve(gram + eye, right[..., None])[..., 0], dtype=np.float64)
             factors[j][start[1:] == start[:-1]] = 0.0
             before *= factors[j][index[:, j]]
         error = before.sum(axis=1) - values

@@ -119,7 +119,7 @@ def _leaves(bins: Bins, feature: Bins, bound: Bins) -> Bins:
     leaf = (bins[feature[0]] > bound[0]).view(np.uint8)
     for level in range(1, len(feature)):
         leaf = (leaf << 1) | (bins[feature[level]] > bound[level]).view(np.uint8)
-    return leaf
+    return np.asarray(leaf, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,8 @@ def grow(
     for number in range(boosting.trees):
         rows = random.permutation(count)[:take] if take < count else np.arange(count)
         chosen = np.sort(random.permutation(features)[:choose])
-        feature, bound = _questions(bins[np.ix_(chosen, rows)], rest[rows], boosting)
-        feature = chosen[feature].astype(np.uint8)
+        places, bound = _questions(bins[np.ix_(chosen, rows)], rest[rows], boosting)
+        feature = chosen[places].astype(np.uint8)
         leaf = _leaves(bins, feature, bound)
         total = np.bincount(leaf, rest, minlength=1 << boosting.depth)
         size = np.bincount(leaf, minlength=1 << boosting.depth)

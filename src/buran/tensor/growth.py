@@ -216,7 +216,7 @@ def _slopes(points: Array, logs: Array, axes: tuple[Axis, ...], random: np.rando
 def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis], towards: Sequence[int]) -> Monomials:
     numeric = tuple(j for j, a in enumerate(axes) if not a.is_categorical and a.low > 0 and a.high > a.low)
     low = np.array([axes[j].low for j in numeric])
-    choices = (*_POWERS, _LOGARITHM)
+    choices: tuple[float, ...] = (*_POWERS, _LOGARITHM)
     while len(choices) > 2 and len(choices) ** len(numeric) > _MOST_MONOMIALS:
         choices = choices[:-1] if len(choices) > 3 else (0.0, 1.0)
     if len(choices) ** len(numeric) <= _MOST_MONOMIALS:

@@ -84,7 +84,7 @@ class Places:
         """Return a factor's values at each point, shape (point, ...) as the factor's (node, ...)."""
         at = factor[self.low[j]]
         if self.exact[j]:
-            return at
+            return np.asarray(at)
         share = self.share[j].reshape(-1, *(1,) * (factor.ndim - 1))
         return np.asarray(at + share * (factor[np.minimum(self.low[j] + 1, len(factor) - 1)] - at))
 

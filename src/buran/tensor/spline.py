@@ -68,7 +68,7 @@ def _rss(x: Array, y: Array, terms: list[tuple[float, float]]) -> tuple[float, A
     design = _design(x, terms)
     found = np.linalg.lstsq(design, y, rcond=None)[0]
     rest = y - design @ found
-    return float(rest @ rest), found
+    return float(rest @ rest), np.asarray(found, dtype=np.float64)
 
 
 def _gcv(x: Array, y: Array, terms: list[tuple[float, float]]) -> float:
