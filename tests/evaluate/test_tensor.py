@@ -81,9 +81,7 @@ def test_rivals_learn(name: str) -> None:
     random = np.random.default_rng(0)
     X = np.column_stack([np.exp(random.uniform(0, 5, 300)), random.integers(0, 3, 300)])
     y = X[:, 0] * (1 + X[:, 1])
-    own = judge(
-        RIVALS[name], Sample(X[:200], y[:200]), Sample(X[200:], y[200:]), ["log", "categorical"], 0, every=True
-    )
+    own = judge(RIVALS[name], Sample(X[:200], y[:200]), Sample(X[200:], y[200:]), ["log", "categorical"], 0, every=True)
     assert own.error < 0.3 and own.best <= own.error and own.size_bytes > 0
 
 

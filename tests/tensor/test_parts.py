@@ -87,7 +87,7 @@ def test_hinges_find_a_bend():
 
 
 def test_between_grid_points_times_are_interpolated():
-    axes, points = axes_of(np.linspace(1, 5, 41)[:, None], ["linear"])
+    axes, _ = axes_of(np.linspace(1, 5, 41)[:, None], ["linear"])
     mode = make_mode(axes[0], 5)
     factors = [np.log(np.array([[1.0], [2.0], [3.0], [4.0], [5.0]]))]
     assert predict_log_linear(np.array([[2.7]]), [mode], factors) == pytest.approx([2.7])

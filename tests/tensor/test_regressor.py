@@ -44,7 +44,7 @@ def test_interpolates(preset, bound):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_equal_seeds_give_equal_models(preset):
     X, y = sample(200)
-    first, again = (CPRegressor(preset, scale=SCALE, rank=2, cells=4).fit(X, y).predict(X) for _ in range(2))
+    first, again = (CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3).fit(X, y).predict(X) for _ in range(2))
     assert (first == again).all()
 
 
@@ -58,7 +58,7 @@ def test_texts_are_categories(preset):
     X, y = sample(200)
     named = X.astype(object)
     named[:, 3] = np.array(["jacobi", "sor", "cg"], dtype=object)[X[:, 3].astype(int)]
-    model = CPRegressor(preset, rank=2, cells=4).fit(named, y)
+    model = CPRegressor(preset, rank=2, cells=4, ridge=1e-3).fit(named, y)
     assert model.model_.axes[3].categories == ("cg", "jacobi", "sor")
     assert mlogq(model.predict(named), y) < 0.5
 
@@ -84,7 +84,7 @@ def test_missing_parameters_are_refused(preset):
 def test_a_parameter_with_one_value_changes_nothing(preset):
     X, y = sample(200)
     constant = np.column_stack([X, np.full(len(X), 7.0)])
-    model = CPRegressor(preset, scale=[*SCALE, "log"], rank=2, cells=4).fit(constant, y)
+    model = CPRegressor(preset, scale=[*SCALE, "log"], rank=2, cells=4, ridge=1e-3).fit(constant, y)
     assert np.isfinite(model.predict(constant)).all()
     assert mlogq(model.predict(constant), y) < 0.5
 
@@ -92,7 +92,7 @@ def test_a_parameter_with_one_value_changes_nothing(preset):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_unseen_categories(preset):
     X, y = sample(200)
-    model = CPRegressor(preset, scale=SCALE, rank=2, cells=4).fit(X, y)
+    model = CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3).fit(X, y)
     there = X[:1].copy()
     there[0, 3] = 9
     with pytest.raises(UsageError, match="never measured") as caught:
@@ -109,9 +109,9 @@ def test_unseen_categories(preset):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_points_outside_without_extrapolation(preset):
     X, y = sample(200)
-    model = CPRegressor(preset, scale=SCALE, rank=2, cells=4).fit(X, y)
+    model = CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3).fit(X, y)
     there = np.array([[1e5, 100, 4, 1], [200, 100, 4, 1]])
-    with pytest.raises(UsageError, match="x0.*outside") as caught:
+    with pytest.raises(UsageError, match=r"x0.*outside") as caught:
         model.predict(there)
     assert "extrapolate" in str(caught.value)
     found = model.set_params(outside="nan").predict(there)
@@ -132,7 +132,7 @@ def test_more_cells_than_observations(preset):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_duplicate_points_with_different_times_are_averaged(preset):
     X, y = sample(300)
-    model = CPRegressor(preset, scale=SCALE, rank=2, cells=4)
+    model = CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3)
     twice = model.fit(np.concatenate([X, X]), np.concatenate([0.9 * y, 1.1 * y])).predict(X)
     assert mlogq(twice, y) < 0.5
     assert abs(np.log(twice / y).mean()) < 0.1
@@ -152,9 +152,9 @@ def test_twenty_parameters():
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(0, 3, (400, 20)))
     y = X[:, 0] * np.sqrt(X[:, 1]) + X[:, 2]
-    model = CPRegressor(rank=2, cells=4, trees=20).fit(X, y)
+    model = CPRegressor(rank=2, cells=4, trees=20, ridge=1e-2, smooth=1e-2).fit(X, y)
     assert mlogq(model.predict(X), y) < 0.4
-    with pytest.raises(UsageError, match="preset='default'|20 parameters|corners"):
+    with pytest.raises(UsageError, match="20 parameters"):
         CPRegressor("paper", rank=1, cells=4, ridge=1e-3).fit(X, y).predict(np.sqrt(X * 2))
 
 
@@ -223,7 +223,7 @@ def test_updates_learn_from_new_observations():
 
 def test_updates_beyond_the_range_start_anew():
     X, y = sample(120)
-    model = CPRegressor(scale=SCALE, rank=2, cells=4).partial_fit(X, y)
+    model = CPRegressor(scale=SCALE, rank=2, cells=4, ridge=1e-3).partial_fit(X, y)
     more = X[:10].copy()
     more[:, 0] *= 100
     model.partial_fit(more, y[:10] * 100)

@@ -226,8 +226,8 @@ class Modelling(Part):
 
     kind: Literal["auto", "pmnf", "cpr"] = Field(
         "auto",
-        description="`pmnf`: normal form. `cpr`: a tensor model, for many parameters. `auto`: `cpr` with more than four "
-        "parameters and at least 20 measured points, else `pmnf`.",
+        description="`pmnf`: normal form. `cpr`: a tensor model, for many parameters. `auto`: `cpr` with more than "
+        "four parameters and at least 20 measured points, else `pmnf`.",
     )
 
 

@@ -58,8 +58,8 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     kind, reason = choose_kind(config.model.kind, len(parameters), len(baseline))
     tensor = None
     if kind == "cpr" and len(baseline) >= 2:
-        times = np.array([median(each) for each in baseline.values()])
-        tensor = fit_program(collect.as_array(baseline, parameters), times, tuple(parameters))
+        medians = np.array([median(each) for each in baseline.values()])
+        tensor = fit_program(collect.as_array(baseline, parameters), medians, tuple(parameters))
         write_program(models_path.with_name(FILE), tensor, reason)
     else:
         kind = "pmnf"

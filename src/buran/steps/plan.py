@@ -11,8 +11,8 @@ from buran.campaign.point import Point
 from buran.errors import ConfigError
 from buran.files import read_json
 from buran.select.planner import Knowledge, Question, next_plan
-from buran.steps.collect import as_array
 from buran.steps import program_model
+from buran.steps.collect import as_array
 from buran.steps.findings import Findings
 from buran.steps.refine import rules_of
 from buran.steps.session import Session

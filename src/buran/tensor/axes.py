@@ -20,6 +20,10 @@ FEW = 16
 _LOG_FROM = 4.0  # positive values over at least this ratio are taken as logarithmic
 
 
+class InputError(UsageError, ValueError):
+    """A table or an option that an estimator cannot use; a ValueError too, as scikit-learn's users expect."""
+
+
 @dataclass(frozen=True, eq=False)
 class Axis:
     """One parameter.
@@ -88,19 +92,23 @@ def columns_of(X: ArrayLike) -> list[NDArray[Any]]:
 
     Raises
     ------
-    UsageError
+    InputError
         It has no two dimensions, or no columns.
     """
+    if hasattr(X, "toarray"):
+        raise InputError("sparse tables are not supported", hint="give X.toarray()")
     table = np.asarray(X)
     if table.ndim != 2:
-        raise UsageError(
+        raise InputError(
             "points have shape (point, parameter)",
             why=f"Expected 2D array, got {table.ndim}D array. Reshape your data, as with array.reshape(-1, 1)",
         )
     if table.shape[1] == 0:
-        raise UsageError("points have no parameters", why=f"0 feature(s) (shape={table.shape}) while 1 is required")
+        raise InputError(
+            "points have no parameters", why=f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required."
+        )
     if np.iscomplexobj(table):
-        raise UsageError("parameters are real numbers", why="Complex data not supported")
+        raise InputError("parameters are real numbers", why="Complex data not supported")
     if table.dtype.kind in "biuf":
         return list(np.asarray(table, dtype=np.float64).T)
     return [_column(table[:, j]) for j in range(table.shape[1])]
@@ -120,12 +128,12 @@ def fit_axes(columns: Sequence[NDArray[Any]], scale: Sequence[str] | None, names
 
     Raises
     ------
-    UsageError
+    InputError
         A scale is unknown or does not suit the values; a value is not finite.
     """
     wanted = ["auto"] * len(columns) if scale is None else list(scale)
     if len(wanted) != len(columns):
-        raise UsageError(
+        raise InputError(
             "there must be one scale for each parameter", why=f"{len(wanted)} scales, {len(columns)} parameters"
         )
     return tuple(_axis(c, s, n) for c, s, n in zip(columns, wanted, names, strict=True))
@@ -133,10 +141,10 @@ def fit_axes(columns: Sequence[NDArray[Any]], scale: Sequence[str] | None, names
 
 def _axis(column: NDArray[Any], scale: str, name: str) -> Axis:
     if scale not in SCALES:
-        raise UsageError(f"parameter {name}: no scale is called {scale!r}", hint=f"choose from {', '.join(SCALES)}")
+        raise InputError(f"parameter {name}: no scale is called {scale!r}", hint=f"choose from {', '.join(SCALES)}")
     text = column.dtype == object
     if text and scale not in ("auto", "categorical"):
-        raise UsageError(f"parameter {name}: texts have no {scale} scale", hint="choose categorical")
+        raise InputError(f"parameter {name}: texts have no {scale} scale", hint="choose categorical")
     if text or scale == "categorical":
         if not text:
             _check_finite(column, name)
@@ -145,7 +153,7 @@ def _axis(column: NDArray[Any], scale: str, name: str) -> Axis:
     distinct = np.unique(column)
     low, high = float(distinct[0]), float(distinct[-1])
     if scale == "log" and low <= 0:
-        raise UsageError(
+        raise InputError(
             f"parameter {name}: a logarithmic scale needs values above zero",
             why=f"the smallest is {low:g}",
             hint="choose linear",
@@ -159,7 +167,7 @@ def _axis(column: NDArray[Any], scale: str, name: str) -> Axis:
 
 def _check_finite(column: Array, name: str) -> None:
     if not np.isfinite(column).all():
-        raise UsageError(f"parameter {name}: a value is missing or infinite", why="Input contains NaN or infinity")
+        raise InputError(f"parameter {name}: a value is missing or infinite", why="Input contains NaN or infinity")
 
 
 Unseen = Literal["error", "mean"]
@@ -172,7 +180,7 @@ def encode(
 
     Raises
     ------
-    UsageError
+    InputError
         A category was not measured and `unseen` is ``error``, a value is missing, or a logarithmic parameter has a
         value that is not positive.
     """
@@ -182,11 +190,11 @@ def encode(
             out[:, j] = _codes(column, axis, unseen)
             continue
         if column.dtype == object:
-            raise UsageError(f"parameter {axis.name}: a text stands where a number is expected")
+            raise InputError(f"parameter {axis.name}: a text stands where a number is expected")
         if not infinite:
             _check_finite(column, axis.name)
         if axis.scale == "log" and (column <= 0).any():
-            raise UsageError(
+            raise InputError(
                 f"parameter {axis.name}: its scale is logarithmic",
                 why=f"{float(column.min()):g} is not above zero",
             )
@@ -203,7 +211,7 @@ def _codes(column: NDArray[Any], axis: Axis, unseen: Unseen) -> Whole:
     here = np.asarray(known[place] == column)
     if not here.all() and unseen == "error":
         missing = sorted({str(each) for each in column[~here][:100]})
-        raise UsageError(
+        raise InputError(
             f"parameter {axis.name}: a category was never measured",
             why=f"{', '.join(missing[:5])}; measured are {', '.join(map(str, axis.categories[:20]))}",
             hint="measure it, or take the mean of all categories with unseen='mean'",
@@ -215,7 +223,7 @@ def _numbers(column: NDArray[Any], axis: Axis) -> Array:
     try:
         return np.asarray(column, dtype=np.float64)
     except ValueError:
-        raise UsageError(f"parameter {axis.name}: its categories are numbers, and a text is given") from None
+        raise InputError(f"parameter {axis.name}: its categories are numbers, and a text is given") from None
 
 
 def check_range(points: Array, axes: Sequence[Axis], slack: Array, free: Sequence[bool]) -> None:
@@ -232,7 +240,7 @@ def check_range(points: Array, axes: Sequence[Axis], slack: Array, free: Sequenc
 
     Raises
     ------
-    UsageError
+    InputError
         A point lies outside in a parameter that is not free.
     """
     for j, axis in enumerate(axes):
@@ -242,7 +250,7 @@ def check_range(points: Array, axes: Sequence[Axis], slack: Array, free: Sequenc
         ends = axis.position(np.array([axis.low, axis.high]))
         out = (at < ends[0] - slack[j]) | (at > ends[1] + slack[j])
         if out.any():
-            raise UsageError(
+            raise InputError(
                 f"parameter {axis.name}: a point lies outside what was measured",
                 why=f"{points[out, j][0]:g} is not between {axis.low:g} and {axis.high:g}",
                 hint=f"fit with extrapolate=[..., {axis.name!r}] (or its place), or predict with outside='clamp'",

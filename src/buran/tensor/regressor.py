@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags, check_random_state, column_or_1d
 
-from buran.errors import UsageError
-from buran.tensor.axes import Array, columns_of, encode, fit_axes
+from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
 from buran.tensor.blend import Blend, Wanted, fit_blend, update_blend
 from buran.tensor.growth import fit_growth
 from buran.tensor.model import Model
@@ -124,7 +123,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises
         ------
-        UsageError
+        InputError
             A time is not above zero or not finite, shapes do not match, or an option is none.
         """
         columns, times = self._checked(X, y)
@@ -134,7 +133,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         free = tuple(sorted({_place(each, names) for each in self.extrapolate}))
         for j in free:
             if axes[j].is_categorical:
-                raise UsageError(f"parameter {names[j]}: categories cannot be extrapolated")
+                raise InputError(f"parameter {names[j]}: categories cannot be extrapolated")
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = int(check_random_state(seed).randint(2**31 - 1))
@@ -159,14 +158,15 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         elif self.preset == "default":
             if self.nodes is not None or not isinstance(self.cells, int | np.integer | None):
-                raise UsageError("nodes of one's own need the preset 'paper'")
+                raise InputError("nodes of one's own need the preset 'paper'")
             wanted = Wanted(self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb)
             inner, self._training = fit_blend(points, np.log(times), axes, wanted, random)
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
         else:
-            raise UsageError(f"no preset is called {self.preset!r}", hint="choose from default, paper")
+            raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, paper")
         self.model_ = Model(axes, free, inner, growth, len(times))
+        self._seen = (columns, times)
         self.n_features_in_ = len(axes)
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
@@ -180,10 +180,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         columns, times = self._checked(X, y)
         if not hasattr(self, "model_"):
-            self._seen = (columns, times)
             return self.fit(X, y)
-        if not hasattr(self, "_seen"):
-            raise UsageError("this model was not fitted by partial_fit: its observations are not kept")
         self._check_width(len(columns))
         old_columns, old_times = self._seen
         self._seen = (
@@ -218,7 +215,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Raises
         ------
-        UsageError
+        InputError
             A point is outside the measured range, or has a category that was not measured; see `outside` and
             `unseen`.
         """
@@ -231,7 +228,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         the ensemble disagree. Where nothing was left out, because there are too few observations, it is NaN.
         """
         if not 0 < level < 1:
-            raise UsageError(f"an interval's level lies between 0 and 1, not at {level:g}")
+            raise InputError(f"an interval's level lies between 0 and 1, not at {level:g}")
         times, spread = self._predict(X)
         half = np.sqrt(self.model_.error_quantile(level) ** 2 + (2 * spread) ** 2)
         return times * np.exp(-half), times * np.exp(half)
@@ -254,11 +251,11 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         columns = columns_of(X)
         self._check_width(len(columns))
         if len(columns[0]) == 0:
-            raise UsageError("there are no points to predict", why="0 sample(s) while a minimum of 1 is required")
+            raise InputError("there are no points to predict", why="0 sample(s) while a minimum of 1 is required")
         if self.outside not in ("error", "clamp", "nan"):
-            raise UsageError(f"outside cannot be {self.outside!r}", hint="choose from error, clamp, nan")
+            raise InputError(f"outside cannot be {self.outside!r}", hint="choose from error, clamp, nan")
         if self.unseen not in ("error", "mean"):
-            raise UsageError(f"unseen cannot be {self.unseen!r}", hint="choose from error, mean")
+            raise InputError(f"unseen cannot be {self.unseen!r}", hint="choose from error, mean")
         return self.model_.predict(columns, self.outside, self.unseen)  # type: ignore[arg-type]
 
     def _check_fitted(self) -> None:
@@ -267,7 +264,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_width(self, given: int) -> None:
         if given != self.n_features_in_:
-            raise UsageError(
+            raise InputError(
                 "the points have another number of parameters than the model",
                 why=f"X has {given} features, but CPRegressor is expecting {self.n_features_in_} features as input",
             )
@@ -275,33 +272,22 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[list[NDArray[Any]], Array]:
         columns = columns_of(X)
         if y is None:
-            raise UsageError("times are missing", why="requires y to be passed, but the target y is None")
-        given = np.asarray(y)
+            raise InputError("times are missing", why="requires y to be passed, but the target y is None")
+        given = column_or_1d(y, warn=True)
         if np.iscomplexobj(given):
-            raise UsageError("times are real numbers", why="Complex data not supported")
+            raise InputError("times are real numbers", why="Complex data not supported")
         try:
             times = given.astype(np.float64)
         except (ValueError, TypeError) as error:
-            raise UsageError("times are numbers", why=str(error)) from error
-        if times.ndim == 2 and times.shape[1] == 1:
-            import warnings
-
-            from sklearn.exceptions import DataConversionWarning
-
-            warnings.warn("times have shape (point, 1); (point,) is expected", DataConversionWarning, stacklevel=3)
-            times = times[:, 0]
-        if times.ndim != 1 or len(times) != len(columns[0]):
-            raise UsageError(
-                "points and times do not match", why=f"{len(columns[0])} points, y has shape {times.shape}"
-            )
+            raise InputError("times are numbers", why=str(error)) from error
+        if len(times) != len(columns[0]):
+            raise InputError("points and times do not match", why=f"{len(columns[0])} points, {len(times)} times")
         if len(times) < 2:
-            raise UsageError(
-                "a model needs two observations at least", why=f"{len(times)} sample(s) are given: 1 sample"
-            )
+            raise InputError("a model needs two observations at least", why=f"{len(times)} sample(s) are given")
         if not np.isfinite(times).all():
-            raise UsageError("a time is missing or infinite", why="y contains NaN or infinity")
+            raise InputError("a time is missing or infinite", why="y contains NaN or infinity")
         if (times <= 0).any():
-            raise UsageError(
+            raise InputError(
                 "times must be above zero",
                 why=f"{int((times <= 0).sum())} of {len(times)} are not; the smallest is {times.min():g}",
                 hint="leave out what was not measured",
@@ -311,7 +297,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _names(self, X: Any, count: int) -> list[str]:
         if self.names is not None:
             if len(self.names) != count:
-                raise UsageError(
+                raise InputError(
                     "there must be one name for each parameter", why=f"{len(self.names)} names, {count} parameters"
                 )
             return list(self.names)
@@ -321,7 +307,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.nodes is None:
             return [None] * count
         if len(self.nodes) != count:
-            raise UsageError("nodes are given for each parameter, or None", why=f"{len(self.nodes)} for {count}")
+            raise InputError("nodes are given for each parameter, or None", why=f"{len(self.nodes)} for {count}")
         return [None if each is None else np.asarray(each, dtype=np.float64) for each in self.nodes]
 
     def _random_of(self, times: Array) -> np.random.Generator:
@@ -331,15 +317,15 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 def _place(given: int | str, names: Sequence[str]) -> int:
     if isinstance(given, str):
         if given not in names:
-            raise UsageError(f"no parameter is called {given!r}", hint=f"choose from {', '.join(names)}")
+            raise InputError(f"no parameter is called {given!r}", hint=f"choose from {', '.join(names)}")
         return list(names).index(given)
     if not 0 <= given < len(names):
-        raise UsageError(f"there is no parameter {given}", why=f"there are {len(names)}, counted from 0")
+        raise InputError(f"there is no parameter {given}", why=f"there are {len(names)}, counted from 0")
     return int(given)
 
 
 def _spread(cells: int | Sequence[int], count: int) -> list[int]:
     out = [int(cells)] * count if isinstance(cells, int | np.integer) else [int(each) for each in cells]
     if len(out) != count or min(out) < 2:
-        raise UsageError("cells is a number of 2 or more, or one for each parameter", why=f"{cells}")
+        raise InputError("cells is a number of 2 or more, or one for each parameter", why=f"{cells}")
     return out

@@ -243,6 +243,9 @@ class _Mode:
         self.order = np.argsort(low, kind="stable")
         self.start = np.searchsorted(low[self.order], np.arange(self.size + 1))
         self.share = places.share[j][self.order][:, None]
+        second = np.diff(np.eye(self.size), 2, axis=0)
+        square = second.T @ second  # of second differences; zero for fewer than three nodes
+        self.penalty = tuple(np.diagonal(square, k) for k in range(min(self.size, 3)))
 
     def solve(self, regressors: Array, target: Array, options: Options) -> Array:
         """Return shape (node, regressor)."""
@@ -275,11 +278,9 @@ class _Mode:
         diagonal[:, here, here] += ridge / self.size * scale
         if self.ordered and self.size > 2:
             weight = options.smooth / self.size * ((self.size - 1) / 8) ** 3 * scale
-            second = np.diff(np.eye(self.size), 2, axis=0)
-            square = second.T @ second
-            diagonal[:, here, here] += np.diagonal(square)[:, None] * weight
-            below[:-1, here, here] += np.diagonal(square, 1)[:, None] * weight
-            beyond = np.diagonal(square, 2)[:, None] * weight
+            diagonal[:, here, here] += self.penalty[0][:, None] * weight
+            below[:-1, here, here] += self.penalty[1][:, None] * weight
+            beyond = self.penalty[2][:, None] * weight
         else:
             beyond = np.zeros((0, width))
         return _solve_blocks(diagonal, below, beyond, right)
