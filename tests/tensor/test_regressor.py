@@ -230,13 +230,14 @@ def test_updates_beyond_the_range_start_anew():
     assert model.model_.axes[0].high == more[:, 0].max()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_extrapolates_a_product_of_powers(preset):
+# The paper's cells at the edge are half as wide as the others: their means lie inside, and slopes become too flat.
+@pytest.mark.parametrize(("preset", "bound"), [("default", 0.1), ("paper", 0.4)])
+def test_extrapolates_a_product_of_powers(preset, bound):
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(np.log(16), np.log(512), (800, 2)))
     model = CPRegressor(preset, names=["m", "n"], extrapolate=["m"], outside="clamp").fit(X, 1e-6 * X[:, 0] * X[:, 1])
     there = np.column_stack([np.full(50, 2048.0), np.exp(random.uniform(np.log(20), np.log(500), 50))])
-    assert mlogq(model.predict(there), 1e-6 * there[:, 0] * there[:, 1]) < 0.15
+    assert mlogq(model.predict(there), 1e-6 * there[:, 0] * there[:, 1]) < bound
 
 
 def test_growth_cannot_blow_up():
