@@ -53,6 +53,7 @@ def test_shards_say_everything(folder: Path) -> None:
     assert {shard["rival"] for shard in full if shard["ask"] == "rival"} == set(RIVALS)
 
 
+@pytest.mark.slow
 def test_a_quick_run(folder: Path) -> None:
     settings = Settings("tensor", quick=True, data=str(folder))
     results = []

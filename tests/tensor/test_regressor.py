@@ -44,7 +44,9 @@ def test_interpolates(preset, bound):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_equal_seeds_give_equal_models(preset):
     X, y = sample(200)
-    first, again = (CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3).fit(X, y).predict(X) for _ in range(2))
+    first, again = (
+        CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3).fit(X, y).predict(X) for _ in range(2)
+    )
     assert (first == again).all()
 
 
@@ -148,6 +150,7 @@ def test_whole_numbers_with_three_values(preset):
     assert [len(axis.values) for axis in model.model_.axes] == [3, 3]
 
 
+@pytest.mark.slow
 def test_twenty_parameters():
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(0, 3, (400, 20)))

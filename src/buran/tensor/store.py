@@ -75,7 +75,7 @@ def load_model(path: Path) -> tuple[Model, dict[str, str]]:
         The file is missing, damaged, no model, or of a newer version.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays: Arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays["header"].tobytes())
         if header["format"] != FORMAT:
