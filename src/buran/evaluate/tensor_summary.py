@@ -226,6 +226,6 @@ def _large_figures(larges: Sequence[dict[str, Any]]) -> list[Figure]:
         )
         out += [Figure(name, row[key], unit, None, 1, Kind.SIMULATED, goal) for name, key, unit, goal in values]
         out.append(
-            Figure("fit of 65536 x 8, peak memory", row["peak_mb"], "MiB", None, 1, Kind.SIMULATED, "below 1024")
+            Figure("peak memory of the process that did", row["peak_mb"], "MiB", None, 1, Kind.SIMULATED, "below 1024")
         )
     return out

@@ -61,8 +61,8 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         medians = np.array([median(each) for each in baseline.values()])
         tensor = fit_program(collect.as_array(baseline, parameters), medians, tuple(parameters))
         write_program(models_path.with_name(FILE), tensor, reason)
-    else:
-        kind = "pmnf"
+    elif kind == "cpr":
+        kind, reason = "pmnf", "a tensor model needs two measured points at least"
     Findings(
         iteration=iteration,
         filter_text=filter_text,

@@ -14,6 +14,8 @@ def cut_off(points: Array, axes: Sequence[Axis], free: tuple[int, ...], octaves:
     inside, outside = np.ones(len(points), dtype=bool), np.ones(len(points), dtype=bool)
     for j in free:
         high = axes[j].high
+        if high <= axes[j].low:
+            continue
         step = high - axes[j].low
         bound = high / 2**octaves if axes[j].low > 0 else high - step * octaves / 4
         top = high / 2 if axes[j].low > 0 else high - step / 4
