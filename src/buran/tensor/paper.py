@@ -253,6 +253,12 @@ def _grow(
         count = np.bincount(mode.nearest(points[:, j]), minlength=mode.size)
         here = count >= min(_FEW_OBSERVATIONS, int(count.max()))
         left, singular, right = np.linalg.svd(factor[here], full_matrices=False)
-        splines.append(fit_hinges(mode.axis.position(mode.nodes[here]), np.log(np.maximum(np.abs(left[:, 0]), 1e-300))))
+        splines.append(fit_hinges(_middles(mode)[here], np.log(np.maximum(np.abs(left[:, 0]), 1e-300))))
         scales.append(singular[0] * np.abs(right[0]))
     return Grown(tuple(modes), tuple(factors), tuple(splines), tuple(scales))
+
+
+def _middles(mode: Mode) -> Array:
+    """Return the positions of the cells' mid-points, which the paper's elements stand for."""
+    ends = mode.axis.position(np.concatenate([mode.nodes[:1], mode.bounds, mode.nodes[-1:]]))
+    return mode.axis.position(mode.nodes) if len(mode.axis.values) else (ends[:-1] + ends[1:]) / 2

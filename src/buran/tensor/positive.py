@@ -12,7 +12,6 @@ from buran.tensor.axes import Array, Whole
 _BARRIER_FIRST, _BARRIER_LAST, _BARRIER_QUOTIENT = 10.0, 1e-11, 8.0
 _STEPS = 40
 _SMALL_STEP = 1e-3
-_SMALLEST = 1e-6
 _WORSE = 10.0
 _LEAST_CURVATURE = 0.1  # where the model is e times too large, the loss is not convex
 _TO_BOUNDARY = 0.1  # a step leaves at least this share of an element, and at most its inverse
@@ -47,7 +46,8 @@ def complete_positive(
     """
     scale = float(np.exp(np.log(times).mean()))
     values = times / scale
-    factors = [0.01 * random.random((size, rank)) + _SMALLEST for size in sizes]
+    # Of the size of the data: the ridge would slow down factors that have to make up for much smaller ones.
+    factors = [random.uniform(0.5, 1.5, (size, rank)) * rank ** (-1 / len(sizes)) for size in sizes]
     best, best_error = [f.copy() for f in factors], np.inf
     for _ in range(sweeps):
         for j in range(len(sizes)):
