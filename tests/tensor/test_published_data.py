@@ -12,7 +12,12 @@ from buran.tensor import CPRegressor
 FOLDER = Path(os.environ.get("BURAN_CPR_DATA", Path(__file__).parents[3] / "shared" / "data" / "cpr"))
 
 # Configuration and MLogQ of the reference implementation on its own sample of 4096 (seed 10), mean over seeds.
-REFERENCE = {"gemm": (16, 8, 0.083), "bcast": (32, 16, 0.061)}
+REFERENCE = {
+    "gemm": (16, 8, 0.083),
+    "bcast": (32, 16, 0.059),
+    "exafmm": ([16, 16, 16, 8, 16, 16], 16, 0.112),
+    "amg": (16, 4, 0.135),
+}
 
 
 @pytest.mark.slow
@@ -25,7 +30,14 @@ def test_as_accurate_as_the_reference(name):
     errors = []
     for seed in range(3):
         model = CPRegressor(
-            "paper", scale=SOURCES[name].scale, cells=cells, rank=rank, ridge=1e-5, outside="clamp", random_state=seed
+            "paper",
+            scale=SOURCES[name].scale,
+            cells=cells,
+            rank=rank,
+            ridge=1e-5,
+            outside="clamp",
+            unseen="mean",
+            random_state=seed,
         ).fit(train.X, train.y)
         errors.append(np.abs(np.log(np.maximum(model.predict(test.X), 1e-14) / test.y)).mean())
-    assert np.mean(errors) < 1.03 * reference
+    assert np.mean(errors) < 1.06 * reference  # 3 %, and the spread of the mean of three starts

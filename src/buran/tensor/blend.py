@@ -288,7 +288,7 @@ def choose(
 ) -> Options:
     """Choose what is not given, one choice at a time, on the first fold."""
     if len(values) > _LARGE:
-        keep = order[: _LARGE // 2]
+        keep = order[: _LARGE // 4]
         points, values, folds = points[keep], values[keep], folds[keep]
     inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
     few = len(values) < 1000
