@@ -178,7 +178,9 @@ class Perceptron:
         from sklearn.preprocessing import StandardScaler
 
         self.centre, self.spread = float(y.mean()), float(y.std())
-        net = MLPRegressor((self.width,) * 2, batch_size=64, max_iter=self.epochs, tol=0.0, random_state=self.seed)
+        net = MLPRegressor(
+            hidden_layer_sizes=(self.width,) * 2, batch_size=64, max_iter=self.epochs, tol=0.0, random_state=self.seed
+        )
         net.set_params(n_iter_no_change=self.epochs)
         self.net = make_pipeline(StandardScaler(), net)
         with warnings.catch_warnings():

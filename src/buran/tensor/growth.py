@@ -23,6 +23,7 @@ _LOGARITHM = -1.0  # stands for the factor log2(2 + x / low)
 _MOST_MONOMIALS = 256
 _ENOUGH = 100
 _SLACK = 0.5
+_APART = 0.5
 _OCTAVES = (1, 2)
 
 
@@ -78,7 +79,7 @@ class Growth:
     free
         Places of the parameters that may leave the range.
     models
-        Their growths are averaged, as logarithms.
+        Their growths are averaged, as logarithms; monomials count as much as all lines together.
     slopes
         Shape (parameter,): of ``log t`` at the upper edge over ``log x``.
     reason
@@ -99,7 +100,7 @@ class Growth:
         moved = np.flatnonzero((edge != points).any(axis=1))
         if len(moved):
             there, here = points[moved], edge[moved]
-            grown = np.mean([m.predict_log(there) - m.predict_log(here) for m in self.models], axis=0)
+            grown = self._rise(there, here)
             lower, upper = np.zeros(len(moved)), np.zeros(len(moved))
             for j in self.free:
                 far = _distance(there[:, j], here[:, j], axes[j])
@@ -108,6 +109,16 @@ class Growth:
                 upper += np.maximum(*ends)
             out[moved] = np.clip(grown, lower, upper)
         return edge, out
+
+    def _rise(self, there: Array, here: Array) -> Array:
+        rises: dict[bool, list[Array]] = {True: [], False: []}
+        for model in self.models:
+            rises[isinstance(model, Monomials)].append(model.predict_log(there) - model.predict_log(here))
+        means = [np.mean(own, axis=0) for own in rises.values() if own]
+        if len(means) == 1:
+            return np.asarray(means[0])
+        # Products of lines run away where several parameters are far out: they may correct monomials by so much.
+        return np.asarray(means[0] + np.clip(means[1] - means[0], -_APART, _APART) / 2)
 
 
 def _distance(there: Array, here: Array, axis: Axis) -> Array:
@@ -146,7 +157,9 @@ def fit_growth(
             edge, rise = grown.add(points[outside], own)
             found = base.predict_log(edge) + rise
             scores[name].append(float(np.abs(found - logs[outside]).mean()))
-    if held < _ENOUGH:
+    if len(free) > 1:
+        name, reason = _FALLBACK, "several parameters may leave the range together"
+    elif held < _ENOUGH:
         name, reason = _FALLBACK, f"only {held} observations are left to try candidates on"
     else:
         means = {each: float(np.mean(own)) for each, own in scores.items()}
@@ -158,7 +171,7 @@ def fit_growth(
 
 
 _FALLBACK = "monomials and smooth lines 1"
-CANDIDATES = (_FALLBACK, "monomials weighted", "smooth lines 1", "lines 1")
+CANDIDATES = (_FALLBACK, "monomials", "smooth lines 1", "lines 1")
 _BETTER = 0.85  # of the fallback's error, before another one is trusted
 
 
@@ -172,12 +185,10 @@ def _fit(
 ) -> tuple[Growing, ...]:
     out: list[Growing] = []
     if name.startswith("monomials"):
-        out.append(_fit_monomials(points, logs, axes, free if "weighted" in name else ()))
+        out.append(_fit_monomials(points, logs, axes, free))
     if "lines" in name:
         rank = int(name[-1])
         out += [_lines(points, logs, axes, 8, rank, 1e-1 if "smooth" in name else 1e-2, random) for _ in range(3)]
-    if len(out) == 4:  # both kinds count the same
-        out += [out[0], out[0]]
     return tuple(out)
 
 

@@ -232,12 +232,7 @@ def _get_paper(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> P
 def _put_growth(growth: Growth, arrays: Arrays) -> dict[str, Any]:
     arrays["slopes"] = growth.slopes
     kinds: list[dict[str, Any]] = []
-    first: dict[int, int] = {}
     for i, model in enumerate(growth.models):
-        if id(model) in first:  # one that counts several times
-            kinds.append({"like": first[id(model)]})
-            continue
-        first[id(model)] = i
         if isinstance(model, Monomials):
             arrays[f"growth{i}.exponents"] = model.exponents
             arrays[f"growth{i}.coefficients"] = model.coefficients
@@ -253,9 +248,7 @@ def _put_growth(growth: Growth, arrays: Arrays) -> dict[str, Any]:
 def _get_growth(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Growth:
     models: list[Growing] = []
     for i, kind in enumerate(own["models"]):
-        if "like" in kind:
-            models.append(models[kind["like"]])
-        elif "places" in kind:
+        if "places" in kind:
             models.append(
                 Monomials(
                     tuple(kind["places"]),
