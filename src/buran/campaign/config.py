@@ -333,6 +333,10 @@ class Campaign:
         for key in ("partition", "constraint", "tasks_per_node"):  # campaigns without them keep their identity
             if resources[key] is None:
                 del resources[key]
+        strategy = config["strategy"]
+        for key in ("batch", "base_repetitions", "most_repetitions", "accuracy_percent", "patience", "retry_failed"):
+            if not strategy[key]:  # likewise
+                del strategy[key]
         config["environment"] = self.active_environment.model_dump(mode="json")
         config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
         config["points"] = [point.items_ for point in self.points]

@@ -13,6 +13,7 @@ from buran.evaluate.evaluation import Evaluation
 from buran.files import digest
 
 STUDIES: Mapping[str, str] = {
+    "selection": "strategies that choose measurement points",
     "tensor": "CP tensor completion and its rivals, on the data of the CPR paper",
 }
 """Names of the studies, each a module of this package, and what they ask."""
