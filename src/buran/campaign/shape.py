@@ -259,6 +259,11 @@ class Modelling(Part):
         description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
         "counts: they give the growth, times only the coefficients. `off`: from times alone.",
     )
+    kind: Literal["auto", "pmnf", "cpr"] = Field(
+        "auto",
+        description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
+        "parameters. `auto`: `cpr` with more than four parameters and at least 20 measured points, else `pmnf`.",
+    )
     strong_scaling: Text | None = Field(
         None,
         description="Parameter that counts the processes: everything measured is multiplied by it, so that models tell "
