@@ -248,10 +248,10 @@ class Forest:
                 left[parent[~side]] = ids[~side]
                 right[parent[side]] = ids[side]
             op = self.op[node]
-            inner = np.flatnonzero(op >= 0)
+            changed = np.flatnonzero(op >= 0)
             new = bases[owner]
             right = np.where(op < len(BINARY), right, left)
-            new[inner] = self.nodes(op[inner], left[inner], right[inner])
+            new[changed] = self.nodes(op[changed], left[changed], right[changed])
             below = (new, up, on_right)
         out[rows] = new
         return out

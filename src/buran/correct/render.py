@@ -60,13 +60,19 @@ def _symbols(base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, An
     import sympy
 
     known: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in base.variables}
-    known |= {name: sympy.Float(value, 17) for name, value in zip(base.parameters, theta, strict=True)}
-    known |= {name: sympy.Float(each.value, 17) for name, each in base.constants.items()}
+    known |= {name: _exact(value) for name, value in zip(base.parameters, theta, strict=True)}
+    known |= {name: _exact(each.value) for name, each in base.constants.items()}
     for name, formula in base.formulas.items():
         known[name] = _to_sympy(formula.tree, known)
         if changed and name in changed:
             known[name] = changed[name](known[name])
     return known
+
+
+def _exact(value: float) -> Any:
+    import sympy
+
+    return sympy.Integer(int(value)) if float(value).is_integer() and abs(value) < 1e9 else sympy.Float(value, 17)
 
 
 def _whole(model: Corrected) -> Any:
@@ -91,17 +97,29 @@ def _with_terms(base: BaseModel, model: TermModel) -> Any:
         growth = _to_sympy(ast.parse(term.growth.text(variables), mode="eval").body, known)
         name = names[term.carrier]
         if name in base.components:
-            carrier = _symbols(base, model.theta, {name: lambda value: 2 * value})[""] - total
+            carrier = _carrier(base, model, name, total)
         elif term.carrier < len(names) - 1:
             carrier = total
-        elif base.has_outer_factor:
-            first = next(iter(base.components))
-            carrier = _symbols(base, model.theta, {first: lambda value: value + 1})[""] - total
-            carrier = carrier.expand().nsimplify(rational=False) if carrier.is_number else carrier.simplify()
         else:
-            carrier = 1
+            carrier = _factor(base, model) if base.has_outer_factor else 1
         out = out + term.coefficient * carrier * growth
     return out
+
+
+def _carrier(base: BaseModel, model: TermModel, name: str, total: Any) -> Any:
+    """Return what a component adds to the whole."""
+    if base.has_outer_factor:
+        return _factor(base, model) * _symbols(base, model.theta)[name]
+    return _symbols(base, model.theta, {name: lambda value: 2 * value})[""] - total
+
+
+def _factor(base: BaseModel, model: TermModel) -> Any:
+    """Return the factor in front of the components' sum."""
+    import sympy
+
+    name = next(iter(base.components))
+    symbol = sympy.Dummy(positive=True)
+    return sympy.diff(_symbols(base, model.theta, {name: lambda _: symbol})[""], symbol)
 
 
 def _program(model: Corrected, own: Any) -> Any:
