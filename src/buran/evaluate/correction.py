@@ -25,7 +25,7 @@ from buran.model.quality import mlogq
 
 _BASE = "evh1_2d_reconstructed"
 _PER_SHARD = 8
-_REPLICATES, _OTHERS, _TRIALS, _BROADCASTS, _BROADCAST_TRIALS = 60, 16, 30, 32, 4
+_REPLICATES, _OTHERS, _TRIALS, _BROADCASTS, _BROADCAST_TRIALS = 40, 12, 30, 32, 4
 _QUICK = (4, 1, 1, 2, 1)
 _TRAIN_NODES, _TRAIN_POINTS, _TEST_POINTS = 16, 64, 1500
 _SYNTHETIC, _MEASURED = 0, 1  # first numbers of the seeds
@@ -40,20 +40,18 @@ def shards(settings: Settings) -> Sequence[Shard]:
     out: list[dict[str, Any]] = []
     for family in FAMILIES:
         number = replicates if family == "contention" else others
-        for first in range(0, number, _PER_SHARD):
-            count = min(_PER_SHARD, number - first)
-            out.append({"kind": "synthetic", "family": family, "first": first, "count": count, "seed": settings.seed})
-    for split in ("half", "extrapolation"):
-        for case in CASES:
-            out.append({"kind": "paper", "split": split, "case": case, "trials": trials, "seed": settings.seed})
+        out += [{"kind": "synthetic", "family": family, **part} for part in _parts(number)]
     if settings.data is not None:
-        for first in range(0, broadcasts, _PER_SHARD):
-            count = min(_PER_SHARD, broadcasts - first)
-            out.append({"kind": "broadcast", "first": first, "count": count, "seed": settings.seed})
-        for case in CASES:
-            trial = {"kind": "paper", "split": "broadcast", "case": case, "trials": broadcast_trials}
-            out.append({**trial, "seed": settings.seed})
-    return out
+        out += [{"kind": "broadcast", **part} for part in _parts(broadcasts)]
+    for split in ("half", "extrapolation"):
+        out += [{"kind": "paper", "split": split, "case": case, "trials": trials} for case in CASES]
+    if settings.data is not None:
+        out += [{"kind": "paper", "split": "broadcast", "case": case, "trials": broadcast_trials} for case in CASES]
+    return [{**shard, "seed": settings.seed} for shard in out]
+
+
+def _parts(number: int) -> list[dict[str, int]]:
+    return [{"first": first, "count": min(_PER_SHARD, number - first)} for first in range(0, number, _PER_SHARD)]
 
 
 def run_shard(shard: Shard, settings: Settings) -> Any:
@@ -83,11 +81,9 @@ def _synthetic(shard: Shard, replicate: int) -> list[dict[str, Any]]:
         own = draw(shard["family"], split, replicate, random)
         base = load_base(_BASE)
         train, test = own.train, ~own.train
-        row = _robust(
-            base, own.points[train], own.values[train], replicate, {"test": (own.points[test], own.values[test])}
-        )
-        box = samples(own.points.min(axis=0), own.points.max(axis=0))
-        rows.append({"split": split, "replicate": replicate, **row, "invalid": _invalid(row.pop("model"), box)})
+        tests = {"test": (own.points[test], own.values[test])}
+        row = _robust(base, own.points[train], own.values[train], replicate, tests, own.points)
+        rows.append({"split": split, "replicate": replicate, **row})
     return rows
 
 
@@ -95,9 +91,8 @@ def _broadcast(points: Array, values: Array, seed: int, replicate: int) -> dict[
     random = np.random.default_rng([seed, _MEASURED, replicate])
     train, inside, beyond = _broadcast_split(points, random)
     tests = {"interpolation": (points[inside], values[inside]), "extrapolation": (points[beyond], values[beyond])}
-    row = _robust(broadcast_base(), points[train], values[train], replicate, tests)
-    box = samples(points.min(axis=0), points.max(axis=0))
-    return {"replicate": replicate, **row, "invalid": _invalid(row.pop("model"), box)}
+    row = _robust(broadcast_base(), points[train], values[train], replicate, tests, points)
+    return {"replicate": replicate, **row}
 
 
 def _broadcast_split(points: Array, random: np.random.Generator) -> tuple[Array, Array, Array]:
@@ -107,16 +102,25 @@ def _broadcast_split(points: Array, random: np.random.Generator) -> tuple[Array,
 
 
 def _robust(
-    base: BaseModel, points: Array, values: Array, seed: int, tests: Mapping[str, tuple[Array, Array]]
+    base: BaseModel,
+    points: Array,
+    values: Array,
+    seed: int,
+    tests: Mapping[str, tuple[Array, Array]],
+    everywhere: Array,
 ) -> dict[str, Any]:
-    """Correct with the default, and with the terms alone; return errors beside the base model's."""
+    """Correct with the default, and with the terms alone; return errors beside the base model's.
+
+    Predictions must exist in the whole box around `everywhere`.
+    """
     start = time.process_time()
     model = correct(base, points, values, seed=seed)
     gated = time.process_time() - start
     start = time.process_time()
     terms = correct(base, points, values, seed=seed, gate=None)
     ungated = time.process_time() - start
-    out: dict[str, Any] = {"model": model, "method": model.method, "refused": model.report.refused}
+    box = samples(everywhere.min(axis=0), everywhere.max(axis=0))
+    out: dict[str, Any] = {"method": model.method, "refused": model.report.refused, "invalid": _invalid(model, box)}
     out |= {"cpu_gate_s": gated, "cpu_s": ungated, "thresholds": [each.at for each in model.report.thresholds]}
     for name, (at, measured) in tests.items():
         plain = float(mlogq(base.evaluate(np.array(model.theta), at), measured))

@@ -211,7 +211,10 @@ def _plots(published: Sequence[Any], synthetic: Sequence[Any]) -> tuple[Plot, ..
         ),
         Plot(
             "figure-5", "Trials better than the original model (figure 5)", "case", "% of trials",
-            (Curve("this study", cases, tuple(better)), Curve("published", (1.0, 2.0, 3.0, 4.0), (77.0, 73.0, 50.0, 90.0), dashed=True)),
+            (
+                Curve("this study", cases, tuple(better)),
+                Curve("published", (1.0, 2.0, 3.0, 4.0), (77.0, 73.0, 50.0, 90.0), dashed=True),
+            ),
         ),
     ]  # fmt: skip
     for number, shard in enumerate(half, 6):
@@ -220,11 +223,11 @@ def _plots(published: Sequence[Any], synthetic: Sequence[Any]) -> tuple[Plot, ..
         curves = tuple(Curve(name, x, tuple(y), dashed=name == "measured") for name, y in lines.items())
         title = f"Case {shard['case']} at the test points (figure {number})"
         plots.append(Plot(f"figure-{number}", title, "data point", "time, s", curves, log_y=True))
-    curves = []
+    shares = []
     for split in SPLITS:
         ratios = sorted(r["test"]["ratio"] for r in synthetic if r["split"] == split and r["family"] == "contention")
         share = tuple(100 * (i + 1) / len(ratios) for i in range(len(ratios)))
-        curves.append(Curve(split, tuple(ratios), share))
+        shares.append(Curve(split, tuple(ratios), share))
     plots.append(
         Plot(
             "ratios", "Robust default over replicates", "error over the base model's", "% of replicates", tuple(curves)
