@@ -324,6 +324,8 @@ class Campaign:
         for key in ("partition", "constraint", "tasks_per_node"):  # campaigns without them keep their identity
             if resources[key] is None:
                 del resources[key]
+        if not config["correct"]:
+            del config["correct"]
         config["environment"] = self.active_environment.model_dump(mode="json")
         config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
         config["points"] = [point.items_ for point in self.points]

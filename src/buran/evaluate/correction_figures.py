@@ -153,8 +153,8 @@ def _cells(own: Sequence[Any]) -> tuple[float | int, ...]:
 
 def _cases(published: Sequence[Any]) -> Table:
     header = (
-        "split", "case", "trials", "CPU s", "size", "train RMSE", "test RMSE median", "best in training", "best of trials",
-        "original RMSE", "better RMSE %", "better MLogQ %", "MLogQ median", "original MLogQ", "with invalid %",
+        "split", "case", "trials", "CPU s", "size", "train RMSE", "test RMSE median", "best in training",
+        "best of trials", "original RMSE", "better RMSE %", "better MLogQ %", "MLogQ median", "original MLogQ", "with invalid %",
     )  # fmt: skip
     rows = []
     for shard in published:

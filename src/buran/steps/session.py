@@ -17,6 +17,7 @@ from buran.campaign.load import load_campaign
 from buran.errors import BuranError, Exit, UsageError
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
+from buran.steps.correct import check_base_models
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,11 @@ def open_session(path: Path) -> Session:
     Raises
     ------
     ConfigError
-        The file has mistakes.
+        The file has mistakes, or a base model it names.
     """
-    return Session(load_campaign(path))
+    campaign = load_campaign(path)
+    check_base_models(campaign)
+    return Session(campaign)
 
 
 def _unchanged(session: Session, campaign_id: str) -> None:
