@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "select": {"campaign", "experiment", "model"},
     "instrument": {"campaign", "experiment", "model", "profile"},
     "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
-    "steps": {"campaign", "experiment", "instrument", "measure", "model", "profile", "report", "select"},
+    "steps": {"campaign", "correct", "experiment", "instrument", "measure", "model", "profile", "report", "select"},
     "evaluate": {"campaign", "correct", "experiment", "instrument", "measure", "model", "profile", "select", "steps"},
     "cli": {
         "campaign",

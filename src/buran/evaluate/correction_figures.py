@@ -152,10 +152,9 @@ def _cells(own: Sequence[Any]) -> tuple[float | int, ...]:
 
 
 def _cases(published: Sequence[Any]) -> Table:
-    header = (
-        "split", "case", "trials", "CPU s", "size", "train RMSE", "test RMSE median", "best in training",
-        "best of trials", "original RMSE", "better RMSE %", "better MLogQ %", "MLogQ median", "original MLogQ", "with invalid %",
-    )  # fmt: skip
+    errors = ("train RMSE", "test RMSE median", "best in training", "best of trials", "original RMSE")
+    shares = ("better RMSE %", "better MLogQ %", "MLogQ median", "original MLogQ", "with invalid %")
+    header = ("split", "case", "trials", "CPU s", "size", *errors, *shares)
     rows = []
     for shard in published:
         trials = shard["rows"]

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.config import Campaign, below
-from buran.errors import ConfigError, UsageError
+from buran.campaign.mistakes import CampaignError, Mistake
+from buran.errors import UsageError
 from buran.experiment.read import read_experiment
 from buran.experiment.values import one_call_path
 
@@ -19,7 +20,7 @@ def check_base_models(campaign: Campaign) -> None:
 
     Raises
     ------
-    ConfigError
+    CampaignError
         If one is wrong, or has variables that are no parameters of the campaign.
     """
     if not campaign.config.correct:
@@ -27,20 +28,19 @@ def check_base_models(campaign: Campaign) -> None:
     from buran.correct import load_base
 
     for kernel, model in campaign.config.correct.items():
-        where = f"{campaign.path}, key correct.{kernel}"
+        key = ("correct", kernel)
         try:
             base = load_base(_place(campaign, model))
         except UsageError as error:
             why = "\n".join(filter(None, (error.what, error.where, error.why)))
-            raise ConfigError("a base model cannot be used", where=where, why=why, hint=error.hint) from error
+            mistake = Mistake(key, "a base model cannot be used", why, error.hint, campaign.path)
+            raise CampaignError([mistake]) from error
         strange = [name for name in base.variables if name not in campaign.parameters]
         if strange:
-            raise ConfigError(
-                f"the base model has the variable {strange[0]!r}, which is no parameter of the campaign",
-                where=where,
-                why=f"the parameters are {', '.join(campaign.parameters)}",
-                hint="use the parameters' names in the base model; `let` makes others of them",
-            )
+            what = f"the base model has the variable {strange[0]!r}, which is no parameter of the campaign"
+            why = f"the parameters are {', '.join(campaign.parameters)}"
+            hint = "use the parameters' names in the base model; `let` makes others of them"
+            raise CampaignError([Mistake(key, what, why, hint, campaign.path)])
 
 
 def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], ...]:
