@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -15,21 +16,36 @@ from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.errors import BuranError, Exit, UsageError
+from buran.files import storage_error
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
 from buran.steps.correct import check_base_models
 
+RESULTS_VARIABLE = "BURAN_PREVIEW"
+"""Names another results folder in the environment of a workflow engine that only shows what it would do."""
+
 
 @dataclass(frozen=True)
 class Session:
-    """A campaign with its paths; the target is opened on first use because that may build tools."""
+    """A campaign with its paths; the target is opened on first use because that may build tools.
+
+    Attributes
+    ----------
+    folder
+        Results folder, if not the campaign's own.
+    """
 
     campaign: Campaign
+    folder: Path | None = None
 
     @cached_property
     def layout(self) -> Layout:
         """Absolute paths."""
-        return Layout(self.campaign.results_root)
+        return Layout(self.folder or self.campaign.results_root)
+
+    def elsewhere(self, folder: Path) -> Session:
+        """Return the same with another results folder."""
+        return Session(self.campaign, folder)
 
     @property
     def relative_paths(self) -> Layout:
@@ -48,8 +64,8 @@ class Session:
         return self.target.campaign_id
 
 
-def open_session(path: Path) -> Session:
-    """Open a campaign file.
+def open_session(path: Path, *, base_models: bool = True) -> Session:
+    """Open a campaign file, and look at the base models it names.
 
     Raises
     ------
@@ -57,8 +73,10 @@ def open_session(path: Path) -> Session:
         The file has mistakes, or a base model it names.
     """
     campaign = load_campaign(path)
-    check_base_models(campaign)
-    return Session(campaign)
+    if base_models:
+        check_base_models(campaign)
+    folder = os.environ.get(RESULTS_VARIABLE)
+    return Session(campaign, Path(folder) if folder else None)
 
 
 def _unchanged(session: Session, campaign_id: str) -> None:
@@ -79,7 +97,7 @@ def step(snakemake: Any) -> Iterator[Session]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as file:
         try:
-            session = open_session(Path(snakemake.config["campaign_file"]))
+            session = open_session(Path(snakemake.config["campaign_file"]), base_models=False)
             _unchanged(session, snakemake.config["campaign_id"])
             yield session
         except BuranError as error:
@@ -88,6 +106,10 @@ def step(snakemake: Any) -> Iterator[Session]:
         except Interrupted:
             print("interrupted", file=file)
             sys.exit(int(Exit.INTERRUPTED))
-        except Exception:
-            traceback.print_exc(file=file)
-            sys.exit(1)
+        except Exception as error:
+            storage = storage_error(error) if isinstance(error, OSError) else None
+            if storage is None:
+                traceback.print_exc(file=file)
+                sys.exit(1)
+            print(f"error: {storage}", file=file)
+            sys.exit(int(storage.exit_code))
