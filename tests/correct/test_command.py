@@ -10,6 +10,7 @@ import pytest
 from truths import PLACES, contended
 
 from buran.cli import main
+from buran.cli.predict_corrected import is_corrected, predictions
 from buran.correct import load_corrected
 from buran.correct.table import read_table
 from buran.errors import BuranError
@@ -108,3 +109,18 @@ def test_an_empty_time_is_missing(tmp_path: Path) -> None:
     path.write_text("time,p,more\n1.5,2,a\n,4,b\n")
     points, values = read_table(path, ["p"])
     assert points["p"].tolist() == [2, 4] and values[0] == 1.5 and np.isnan(values[1])
+
+
+def test_predictions_of_a_written_model(files: tuple[Path, Path]) -> None:
+    model, data = files
+    out = data.with_name("out.json")
+    assert not is_corrected(out) and not is_corrected(data)
+    assert main(["correct", str(model), str(data), "--case", "terms", "-o", str(out), "--json"]) == 0
+    assert is_corrected(out)
+    header, rows = predictions(out, [{"n": 400.0, "p": 32}, {"p": 4096, "n": 400}])
+    assert header[:4] == ["p", "n", "predicted", "correction"]
+    assert rows[0][2] == pytest.approx(contended(np.array([[32.0, 400.0]]), 0)[0], rel=0.1)
+    assert [row[4] for row in rows] == [True, False]
+    for wrong, what in (([], "no points"), ([{"p": 1}], "model's variables"), ([{"p": 1, "n": "x"}], "are numbers")):
+        with pytest.raises(BuranError, match=what):
+            predictions(out, wrong)

@@ -14,7 +14,7 @@ from buran.campaign.point import Point, Value
 from buran.campaign.shape import CampaignFile, Environment, GitSource
 from buran.campaign.template import Template
 from buran.errors import ConfigError, UsageError
-from buran.files import digest
+from buran.files import digest, file_sha256
 
 
 @dataclass(frozen=True)
@@ -333,8 +333,11 @@ class Campaign:
         for key in ("partition", "constraint", "tasks_per_node"):  # campaigns without them keep their identity
             if resources[key] is None:
                 del resources[key]
-        if not config["correct"]:
-            del config["correct"]
+        models = {kernel: below(self.path.parent, model) for kernel, model in config.pop("correct").items()}
+        if models:
+            config["correct"] = {
+                kernel: file_sha256(path) if path.is_file() else path.name for kernel, path in models.items()
+            }
         config["environment"] = self.active_environment.model_dump(mode="json")
         config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
         config["points"] = [point.items_ for point in self.points]
