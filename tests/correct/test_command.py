@@ -124,3 +124,19 @@ def test_predictions_of_a_written_model(files: tuple[Path, Path]) -> None:
     for wrong, what in (([], "no points"), ([{"p": 1}], "model's variables"), ([{"p": 1, "n": "x"}], "are numbers")):
         with pytest.raises(BuranError, match=what):
             predictions(out, wrong)
+
+
+def test_a_models_file_is_a_base_model(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    _, data = files
+    table, models = data.with_name("table.jsonl"), data.with_name("models.json")
+    lines = [
+        json.dumps({"params": {"p": p, "n": n}, "callpath": "main", "metric": "time", "value": 1e-4 * p + 1e-7 * n**2})
+        for p, n in PLACES.tolist()
+    ]
+    table.write_text("\n".join(lines))
+    assert main(["model", str(table), "--format", "json", "-o", str(models)]) == 0
+    assert main(["correct", str(models), str(data), "--case", "terms", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["base"]["expression"].startswith("constant") or "term1" in found["base"]["expression"]
+    assert main(["correct", str(models), str(data), "--metric", "visits"]) == 2
+    assert "no metric 'visits'" in capsys.readouterr().err

@@ -25,7 +25,9 @@ _CASES: dict[str | None, Literal["terms", 1, 2, 3, 4] | None] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", metavar="MODEL", help="base model: a YAML file, or the name of a bundled one")
+    parser.add_argument(
+        "model", metavar="MODEL", help="base model: a YAML file, the name of a bundled one, or a models file"
+    )
     parser.add_argument(
         "data", metavar="DATA", type=Path, help="measurements: CSV, or any format `buran convert` reads"
     )
@@ -55,12 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
     import sys
 
     from buran.cli.terminal import ProgressLine
-    from buran.correct import Gate, correct, load_base, write_corrected
+    from buran.correct import Gate, correct, write_corrected
     from buran.errors import Exit, UsageError
 
     if arguments.seed < 0:
         raise UsageError("a seed is 0 or more", why=f"it is {arguments.seed}")
-    base = load_base(arguments.model)
+    base = _base_model(arguments)
     points, values = _measurements(arguments, base)
     line = ProgressLine(sys.stderr)
     try:
@@ -89,6 +91,33 @@ def run(arguments: argparse.Namespace) -> int:
 
         print(render(found, style))
     return int(Exit.DONE)
+
+
+def _base_model(arguments: argparse.Namespace) -> BaseModel:
+    """Read a base model, or make one of a model in normal form."""
+    from buran.cli.model import is_models_file
+    from buran.correct import load_base
+
+    if not is_models_file(Path(arguments.model)):
+        return load_base(arguments.model)
+    from buran.correct.normal_form import base_of_function
+    from buran.errors import UsageError
+    from buran.experiment.values import place_of
+    from buran.model import read_models
+
+    sets = {own.metric: own for own in read_models(Path(arguments.model))}
+    if arguments.metric not in sets:
+        hint = f"choose from {', '.join(sets) or 'none'}"
+        raise UsageError(f"the models file has no metric {arguments.metric!r}", where=arguments.model, hint=hint)
+    own = sets[arguments.metric]
+    if arguments.call_path is None and len(own.call_paths) != 1:
+        hint = "name one with --call-path; `buran model --over program` adds them up"
+        raise UsageError("a base model is one model", where=arguments.model, why="there are several", hint=hint)
+    place = 0 if arguments.call_path is None else place_of(own.call_paths, arguments.call_path)
+    model = own.models[place]
+    if model is None:
+        raise UsageError("there is no model of this call path", where=own.call_paths[place])
+    return base_of_function(model.function, own.parameters, own.call_paths[place], own.unit or "s")
 
 
 def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,11 +39,21 @@ def one_call_path(experiment: Experiment, metric: str, call_path: str | None = N
     values = over_repetitions(experiment.over_locations(metric), "median")
     if call_path is None:
         return np.asarray(values.sum(axis=0))
-    names = experiment.tree.names
+    return np.asarray(values[place_of(experiment.tree.names, call_path)])
+
+
+def place_of(names: Sequence[str], call_path: str) -> int:
+    """Return the position of a call path: a full name, or the region that one of them ends in.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or several end in the region.
+    """
     found = [i for i, name in enumerate(names) if name == call_path]
     found = found or [i for i, name in enumerate(names) if name.rpartition("->")[2] == call_path]
     if len(found) != 1:
         what = f"{len(found)} call paths end in {call_path!r}" if found else f"there is no call path {call_path!r}"
         several = ", ".join(names[i] for i in found[:5])
         raise UsageError(what, hint=several or did_you_mean(call_path, names) or "see `buran model` for their names")
-    return np.asarray(values[found[0]])
+    return found[0]
