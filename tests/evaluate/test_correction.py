@@ -59,6 +59,8 @@ def test_results_become_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     assert values["replicates with an invalid prediction"].value == 0
     assert values["broadcast interpolation median"].value is None
     assert {plot.name for plot in found.plots} == {f"figure-{i}" for i in range(4, 10)} | {"ratios"}
+    ratios = next(plot for plot in found.plots if plot.name == "ratios")
+    assert [curve.name for curve in ratios.curves] == list(SPLITS)
     assert "chosen on the test half" in text_of(found)
     json.dumps(found.to_json(), allow_nan=False)
 

@@ -229,7 +229,7 @@ def _plots(published: Sequence[Any], synthetic: Sequence[Any]) -> tuple[Plot, ..
         shares.append(Curve(split, tuple(ratios), share))
     plots.append(
         Plot(
-            "ratios", "Robust default over replicates", "error over the base model's", "% of replicates", tuple(curves)
+            "ratios", "Robust default over replicates", "error over the base model's", "% of replicates", tuple(shares)
         )
     )
     return tuple(plots)
