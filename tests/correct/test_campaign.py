@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from buran.campaign.load import load_campaign
 from buran.cli import main
 from buran.correct import load_corrected
 from buran.errors import ConfigError
+from buran.report.text import Report, render
 from buran.steps.correct import check_base_models, correct_kernels
 
 MODEL = """
@@ -86,3 +88,38 @@ def test_kernels_are_corrected_or_say_why_not(campaign: Path, tmp_path: Path) ->
 def test_campaigns_without_base_models_correct_nothing(campaign: Path, tmp_path: Path) -> None:
     campaign.write_text(CAMPAIGN)
     assert correct_kernels(load_campaign(campaign), tmp_path) == ()
+
+
+def test_a_campaign_without_measurements_says_so(campaign: Path, tmp_path: Path) -> None:
+    (tmp_path / "experiment.jsonl").write_text("")
+    assert all(
+        each["reason"].startswith("not corrected") for each in correct_kernels(load_campaign(campaign), tmp_path)
+    )
+
+
+def test_the_report_has_base_beside_corrected() -> None:
+    entry = {"kernel": "exchange", "model": "own.yaml", "reason": "corrected by 1 term", "formula": ["time = p"]}
+    entry |= {"notes": ["something sets in"], "base_s": 1.5, "corrected_s": None, "beyond": "; beyond"}  # type: ignore[dict-item]
+    report = Report(
+        "test",
+        "",
+        (),
+        ("p",),
+        {"p": 8.0},
+        (1, 1),
+        {},
+        None,
+        (),
+        {},
+        (),
+        (),
+        0.0,
+        None,
+        ("go on",),
+        {"a": "b"},
+        (entry,),
+    )
+    text = render(report)
+    assert "exchange (base model own.yaml): corrected by 1 term" in text
+    assert "at p=8: base 1.5 s, corrected none; beyond" in text and "something sets in" in text
+    assert "Analytical models" not in render(replace(report, corrections=()))

@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 
 from buran.correct.formula import Array
 
-MOST_POINTS = 400
+MOST_POINTS = 200
+"""Beyond it, the time of a fit, which grows with the third power, is not worth it."""
+
 _DRAWS = 192
+_CELLS = 1 << 21  # of kernel matrices at a time
 _KEPT = 24  # hyperparameters whose weights matter
 _LENGTHS = (0.3, 12.0)  # in standard deviations of a variable's logarithm
 _SIGNALS = (0.3, 3.0)  # of the values' root mean square
@@ -75,16 +78,26 @@ def fit_process(points: Array, values: Array) -> Process:
     signal = level * _between(unit[:, size], *_SIGNALS)
     noise = signal * _between(unit[:, size + 1], *_NOISES)
     gap = np.square(at[:, None, :] - at[None])
-    kernel = np.exp(-0.5 * np.einsum("qpv,dv->dqp", gap, lengths**-2.0)) * (signal**2)[:, None, None]
-    factor = np.linalg.cholesky(kernel + (noise**2)[:, None, None] * np.eye(count))
-    half = np.linalg.solve(factor, np.broadcast_to(values[:, None], (_DRAWS, count, 1)))
-    pull = np.linalg.solve(factor.transpose(0, 2, 1), half)[..., 0]
-    likelihood = -0.5 * np.square(half[..., 0]).sum(axis=1)
-    likelihood -= np.log(np.einsum("dpp->dp", factor)).sum(axis=1)
+    likelihood, pull = np.empty(_DRAWS), np.empty((_DRAWS, count))
+    chunk = max(1, _CELLS // count**2)
+    for first in range(0, _DRAWS, chunk):
+        own = slice(first, first + chunk)
+        likelihood[own], pull[own] = _condition(gap, lengths[own], signal[own], noise[own], values)
     share = np.exp(likelihood - likelihood.max())
     best: NDArray[np.int64] = np.argsort(-share, kind="stable")[:_KEPT]
     share = share[best] / share[best].sum()
     return Process(centre, spread, at, lengths[best], pull[best] * (share * signal[best] ** 2)[:, None])
+
+
+def _condition(gap: Array, lengths: Array, signal: Array, noise: Array, values: Array) -> tuple[Array, Array]:
+    """Return log marginal likelihoods, shape (draw,), and weights of the points, (draw, point)."""
+    count = len(values)
+    kernel = np.exp(-0.5 * np.einsum("qpv,dv->dqp", gap, lengths**-2.0)) * (signal**2)[:, None, None]
+    factor = np.linalg.cholesky(kernel + (noise**2)[:, None, None] * np.eye(count))
+    half = np.linalg.solve(factor, np.broadcast_to(values[:, None], (len(lengths), count, 1)))
+    pull = np.linalg.solve(factor.transpose(0, 2, 1), half)[..., 0]
+    likelihood = -0.5 * np.square(half[..., 0]).sum(axis=1) - np.log(np.einsum("dpp->dp", factor)).sum(axis=1)
+    return np.asarray(likelihood), np.asarray(pull)
 
 
 def _between(unit: Array, low: float, high: float) -> Array:

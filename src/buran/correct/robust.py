@@ -195,6 +195,8 @@ def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
             notes.append(f"{name} was measured from {low:g} to {high:g}, beyond its declared range")
     if not any(variable.scale for variable in base.variables.values()):
         notes.append("no variable is declared to be a scale: the longest runs are the ones predicted from the others")
+    if len(data.points) > MOST_POINTS:
+        notes.append(f"with more than {MOST_POINTS} points no Gaussian process is tried")
     wrong = without_time(base, np.array(fitted.theta), data.points)
     if wrong is not None:
         notes.append(f"{wrong}: there is nothing to correct, and no prediction")

@@ -56,8 +56,6 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
     from buran.correct import correct, load_base, write_corrected
     from buran.correct.render import render
 
-    experiment = read_experiment(folder / "experiment.jsonl")
-    columns = dict(zip(experiment.parameters, experiment.points.T, strict=True))
     target = {name: [value] for name, value in campaign.refinement_target.items()}
     out = []
     for kernel, model in campaign.config.correct.items():
@@ -65,6 +63,8 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
         entry |= {"base_s": None, "corrected_s": None, "refused": True}
         out.append(entry)
         try:
+            experiment = read_experiment(folder / "experiment.jsonl")
+            columns = dict(zip(experiment.parameters, experiment.points.T, strict=True))
             base = load_base(_place(campaign, model))
             found = correct(base, columns, one_call_path(experiment, "time", kernel), seed=campaign.config.seed)
         except UsageError as error:
