@@ -25,7 +25,7 @@ from buran.model.quality import mlogq
 
 _BASE = "evh1_2d_reconstructed"
 _PER_SHARD = 8
-_REPLICATES, _OTHERS, _TRIALS, _BROADCASTS, _BROADCAST_TRIALS = 40, 12, 10, 32, 3
+_REPLICATES, _OTHERS, _TRIALS, _BROADCASTS, _BROADCAST_TRIALS = 40, 8, 10, 32, 3
 _PUBLISHED_TRIALS = 30  # with the preset `paper`
 _QUICK = (4, 1, 1, 2, 1)
 _TRAIN_NODES, _TRAIN_POINTS, _TEST_POINTS = 16, 64, 1500
