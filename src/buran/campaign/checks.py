@@ -222,13 +222,22 @@ def reach_mistakes(
 
 
 def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
-    """Check metrics and refinement."""
+    """Check metrics, modelling and refinement."""
     for i, metric in enumerate(config.metrics):
         if metric in config.metrics[:i]:
             yield Mistake(("metrics", i), f"the metric {metric!r} stands twice", hint="leave one of them out")
     for i, counter in enumerate(config.counters):
         if counter in config.counters[:i]:
             yield Mistake(("counters", i), f"the counter {counter!r} stands twice", hint="leave one of them out")
+    processes, parameters = config.modelling.strong_scaling, tuple(config.parameters)
+    if processes is not None:
+        path = ("modelling", "strong_scaling")
+        if processes not in parameters:
+            why = f"the parameters are: {listed(parameters)}"
+            yield Mistake(path, f"{processes!r} is no parameter", why, did_you_mean(processes, parameters))
+        if config.aggregate == "sum":
+            why = "a sum over ranks is a consumption of resources already"
+            yield Mistake(path, "strong scaling cannot be converted here", why, "choose another aggregate")
     if config.refinement.enabled:
         lacking = [metric for metric in ("time", "visits") if metric not in config.metrics]
         if lacking:
@@ -236,7 +245,7 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
     target = config.refinement.target
     if target is not None:
-        yield from _target_mistakes(target, tuple(config.parameters))
+        yield from _target_mistakes(target, parameters)
 
 
 def _target_mistakes(target: Mapping[str, Value], parameters: Sequence[str]) -> Iterator[Mistake]:

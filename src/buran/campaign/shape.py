@@ -221,6 +221,26 @@ class Refinement(Part):
     )
 
 
+class Modelling(Part):
+    """How models are made of what was measured."""
+
+    strong_scaling: Text | None = Field(
+        None,
+        description="Parameter that counts the processes: everything measured is multiplied by it, so that models tell "
+        "the resources that are consumed; by default nothing is.",
+        examples=["p"],
+    )
+    criterion: Literal["error", "smape", "rss", "ar2", "bic"] = Field(
+        "error",
+        description="What hypotheses compete by: the error at left-out points and a price for freedom, SMAPE or RSS at "
+        "left-out points, adjusted R2, or BIC.",
+    )
+    terms_per_parameter: Annotated[int, Field(ge=1, le=4)] | None = Field(
+        None, description="Different factors of one parameter in a model, at most; by default any number."
+    )
+    nonnegative: bool = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+
+
 class Resources(Part):
     """What one run needs: numbers, or expressions over parameters."""
 
@@ -340,6 +360,7 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
+    modelling: Modelling = Field(default_factory=Modelling, description="How models are made.")
     backend: Literal["embedded"] = Field("embedded", description="Measurement system.")
     compiler: Literal["auto", "clang", "gcc"] = Field(
         "auto",

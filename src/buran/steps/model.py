@@ -14,6 +14,7 @@ from buran.errors import RunError
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
+from buran.model import SearchOptions
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.profile.profile import CallTree
@@ -41,7 +42,16 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     for measured, wanted in ((timed, times), (counted, counts)):
         if measured is not None and wanted:
             tables.append(collect.only(measured, wanted))
-            sets |= model_experiment(tables[-1], aggregate=config.aggregate)
+            sets |= model_experiment(
+                tables[-1],
+                aggregate=config.aggregate,
+                processes=config.modelling.strong_scaling,
+                options=SearchOptions(
+                    nonnegative=config.modelling.nonnegative,
+                    terms_per_parameter=config.modelling.terms_per_parameter,
+                    criterion=config.modelling.criterion,
+                ),
+            )
     table = merge_metrics(*tables) if tables else None
     if table is None:
         tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
