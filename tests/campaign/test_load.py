@@ -183,6 +183,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         "modelling.strong_scaling",
         "consumption",
     ),
+    ("accuracy", {"strategy": {"name": "lines", "accuracy_percent": 5}}, "strategy.accuracy_percent", "design"),
+    ("batch of all", {"strategy": {"name": "full", "batch": 2}}, "strategy.batch", "knows no batch"),
+    ("patience of design", {"strategy": {"name": "design", "patience": 3}}, "strategy.patience", "only cpf"),
     ("share", {"refinement": {"share": 1.5}}, "refinement.share", "less than 1"),
     ("target point", {"refinement": {"target": {"p": 8}}}, "refinement.target", "no value for n"),
     (

@@ -6,13 +6,14 @@ import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import get_args
 
 from buran.campaign.config import below
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, did_you_mean, listed
 from buran.campaign.point import Value
-from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter
+from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter, StrategyName
 from buran.campaign.space import parameter_values
 from buran.campaign.template import TemplateError, parse_words
 from buran.errors import UsageError
@@ -243,9 +244,26 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         if lacking:
             what = f"refinement needs the metric {' and '.join(lacking)}"
             yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
+    yield from _strategy_mistakes(config)
     target = config.refinement.target
     if target is not None:
         yield from _target_mistakes(target, parameters)
+
+
+def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    strategy = config.strategy
+    adaptive = tuple(name for name in get_args(StrategyName) if name not in ("full", "lines"))
+    known_by = {
+        "batch": adaptive,
+        "base_repetitions": adaptive,
+        "most_repetitions": adaptive,
+        "accuracy_percent": ("design",),
+        "patience": ("cpf", "gpr", "gpr-literal", "hybrid"),
+    }
+    for key, names in known_by.items():
+        if getattr(strategy, key) is not None and strategy.name not in names:
+            what = f"the strategy {strategy.name!r} knows no {key}"
+            yield Mistake(("strategy", key), what, f"only {listed(names)} do", "leave it out")
 
 
 def _target_mistakes(target: Mapping[str, Value], parameters: Sequence[str]) -> Iterator[Mistake]:

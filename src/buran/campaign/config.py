@@ -338,6 +338,10 @@ class Campaign:
             config["correct"] = {
                 kernel: file_sha256(path) if path.is_file() else path.name for kernel, path in models.items()
             }
+        strategy = config["strategy"]
+        for key in ("batch", "base_repetitions", "most_repetitions", "accuracy_percent", "patience", "retry_failed"):
+            if not strategy[key]:  # likewise
+                del strategy[key]
         config["environment"] = self.active_environment.model_dump(mode="json")
         config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
         config["points"] = [point.items_ for point in self.points]

@@ -24,6 +24,9 @@ from buran.campaign.point import canonical
 
 Role = Literal["ranks", "threads", "size"]
 MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
+StrategyName = Literal[
+    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid"
+]
 CounterName = Literal[
     "instructions", "cycles", "cache_misses", "branch_misses", "page_faults", "task_clock", "context_switches"
 ]
@@ -197,14 +200,41 @@ class Budget(Part):
 class Strategy(Part):
     """The choice of points, iteration by iteration."""
 
-    name: Literal["full", "lines"] = Field(
+    name: StrategyName = Field(
         "full",
         description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, "
-        "where there are two), and one point off the lines for each parameter.",
+        "where there are two), and one point off the lines for each parameter. The others begin with these lines "
+        "and go on from what the models say: `design`: the runs that make the prediction at `refinement.target` most "
+        "certain for their cost; `cpf`: cheapest points first; `gpr`: Gaussian process regression (`gpr-literal`: "
+        "in the words of the paper on cost-effective modelling), `hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: "
+        "where the largest errors are expected; `random`, `grid`: for comparison.",
     )
     max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."
     )
+    batch: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Points of each round after the first; by default as many as the strategy wants before it sees "
+        "new models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
+    )
+    base_repetitions: Annotated[int, Field(ge=1, le=10)] | None = Field(
+        None,
+        description="Runs of each base point; by default 2, for `design` 1. `full` and `lines` take `repetitions`.",
+    )
+    most_repetitions: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Runs of one point at most; by default 10. `full` and `lines` take `repetitions`."
+    )
+    accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        None,
+        description="Only `design`: it stops as soon as the 90 % intervals at `refinement.target` are no wider than "
+        "plus and minus this share, for all call paths above 1 % of the run time.",
+    )
+    patience: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Only `cpf`, `gpr`, `gpr-literal` and `hybrid`: they stop after so many rounds without a better "
+        "fit; by default they go on to the budget.",
+    )
+    retry_failed: bool = Field(False, description="Whether points at which a run failed are asked for again.")
 
 
 class Refinement(Part):

@@ -14,6 +14,7 @@ from buran.files import digest
 
 STUDIES: Mapping[str, str] = {
     "correction": "what correcting an analytical model is worth, as published and by default",
+    "selection": "strategies that choose measurement points",
 }
 """Names of the studies, each a module of this package, and what they ask."""
 

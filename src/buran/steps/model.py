@@ -18,7 +18,7 @@ from buran.model import SearchOptions
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.profile.profile import CallTree
-from buran.select.planner import EFFORT_METRICS
+from buran.select.question import EFFORT_METRICS
 from buran.steps import collect
 from buran.steps.findings import Findings
 from buran.steps.session import Session
