@@ -14,7 +14,7 @@ from buran.campaign.point import Point, Value
 from buran.campaign.shape import CampaignFile, Environment, GitSource, Modelling
 from buran.campaign.template import Template
 from buran.errors import ConfigError, UsageError
-from buran.files import digest
+from buran.files import digest, file_sha256
 
 
 @dataclass(frozen=True)
@@ -333,6 +333,11 @@ class Campaign:
         for key in ("partition", "constraint", "tasks_per_node"):  # campaigns without them keep their identity
             if resources[key] is None:
                 del resources[key]
+        models = {kernel: below(self.path.parent, model) for kernel, model in config.pop("correct").items()}
+        if models:
+            config["correct"] = {
+                kernel: file_sha256(path) if path.is_file() else path.name for kernel, path in models.items()
+            }
         strategy = config["strategy"]
         for key in ("batch", "base_repetitions", "most_repetitions", "accuracy_percent", "patience", "retry_failed"):
             if not strategy[key]:  # likewise

@@ -407,6 +407,12 @@ class CampaignFile(Part):
     )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
     model: Modelling = Field(default_factory=Modelling, description="How models are made.")
+    correct: dict[Text, Text] = Field(
+        default_factory=dict,
+        description="Kernels with an analytical model that the measurements correct: a call path or region, and its "
+        "base model, a YAML file relative to this one or the name of a bundled one.",
+        examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce"}],
+    )
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(

@@ -13,7 +13,7 @@ from buran.errors import BuranError, Exit
 
 VERBS = (
     "init", "check", "plan", "estimate", "run", "status", "verify", "remeasure", "model", "convert", "filter", "report",
-    "suggest", "predict", "generate", "evaluate",
+    "correct", "suggest", "predict", "generate", "evaluate",
 )  # fmt: skip
 
 _EPILOG = """\

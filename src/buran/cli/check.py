@@ -32,9 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from buran.campaign.load import load_campaign
     from buran.campaign.mistakes import CampaignError
+    from buran.steps.correct import check_base_models
 
     try:
         campaign = load_campaign(arguments.file, environment=arguments.environment)
+        check_base_models(campaign)
     except CampaignError as error:
         if not arguments.json:
             raise

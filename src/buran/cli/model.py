@@ -156,7 +156,7 @@ def _models(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     from buran.errors import UsageError
     from buran.model import read_models
 
-    if not _is_models_file(path):
+    if not is_models_file(path):
         return _fit(arguments, path)
     if arguments.strong or arguments.processes or arguments.over != "exclusive":
         raise UsageError(
@@ -223,7 +223,7 @@ def _segments(arguments: argparse.Namespace) -> str:
     from buran.experiment.modelling import segment_experiment
     from buran.experiment.read import read_experiment
 
-    if _is_models_file(arguments.input) or arguments.strong or arguments.over != "exclusive":
+    if is_models_file(arguments.input) or arguments.strong or arguments.over != "exclusive":
         raise UsageError(
             "segments are looked for in measurements of call paths",
             why="models, converted values and sums cannot be split",
@@ -328,7 +328,8 @@ def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     return out
 
 
-def _is_models_file(path: Path) -> bool:
+def is_models_file(path: Path) -> bool:
+    """Tell from its first bytes whether a file holds models."""
     from buran.model.model_set import SCHEMA
 
     if not path.is_file():

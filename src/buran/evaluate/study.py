@@ -13,6 +13,7 @@ from buran.evaluate.evaluation import Evaluation
 from buran.files import digest
 
 STUDIES: Mapping[str, str] = {
+    "correction": "what correcting an analytical model is worth, as published and by default",
     "priors": "what noise-resilient priors save, and how much noise they bear",
     "selection": "strategies that choose measurement points",
     "tensor": "CP tensor completion and its rivals, on the data of the CPR paper",

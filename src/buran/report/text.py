@@ -41,6 +41,8 @@ class Report:
         Modelling points measured, and of how many.
     results
         Where what lies, in words and relative paths.
+    corrections
+        For each kernel with an analytical model: what its correction is worth.
     """
 
     campaign: str
@@ -60,6 +62,7 @@ class Report:
     budget_core_hours: float | None
     next_steps: Sequence[str]
     results: Mapping[str, str]
+    corrections: Sequence[Mapping[str, Any]] = ()
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -83,7 +86,7 @@ def render(report: Report) -> str:
     for metric in ("basic_blocks", "bytes_sent", "bytes_received", "visits"):
         if metric in report.models:
             parts.append(_metric_table(report, metric))
-    parts += [_instrumentation(report), _evaluation(report), _failures(report)]
+    parts += [_corrections(report, target), _instrumentation(report), _evaluation(report), _failures(report)]
     parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
     width = max(map(len, report.results))
     lies = "\n".join(f"{name:<{width}}  {place}" for name, place in report.results.items())
@@ -113,6 +116,24 @@ def _summary(report: Report, target: str) -> str:
                 )
     lines += [f"Note: {note}" for note in report.notes]
     return "\n".join(lines)
+
+
+def _corrections(report: Report, target: str) -> str:
+    """Return base models beside what measurements made of them."""
+    lines = []
+    for each in report.corrections:
+        lines.append(f"{each['kernel']} (base model {each['model']}): {each['reason']}")
+        if each["formula"]:
+            lines.append(f"  {each['formula'][0]}")
+            base, corrected = (_seconds(each[name]) for name in ("base_s", "corrected_s"))
+            lines.append(f"  at {target}: base {base}, corrected {corrected}{each['beyond']}")
+        lines += [f"  {note}" for note in each["notes"]]
+    title = "Analytical models"
+    return "\n".join([title, "-" * len(title), *lines]) if lines else ""
+
+
+def _seconds(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g} s"
 
 
 def _time_table(report: Report, target: str) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from buran.profile.cubex_read import read_cubex
 from buran.report.text import Report, render
 from buran.steps import program_model
 from buran.steps.collect import finished_runs
+from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
 from buran.steps.progress import progress_of
 from buran.steps.refine import rules_of
@@ -41,7 +42,7 @@ def write_results(session: Session, folder: Path) -> None:
     write_text(folder / "scorep.filter", commented_filter(session))
     for mode in (Mode.TIME, Mode.EFFORT):
         _export(session, mode, folder / "extrap" / mode)
-    report = gather(session)
+    report = replace(gather(session), corrections=correct_kernels(session.campaign, folder))
     write_text(folder / "report.txt", render(report))
     write_json(folder / "report.json", _plain(report))
 

@@ -19,6 +19,7 @@ from buran.errors import BuranError, Exit, UsageError
 from buran.files import storage_error
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
+from buran.steps.correct import check_base_models
 
 RESULTS_VARIABLE = "BURAN_PREVIEW"
 """Names another results folder in the environment of a workflow engine that only shows what it would do."""
@@ -63,16 +64,19 @@ class Session:
         return self.target.campaign_id
 
 
-def open_session(path: Path) -> Session:
-    """Open a campaign file.
+def open_session(path: Path, *, base_models: bool = True) -> Session:
+    """Open a campaign file, and look at the base models it names.
 
     Raises
     ------
     ConfigError
-        The file has mistakes.
+        The file has mistakes, or a base model it names.
     """
+    campaign = load_campaign(path)
+    if base_models:
+        check_base_models(campaign)
     folder = os.environ.get(RESULTS_VARIABLE)
-    return Session(load_campaign(path), Path(folder) if folder else None)
+    return Session(campaign, Path(folder) if folder else None)
 
 
 def _unchanged(session: Session, campaign_id: str) -> None:
@@ -93,7 +97,7 @@ def step(snakemake: Any) -> Iterator[Session]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as file:
         try:
-            session = open_session(Path(snakemake.config["campaign_file"]))
+            session = open_session(Path(snakemake.config["campaign_file"]), base_models=False)
             _unchanged(session, snakemake.config["campaign_id"])
             yield session
         except BuranError as error:

@@ -1,0 +1,175 @@
+"""``buran correct``: an analytical model, corrected by measurements."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from buran.correct import BaseModel, Corrected
+
+HELP = "correct an analytical model by measurements"
+_FORMATS = ("text", "latex", "python", "json")
+_CASES: dict[str | None, Literal["terms", 1, 2, 3, 4] | None] = {
+    None: None,
+    "terms": "terms",
+    "1": 1,
+    "2": 2,
+    "3": 3,
+    "4": 4,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "model", metavar="MODEL", help="base model: a YAML file, the name of a bundled one, or a models file"
+    )
+    parser.add_argument(
+        "data", metavar="DATA", type=Path, help="measurements: CSV, or any format `buran convert` reads"
+    )
+    parser.add_argument(
+        "--case",
+        choices=("terms", "1", "2", "3", "4"),
+        help="terms: a formula only; 1 to 4: cases of the published procedure, or with the robust preset a genetic "
+        "search of that case beside the terms (default: the best of terms, a Gaussian process and their average)",
+    )
+    parser.add_argument(
+        "--preset", choices=("robust", "paper"), default="robust", help="robust, or the procedure as published"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of everything random (default 0)")
+    parser.add_argument("--trials", type=int, default=30, help="of the published procedure (default 30)")
+    parser.add_argument("--no-gate", action="store_true", help="take the best terms without a test")
+    parser.add_argument("--value", metavar="COLUMN", help="column of the times in a CSV file")
+    parser.add_argument("--metric", metavar="M", default="time", help="metric of measurements (default: time)")
+    parser.add_argument("--call-path", metavar="PATH", help="call path of measurements (default: the whole program)")
+    parser.add_argument("--format", choices=_FORMATS, default="text", help="what to print (default: text)")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the corrected model as JSON")
+    parser.add_argument("--json", action="store_true", help="same as --format json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Correct the model, print it, write it."""
+    import json
+    import sys
+
+    from buran.cli.terminal import ProgressLine
+    from buran.correct import Gate, correct, write_corrected
+    from buran.errors import Exit, UsageError
+
+    if arguments.seed < 0:
+        raise UsageError("a seed is 0 or more", why=f"it is {arguments.seed}")
+    base = _base_model(arguments)
+    points, values = _measurements(arguments, base)
+    line = ProgressLine(sys.stderr)
+    try:
+        found = correct(
+            base,
+            points,
+            values,
+            preset=arguments.preset,
+            case=_CASES[arguments.case],
+            seed=arguments.seed,
+            gate=None if arguments.no_gate else Gate(),
+            trials=arguments.trials,
+            progress=lambda done: line.show(f"trial {done} of {arguments.trials}"),
+        )
+    finally:
+        line.close()
+    if arguments.output is not None:
+        write_corrected(arguments.output, found)
+    style: Literal["text", "latex", "python", "json"] = "json" if arguments.json else arguments.format
+    if style == "json":
+        print(json.dumps(found.to_json(), indent=2, allow_nan=False))
+    elif style == "text":
+        print(_text(found))
+    else:
+        from buran.correct.render import render
+
+        print(render(found, style))
+    return int(Exit.DONE)
+
+
+def _base_model(arguments: argparse.Namespace) -> BaseModel:
+    """Read a base model, or make one of a model in normal form."""
+    from buran.cli.model import is_models_file
+    from buran.correct import load_base
+
+    if not is_models_file(Path(arguments.model)):
+        return load_base(arguments.model)
+    from buran.correct.normal_form import base_of_function
+    from buran.errors import UsageError
+    from buran.experiment.values import place_of
+    from buran.model import read_models
+
+    sets = {own.metric: own for own in read_models(Path(arguments.model))}
+    if arguments.metric not in sets:
+        hint = f"choose from {', '.join(sets) or 'none'}"
+        raise UsageError(f"the models file has no metric {arguments.metric!r}", where=arguments.model, hint=hint)
+    own = sets[arguments.metric]
+    if arguments.call_path is None and len(own.call_paths) != 1:
+        hint = "name one with --call-path; `buran model --over program` adds them up"
+        raise UsageError("a base model is one model", where=arguments.model, why="there are several", hint=hint)
+    place = 0 if arguments.call_path is None else place_of(own.call_paths, arguments.call_path)
+    model = own.models[place]
+    if model is None:
+        raise UsageError("there is no model of this call path", where=own.call_paths[place])
+    return base_of_function(model.function, own.parameters, own.call_paths[place], own.unit or "s")
+
+
+def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return columns by name and times."""
+    from buran.correct.table import read_table
+
+    if arguments.data.suffix.lower() == ".csv":
+        return read_table(arguments.data, list(base.variables), arguments.value)
+    from buran.errors import UsageError
+    from buran.experiment.read import read_experiment
+    from buran.experiment.values import one_call_path
+
+    if arguments.value is not None:
+        raise UsageError("--value names a column of a CSV file", hint="use --metric and --call-path here")
+    experiment = read_experiment(arguments.data)
+    values = one_call_path(experiment, arguments.metric, arguments.call_path)
+    return dict(zip(experiment.parameters, experiment.points.T, strict=True)), values
+
+
+def _text(found: Corrected) -> str:
+    """Return the report for people."""
+    from buran.cli.terminal import table
+    from buran.correct.render import render
+
+    report = found.report
+    head = "not corrected" if report.refused else f"corrected by {found.method}"
+    lines = [f"{found.base.name}: {head}", f"  {report.reason}", "", render(found), ""]
+    lines += [f"  {name} = {value:.4g}" for name, value in zip(found.base.parameters, found.theta, strict=True)]
+    if found.terms is not None:
+        pairs = zip(found.base.parameters, found.terms.theta, strict=True)
+        lines.append("  with the terms: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs))
+    lines += [f"  {threshold}" for threshold in report.thresholds]
+    if report.errors:
+        rows = [
+            (name, f"{100 * error:.3g}", f"{100 * report.forward[name]:.3g}") for name, error in report.errors.items()
+        ]
+        lines += ["", table(("candidate", "error % left out", "largest runs"), rows, right=(1, 2))]
+    if report.trials:
+        rows = [
+            (
+                i,
+                len(each["program"]),
+                *(_number(each[key]) for key in ("train_rmse", "test_rmse", "test_mlogq")),
+                each["invalid"],
+            )
+            for i, each in enumerate(report.trials)
+        ]
+        header = ("trial", "size", "train RMSE", "test RMSE", "test MLogQ", "invalid")
+        lines += ["", table(header, rows, right=range(6))]
+    lines += ["", *(f"note: {note}" for note in report.notes)] if report.notes else []
+    return "\n".join(lines)
+
+
+def _number(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4g}"

@@ -1,0 +1,70 @@
+"""The way in: a base model and measurements become a corrected model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+from buran.correct.base import BaseModel
+from buran.correct.corrected import Corrected, Preset
+from buran.correct.data import prepare
+from buran.correct.evolve import CASES, Case
+from buran.correct.gate import Gate
+from buran.correct.paper import corrected_as_published, halves, run_trials
+from buran.correct.robust import Options, correct_robustly
+from buran.errors import UsageError
+
+_TESTED = Gate()
+
+
+def correct(
+    base: BaseModel, points: ArrayLike | Mapping[str, ArrayLike], values: ArrayLike, *, preset: Preset = "robust",
+    case: Literal["terms"] | Case | None = None, seed: int = 0, gate: Gate | None = _TESTED, trials: int = 30,
+    progress: Callable[[int], None] | None = None,
+) -> Corrected:  # fmt: skip
+    """Correct an analytical model by measurements.
+
+    Parameters
+    ----------
+    base
+        The model.
+    points, values
+        Columns by the variables' names, or shape (point, variable); times of shape (point,).
+    preset
+        ``robust``, or ``paper`` for the procedure as published.
+    case
+        ``terms``: a formula of positive terms. 1 to 4: with ``paper``, the case that is run; with ``robust``, a genetic
+        search of this case competes with the terms. None: the best of terms, a Gaussian process and their average.
+    seed
+        Of everything random; the same seed gives the same model.
+    gate
+        What the robust preset asks of a correction; None takes the best without a test.
+    trials, progress
+        Of the published procedure; `progress` is told how many are done.
+
+    Raises
+    ------
+    UsageError
+        For measurements that cannot be used, and choices that do not exist.
+    """
+    if case not in (None, "terms", *CASES):
+        raise UsageError(f"there is no case {case!r}", hint="one of terms, 1, 2, 3, 4")
+    data = prepare(base, points, values)
+    if preset == "robust":
+        number = None if case in (None, "terms") else case
+        return correct_robustly(base, data, Options(case is not None, number, gate, seed))  # type: ignore[arg-type]
+    if preset != "paper":
+        raise UsageError(f"there is no preset {preset!r}", hint="robust or paper")
+    if case is None or case == "terms":
+        raise UsageError("the published procedure has cases 1 to 4", why="none was chosen", hint="as in --case 4")
+    if trials < 1:
+        raise UsageError("at least one trial is needed", why=f"{trials} were asked for")
+    if len(data.points) < 4:
+        raise UsageError(
+            "half of the data is for training, half for testing", why=f"there are {len(data.points)} points"
+        )
+    train, test = halves(data, seed)
+    found = run_trials(base, train, test, case, trials=trials, seed=seed, progress=progress)
+    return corrected_as_published(base, found, seed)

@@ -1,0 +1,335 @@
+"""A corrected model: what it predicts, where it may be trusted, and the file it lives in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from buran.correct.base import BaseModel
+from buran.correct.base_file import base_from
+from buran.correct.evolve import Evolved
+from buran.correct.formula import Array
+from buran.correct.program import program_from
+from buran.correct.residual import Process
+from buran.correct.terms import Growth, Term, TermModel
+from buran.errors import FormatError, UsageError
+from buran.files import read_json, write_json
+
+SCHEMA = "buran-corrected/1"
+KIND = "corrected"
+FREEZE = 2.0  # beyond this times the trained values a correction stays as it is
+Preset = Literal["robust", "paper"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Values at points.
+
+    Attributes
+    ----------
+    value
+        NaN where there is none: what is not finite or not positive is no time.
+    factor
+        Of the correction: value over that of the base model alone.
+    in_domain
+        False beyond twice the trained values: there the factor is frozen, or, as published, nothing holds it.
+    """
+
+    value: Array
+    factor: Array
+    in_domain: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A value above which something sets in.
+
+    Attributes
+    ----------
+    variable, component
+        Along which, and the component it was attached to; others that grow alike may be the cause as well.
+    at, lower, upper
+        The best place, and an interval that holds it with 95 % if the rest of the model is right.
+    """
+
+    variable: str
+    component: str
+    at: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        where = f"{self.variable} = {self.at:.4g} (95 % interval {self.lower:.4g} to {self.upper:.4g})"
+        return f"something sets in above {where}; it grows like the component {self.component!r}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a correction came about.
+
+    Attributes
+    ----------
+    refused
+        Whether the base model was left as it is.
+    reason
+        Why, in words.
+    errors
+        Mean absolute logarithm of the ratio at left-out points, by candidate; ``base`` is the model without a
+        correction.
+    forward
+        The same at the largest points, predicted from the others.
+    notes, thresholds
+        For people.
+    points, seed
+        What it was made from.
+    trials
+        The published procedure's trials, as plain values.
+    """
+
+    refused: bool
+    reason: str
+    errors: Mapping[str, float] = field(default_factory=dict)
+    forward: Mapping[str, float] = field(default_factory=dict)
+    thresholds: tuple[Threshold, ...] = ()
+    notes: tuple[str, ...] = ()
+    points: int = 0
+    seed: int = 0
+    trials: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A base model with its correction.
+
+    Attributes
+    ----------
+    base, theta
+        The base model and its own fitted parameters.
+    low, high
+        Range of the training points, by variable.
+    terms, process, evolved
+        What the correction is made of. Terms and process together are averaged in logarithms.
+    preset
+        ``paper`` predicts what the program gives, everywhere; ``robust`` freezes the correction.
+    """
+
+    base: BaseModel
+    theta: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    report: Report
+    terms: TermModel | None = None
+    process: Process | None = None
+    evolved: Evolved | None = None
+    preset: Preset = "robust"
+
+    @property
+    def method(self) -> str:
+        """Name of what corrects."""
+        names = (("terms", self.terms), ("process", self.process), ("program", self.evolved))
+        return " and ".join(name for name, part in names if part is not None) or "base"
+
+    def predict(self, points: ArrayLike | Mapping[str, ArrayLike]) -> Prediction:
+        """Predict at points: columns by the variables' names, or shape (point, variable).
+
+        Raises
+        ------
+        UsageError
+            If a variable is missing or not positive.
+        """
+        at = self.base.points(points)
+        held = np.clip(at, np.array(self.low) / FREEZE, np.array(self.high) * FREEZE)
+        in_domain = (held == at).all(axis=1)
+        with np.errstate(all="ignore"):
+            plain = self.base.evaluate(np.array(self.theta), at)
+            if self.preset == "paper" and self.evolved is not None:
+                value = self.evolved.evaluate(self.base, at)
+            else:
+                value = plain * np.exp(self.log_factor(held))
+            fine = np.isfinite(value) & (value > 0) & np.isfinite(plain) & (plain > 0)
+            factor = np.where(fine, value / plain, np.nan)
+        return Prediction(np.where(fine, value, np.nan), factor, in_domain)
+
+    def log_factor(self, points: Array) -> Array:
+        """Return the logarithm of the correction's factor at points (point, variable), not frozen."""
+        own = self.base.evaluate(np.array(self.theta), points)
+        parts = []
+        with np.errstate(all="ignore"):
+            if self.terms is not None:
+                parts.append(np.log(self.terms.evaluate(self.base, points) / own))
+            if self.process is not None:
+                parts.append(self.process.evaluate(points))
+            if self.evolved is not None:
+                parts.append(np.log(self.evolved.evaluate(self.base, points) / own))
+        return np.asarray(np.mean(parts, axis=0)) if parts else np.zeros(len(points))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        report = self.report
+        return {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "preset": self.preset,
+            "method": self.method,
+            "base": self.base.to_json(),
+            "theta": list(self.theta),
+            "trained": {name: list(pair) for name, *pair in zip(self.base.variables, self.low, self.high, strict=True)},
+            "terms": None if self.terms is None else _terms_to_json(self.terms, self.base),
+            "process": None if self.process is None else {k: v.tolist() for k, v in vars(self.process).items()},
+            "program": None
+            if self.evolved is None
+            else {
+                "case": self.evolved.case,
+                "tokens": list(self.evolved.program.tokens),
+                "theta": list(self.evolved.theta),
+                "error": _finite(self.evolved.error),
+            },
+            "report": {
+                "refused": report.refused,
+                "reason": report.reason,
+                "errors": {name: _finite(error) for name, error in report.errors.items()},
+                "forward": {name: _finite(error) for name, error in report.forward.items()},
+                "thresholds": [vars(each) for each in report.thresholds],
+                "notes": list(report.notes),
+                "points": report.points,
+                "seed": report.seed,
+                "trials": [dict(each) for each in report.trials],
+            },
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], where: str = "corrected model") -> Corrected:
+        """Read what `to_json` gives.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError, UsageError
+            Where a key is missing or a value is not what it should be.
+        """
+        base = base_from(data["base"], where)
+        size = len(base.parameters)
+        if list(data["trained"]) != list(base.variables):
+            raise ValueError("the trained range has other variables than the base model")
+        if data["preset"] not in ("robust", "paper"):
+            raise ValueError(f"there is no preset {data['preset']!r}")
+        report = data["report"]
+        return cls(
+            base,
+            _floats(data["theta"], size),
+            tuple(float(pair[0]) for pair in data["trained"].values()),
+            tuple(float(pair[1]) for pair in data["trained"].values()),
+            Report(
+                bool(report["refused"]),
+                str(report["reason"]),
+                _errors(report["errors"]),
+                _errors(report["forward"]),
+                tuple(Threshold(**each) for each in report["thresholds"]),
+                tuple(map(str, report["notes"])),
+                int(report["points"]),
+                int(report["seed"]),
+                tuple(report["trials"]),
+            ),
+            None if data["terms"] is None else _terms_from_json(data["terms"], base),
+            None if data["process"] is None else _process_from_json(data["process"], len(base.variables)),
+            None if data["program"] is None else _evolved_from_json(data["program"], base),
+            data["preset"],
+        )
+
+
+def write_corrected(path: Path, model: Corrected) -> None:
+    """Write a corrected model; the file appears at once and whole, or not at all."""
+    write_json(path, model.to_json())
+
+
+def load_corrected(path: Path) -> Corrected:
+    """Read a corrected model.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be read, is no corrected model, of another schema or damaged.
+    """
+    hint = "write one with: buran correct MODEL.yaml DATA -o FILE"
+    data = read_json(path)
+    found = data.get("schema") if isinstance(data, dict) else None
+    if found != SCHEMA:
+        why = f"schema is {found!r}, wanted is {SCHEMA!r}"
+        raise FormatError("this is no corrected model of this version", where=path, why=why, hint=hint)
+    try:
+        return Corrected.from_json(data, str(path))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError, UsageError) as error:
+        why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
+        raise FormatError("the corrected model is damaged", where=path, why=why, hint=hint) from error
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _errors(given: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): math.inf if error is None else float(error) for name, error in given.items()}
+
+
+def _floats(given: Any, size: int) -> tuple[float, ...]:
+    out = tuple(float(each) for each in given)
+    if len(out) != size or not np.isfinite(out).all():
+        raise ValueError(f"{len(out)} numbers instead of {size}, or some that are not finite")
+    return out
+
+
+def _terms_to_json(model: TermModel, base: BaseModel) -> dict[str, Any]:
+    names, variables = base.carrier_names, list(base.variables)
+    return {
+        "theta": list(model.theta),
+        "cost": model.cost,
+        "added": [
+            {
+                "component": names[term.carrier],
+                "shape": term.growth.shape,
+                "variable": variables[term.growth.variable],
+                "number": term.growth.number,
+                "coefficient": term.coefficient,
+            }
+            for term in model.terms
+        ],
+    }
+
+
+def _terms_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
+    names, variables = list(base.carrier_names), list(base.variables)
+    terms = []
+    for each in data["added"]:
+        if each["shape"] not in ("power", "log2", "hinge", "one"):
+            raise ValueError(f"there is no shape {each['shape']!r}")
+        growth = Growth(each["shape"], variables.index(each["variable"]), float(each["number"]))
+        terms.append(Term(names.index(each["component"]), growth, float(each["coefficient"])))
+    return TermModel(_floats(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
+
+
+def _process_from_json(data: Mapping[str, Any], size: int) -> Process:
+    arrays = {key: np.array(data[key], dtype=np.float64) for key in ("centre", "spread", "points", "lengths", "pull")}
+    draws, points = arrays["pull"].shape
+    shapes = {"centre": (size,), "spread": (size,), "points": (points, size), "lengths": (draws, size)}
+    if any(arrays[key].shape != shape for key, shape in shapes.items()):
+        raise ValueError("the process has arrays of the wrong shape")
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("the process has numbers that are not finite")
+    return Process(**arrays)
+
+
+def _evolved_from_json(data: Mapping[str, Any], base: BaseModel) -> Evolved:
+    if data["case"] not in (1, 2, 3, 4):
+        raise ValueError(f"there is no case {data['case']!r}")
+    program = program_from(data["tokens"], list(base.variables))
+    return Evolved(
+        data["case"],
+        program,
+        _floats(data["theta"], len(base.parameters)),
+        math.inf if data["error"] is None else float(data["error"]),
+    )

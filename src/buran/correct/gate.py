@@ -1,0 +1,128 @@
+"""Nested cross-validation: whether a correction would have helped at points it was not made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.correct.formula import Array
+
+Masks = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a correction has to show.
+
+    Attributes
+    ----------
+    folds, repeats
+        Of the cross-validation; more than `few` points are divided once only.
+    forward_share
+        Largest part of the points by scale, which is predicted from the others.
+    gain
+        Share of the base model's error that must disappear at left-out points.
+    forward_weight, overall
+        Candidates are compared by the geometric mean of both errors over the base model's, the forward one with this
+        weight; the best may not be above `overall`.
+    forward_limit
+        Forward error over the base model's that none may exceed.
+    formula_bonus
+        Share by which what is no formula must beat what is.
+    term_price
+        Share of the error that each term after the first must at least take away.
+    fits
+        Root mean square of the base model's logarithmic residuals below which it is left alone.
+    """
+
+    folds: int = 5
+    repeats: int = 3
+    few: int = 40
+    forward_share: float = 0.25
+    gain: float = 0.1
+    forward_weight: float = 0.25
+    overall: float = 0.95
+    forward_limit: float = 1.25
+    formula_bonus: float = 0.15
+    term_price: float = 0.03
+    fits: float = 0.01
+
+    def masks(self, scale: Array, random: np.random.Generator) -> Masks:
+        """Return shape (fold, point), True where a fold trains; the last one is the forward fold.
+
+        Parameters
+        ----------
+        scale
+            How large the run of each point is.
+        random
+            Source of the division.
+        """
+        count = len(scale)
+        folds = min(self.folds, count)
+        out = []
+        for _ in range(self.repeats if count <= self.few else 1):
+            order = random.permutation(count)
+            for fold in range(folds):
+                mask = np.ones(count, dtype=bool)
+                mask[order[fold::folds]] = False
+                out.append(mask)
+        limit = np.quantile(scale, 1 - self.forward_share)
+        forward = scale <= limit if limit < scale.max() else scale < scale.max()
+        return np.array([*out, forward])
+
+    def scores(self, masks: Masks, logs: Array, predict: Callable[[int, Masks], Array]) -> tuple[Array, Array]:
+        """Return errors of candidates at left-out points: shape (candidate, point), and (candidate,) forward.
+
+        Parameters
+        ----------
+        masks
+            See `masks`.
+        logs
+            Logarithms of what was measured, shape (point,).
+        predict
+            Logarithms by candidate, shape (candidate, left-out point), for a fold's number and its mask of
+            points that are left out.
+        """
+        total: Array | None = None
+        for fold, mask in enumerate(masks[:-1]):
+            errors = np.abs(predict(fold, ~mask) - logs[~mask])
+            if total is None:
+                total = np.zeros((len(errors), len(logs)))
+            total[:, ~mask] += errors
+        assert total is not None
+        times = (~masks[:-1]).sum(axis=0)
+        forward = np.abs(predict(len(masks) - 1, ~masks[-1]) - logs[~masks[-1]])
+        return total / times, forward.mean(axis=1)
+
+    def choose(self, ratios: Mapping[str, float], formulas: Sequence[str]) -> str:
+        """Return the best candidate by its `overall_ratio`."""
+        ranked = {name: ratios[name] * (1 + self.term_price * i) for i, name in enumerate(formulas)}
+        best = min(ranked, key=lambda name: ranked[name])
+        others = [name for name in ratios if name not in formulas]
+        if others:
+            other = min(others, key=lambda name: ratios[name])
+            if ratios[other] < (1 - self.formula_bonus) * ratios[best]:
+                return other
+        return best
+
+    def overall_ratio(self, inside: float, ahead: float) -> float:
+        """Join the errors over the base model's, at left-out and at the largest points."""
+        return float(inside ** (1 - self.forward_weight) * ahead**self.forward_weight)
+
+    def reason_against(self, inside: float, ahead: float) -> str | None:
+        """Return why a candidate with these errors over the base model's is refused, or None."""
+        if not inside <= 1 - self.gain:
+            change = f"{100 * abs(1 - inside):.0f} % {'smaller' if inside <= 1 else 'larger'}"
+            return (
+                f"at points that were left out the error of the best correction is {change} than that of the base "
+                f"model; at least {100 * self.gain:.0f} % smaller is wanted"
+            )
+        if not (self.overall_ratio(inside, ahead) <= self.overall and ahead <= self.forward_limit):
+            return (
+                f"it helps between the points, where the error falls to {100 * inside:.0f} % of the base model's, and "
+                f"misleads beyond them: the largest runs, predicted from the others, have {100 * ahead:.0f} %"
+            )
+        return None

@@ -1,0 +1,60 @@
+"""Models in normal form, noise-resilient ones too, as base models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from buran.correct.base import BaseModel, Parameter, Variable
+from buran.errors import UsageError
+from buran.model.terms import ModelFunction
+from buran.model.text import format_function, python_names
+
+SPAN = 10.0
+"""A coefficient may become this many times smaller or larger."""
+
+
+def base_of_function(
+    function: ModelFunction, parameters: Sequence[str], name: str = "model", unit: str = "s"
+) -> BaseModel:
+    """Return a base model with a component for the constant and each term of a function.
+
+    Parameters
+    ----------
+    function
+        A model in normal form.
+    parameters
+        Names of its parameters, by column of the points; other characters than letters and digits become ``_``.
+    name, unit
+        Of the base model.
+
+    Raises
+    ------
+    UsageError
+        If nothing of it can be fitted.
+    """
+    names = python_names(parameters)
+    fitted: dict[str, Parameter] = {}
+    components: dict[str, str] = {}
+    if function.constant:
+        fitted["c0"] = _coefficient(function.constant)
+        components["constant"] = "c0"
+    for number, (coefficient, term) in enumerate(zip(function.coefficients, function.terms, strict=True), 1):
+        if coefficient:
+            fitted[f"c{number}"] = _coefficient(coefficient)
+            shape = format_function(ModelFunction(0.0, (1.0,), (term,)), parameters, "python")
+            components[f"term{number}"] = f"c{number} * {shape}"
+    if not fitted:
+        raise UsageError("a model that is zero everywhere is no base model", where=name)
+    return BaseModel(
+        " + ".join(components),
+        parameters=fitted,
+        variables={each: Variable() for each in names},
+        components=components,
+        unit=unit,
+        name=name,
+    )
+
+
+def _coefficient(value: float) -> Parameter:
+    ends = sorted((value / SPAN, value * SPAN))
+    return Parameter(value, ends[0], ends[1], log=value > 0)

@@ -1,0 +1,208 @@
+"""The published procedure, as published: trials of an evolutionary search on one half of the data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.correct.base import BaseModel
+from buran.correct.corrected import Corrected, Report
+from buran.correct.data import Data
+from buran.correct.evolve import Case, Evolved, Search, evolve, spawned
+from buran.correct.fit import least_squares
+from buran.correct.forest import Ids
+from buran.correct.formula import Array
+from buran.correct.terms import Problem
+from buran.model.quality import mlogq
+
+_SPLIT, _TRIALS = 2, 3  # first numbers of the seeds' keys
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run of the search.
+
+    Attributes
+    ----------
+    evolved
+        What was found.
+    train_rmse, test_rmse
+        In the unit of the values; the test error over the points that have a value.
+    test_mlogq
+        Mean absolute logarithm of the ratio; infinite where a prediction is not positive.
+    invalid
+        Test points without a positive, finite prediction.
+    cpu_s
+        Time of the search.
+    """
+
+    evolved: Evolved
+    train_rmse: float
+    test_rmse: float
+    test_mlogq: float
+    invalid: int
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All trials of a case on one division of the data.
+
+    Attributes
+    ----------
+    original_rmse, original_mlogq
+        Of the base model on the test half, fitted to the training half by least squares.
+    """
+
+    case: Case
+    theta: tuple[float, ...]
+    train: Data
+    test: Data
+    original_rmse: float
+    original_mlogq: float
+    trials: tuple[Trial, ...]
+
+    @property
+    def chosen(self) -> Trial:
+        """The best on the training half; the test half has no say."""
+        return min(self.trials, key=lambda trial: trial.train_rmse)
+
+    @property
+    def oracle(self) -> Trial:
+        """The best on the test half: chosen on the test half, as published, so that its error is no prediction."""
+        return min(self.trials, key=lambda trial: trial.test_rmse)
+
+    @property
+    def better(self) -> float:
+        """Share of converged trials with a smaller test error than the original model."""
+        errors = [trial.test_rmse for trial in self.trials if np.isfinite(trial.train_rmse)]
+        return float(np.mean([error < self.original_rmse for error in errors])) if errors else 0.0
+
+    @property
+    def failed(self) -> int:
+        """Number of trials that did not converge: none of their programs had a value at all training points."""
+        return sum(not np.isfinite(trial.train_rmse) for trial in self.trials)
+
+
+def halves(data: Data, seed: int) -> tuple[Data, Data]:
+    """Divide the data at random, the larger half first."""
+    order = spawned(seed, _SPLIT).permutation(len(data.points))
+    first, second = np.sort(order[: (len(order) + 1) // 2]), np.sort(order[(len(order) + 1) // 2 :])
+    return Data(data.points[first], data.values[first]), Data(data.points[second], data.values[second])
+
+
+def original(base: BaseModel, train: Data) -> Array:
+    """Fit the base model as it was published: bounded least squares of the times themselves."""
+    problem = Problem(base, train.points, train.logs, np.ones((1, len(train.points)), dtype=bool))
+
+    def residuals(at: Array, _: Ids) -> Array:
+        with np.errstate(all="ignore"):
+            return np.asarray((base.evaluate(problem.theta(at), train.points) - train.values) / train.values.max())
+
+    if not base.parameters:
+        return base.start
+    first = problem.unit(base.start)
+    starts = np.concatenate([first[None], spawned(0, _SPLIT).uniform(0.1, 0.9, (7, len(first)))])
+    fits = least_squares(residuals, starts, iterations=60)
+    return np.asarray(problem.theta(fits.at[int(np.argmin(fits.cost))]))
+
+
+def run_trials(
+    base: BaseModel, train: Data, test: Data, case: Case, *, trials: int = 30, seed: int = 0,
+    search: Search | None = None, progress: Callable[[int], None] | None = None,
+) -> Trials:  # fmt: skip
+    """Run the published procedure on a division of the data.
+
+    Parameters
+    ----------
+    base
+        The model to correct.
+    train, test
+        Two parts of the data.
+    case
+        1 and 2: fixed parameters; 3 and 4: free within their bounds. 1 and 3: the base model is a terminal; 2 and 4:
+        the program is added to it.
+    trials, seed
+        Each trial has its own random numbers, made from seed, case and its number.
+    search
+        Settings; the published ones by default.
+    progress
+        Told how many trials are done.
+    """
+    theta = original(base, train)
+    plain = base.evaluate(theta, test.points)
+    found = []
+    for number in range(trials):
+        start = time.process_time()
+        evolved = evolve(base, train.points, train.values, case, theta, spawned(seed, _TRIALS, case, number), search)
+        found.append(_judged(base, evolved, train, test, time.process_time() - start))
+        if progress is not None:
+            progress(number + 1)
+    return Trials(
+        case,
+        tuple(theta.tolist()),
+        train,
+        test,
+        _rmse(plain, test.values),
+        float(mlogq(plain, test.values)),
+        tuple(found),
+    )
+
+
+def _judged(base: BaseModel, evolved: Evolved, train: Data, test: Data, cpu_s: float) -> Trial:
+    value = evolved.evaluate(base, test.points)
+    invalid = ~(np.isfinite(value) & (value > 0))
+    return Trial(
+        evolved,
+        _rmse(evolved.evaluate(base, train.points), train.values),
+        _rmse(value, test.values),
+        float(mlogq(np.where(invalid, -1.0, value), test.values)),
+        int(invalid.sum()),
+        cpu_s,
+    )
+
+
+def _rmse(value: Array, measured: Array) -> float:
+    """Return the root mean square error, infinite where a value is missing."""
+    with np.errstate(all="ignore"):
+        out = float(np.sqrt(np.mean(np.square(value - measured))))
+    return out if np.isfinite(out) else np.inf
+
+
+def corrected_as_published(base: BaseModel, found: Trials, seed: int) -> Corrected:
+    """Return the trial that is best in training, with the report of all of them."""
+    points = found.train.points
+    chosen, oracle = found.chosen, found.oracle
+    notes = (
+        f"{100 * found.better:.0f} % of the trials have a smaller root mean square error on the test half than the "
+        f"original model",
+        f"best of {len(found.trials)} trials, chosen on the test half: {oracle.test_rmse:.4g} against "
+        f"{found.original_rmse:.4g} of the original model; that choice uses what it is judged by",
+        f"{sum(trial.invalid > 0 for trial in found.trials)} trials have test points without a positive time; "
+        f"{found.failed} did not converge",
+    )
+    reason = (
+        f"case {found.case}, the trial with the smallest training error: test error {chosen.test_rmse:.4g} against "
+        f"{found.original_rmse:.4g} of the original model"
+    )
+    trials = tuple(
+        {
+            "program": list(trial.evolved.program.tokens),
+            "theta": list(trial.evolved.theta),
+            "train_rmse": _plain(trial.train_rmse),
+            "test_rmse": _plain(trial.test_rmse),
+            "test_mlogq": _plain(trial.test_mlogq),
+            "invalid": trial.invalid,
+        }
+        for trial in found.trials
+    )
+    report = Report(False, reason, {}, {}, (), notes, len(points), seed, trials)
+    low, high = tuple(points.min(axis=0).tolist()), tuple(points.max(axis=0).tolist())
+    return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved, preset="paper")
+
+
+def _plain(value: float) -> float | None:
+    return value if np.isfinite(value) else None

@@ -1,0 +1,296 @@
+"""A corrected model as text, LaTeX and Python, simplified by sympy."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from buran.correct.base import BaseModel
+from buran.correct.corrected import FREEZE, Corrected
+from buran.correct.terms import TermModel
+
+Style = Literal["text", "latex", "python"]
+STYLES: tuple[Style, ...] = ("text", "latex", "python")
+DIGITS = 4
+_MOST_OPERATIONS = 40  # beyond it, simplifying takes minutes
+
+
+def render(model: Corrected, style: Style = "text") -> str:
+    """Write the model's formula.
+
+    A Gaussian process has none: where one takes part, what it is added to is written, and that it is.
+
+    Parameters
+    ----------
+    model
+        The corrected model.
+    style
+        ``text`` and ``latex`` with 4 digits; ``python`` as functions with all digits, which freeze the correction
+        as `Corrected.predict` does.
+    """
+    plain = _simplified(_base(model.base, model.theta))
+    whole = _simplified(_whole(model))
+    if style == "python":
+        return _python(model, plain, whole)
+    import sympy
+
+    with_digits = [_rounded(each) for each in (plain, whole)]
+    show = sympy.latex if style == "latex" else _text
+    name = r"t" if style == "latex" else "time"
+    lines = [f"{name} = {show(with_digits[1])}"]
+    if model.method != "base":
+        original = r"t_{\mathrm{base}}" if style == "latex" else "base"
+        lines.append(f"{original} = {show(with_digits[0])}")
+    if model.process is not None:
+        share = "half of its logarithm" if model.terms is not None else "its logarithm"
+        note = f"a Gaussian process adds to {share} what the measurements leave over; it is no formula"
+        lines.append(rf"\text{{{note}}}" if style == "latex" else note)
+    return "\n".join(lines)
+
+
+def _base(base: BaseModel, theta: tuple[float, ...]) -> Any:
+    """Return the base model as a sympy expression of its variables."""
+    return _symbols(base, theta)[""]
+
+
+def _symbols(base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    import sympy
+
+    known: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in base.variables}
+    known |= {name: _exact(value) for name, value in zip(base.parameters, theta, strict=True)}
+    known |= {name: _exact(each.value) for name, each in base.constants.items()}
+    for name, formula in base.formulas.items():
+        known[name] = _to_sympy(formula.tree, known)
+        if changed and name in changed:
+            known[name] = changed[name](known[name])
+    return known
+
+
+def _exact(value: float) -> Any:
+    import sympy
+
+    return sympy.Integer(int(value)) if float(value).is_integer() and abs(value) < 1e9 else sympy.Float(value, 17)
+
+
+def _whole(model: Corrected) -> Any:
+    """Return the corrected model without its process."""
+    if model.evolved is not None:
+        own = _base(model.base, model.evolved.theta)
+        term = _program(model, own)
+        return term if model.evolved.case in (1, 3) else own + term
+    if model.terms is None:
+        return _base(model.base, model.theta)
+    return _with_terms(model.base, model.terms)
+
+
+def _with_terms(base: BaseModel, model: TermModel) -> Any:
+    """Return the base model with its terms; see `BaseModel.parts` for the carriers."""
+    names, variables = base.carrier_names, list(base.variables)
+    own = _symbols(base, model.theta)
+    total = own[""]
+    out = total
+    for term in model.terms:
+        known = {name: own[name] for name in base.variables}
+        growth = _to_sympy(ast.parse(term.growth.text(variables), mode="eval").body, known)
+        name = names[term.carrier]
+        if name in base.components:
+            carrier = _carrier(base, model, name, total)
+        elif term.carrier < len(names) - 1:
+            carrier = total
+        else:
+            carrier = _factor(base, model) if base.has_outer_factor else 1
+        out = out + term.coefficient * carrier * growth
+    return out
+
+
+def _carrier(base: BaseModel, model: TermModel, name: str, total: Any) -> Any:
+    """Return what a component adds to the whole."""
+    if base.has_outer_factor:
+        return _factor(base, model) * _symbols(base, model.theta)[name]
+    return _symbols(base, model.theta, {name: lambda value: 2 * value})[""] - total
+
+
+def _factor(base: BaseModel, model: TermModel) -> Any:
+    """Return the factor in front of the components' sum."""
+    import sympy
+
+    name = next(iter(base.components))
+    symbol = sympy.Dummy(positive=True)
+    return sympy.diff(_symbols(base, model.theta, {name: lambda _: symbol})[""], symbol)
+
+
+def _program(model: Corrected, own: Any) -> Any:
+    import sympy
+
+    assert model.evolved is not None
+    known: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in model.base.variables}
+    stack: list[Any] = []
+    for token in reversed(model.evolved.program.tokens):
+        if isinstance(token, float):
+            stack.append(sympy.Float(token, 17))
+        elif token in ("log", "exp"):
+            stack.append(getattr(sympy, token)(stack.pop()))
+        elif token in ("+", "-", "*", "/", "^"):
+            one, two = stack.pop(), stack.pop()
+            parts = {"+": one + two, "-": one - two, "*": one * two}
+            stack.append(parts[token] if token in parts else one / two if token == "/" else one**two)
+        else:
+            stack.append(known.get(token, own))
+    return stack.pop()
+
+
+def _to_sympy(node: ast.expr, known: Mapping[str, Any]) -> Any:
+    """Translate a node that the whitelist of expressions allows."""
+    import sympy
+
+    def inner(child: ast.expr) -> Any:
+        return _to_sympy(child, known)
+
+    match node:
+        case ast.Constant(value=int() as value):
+            return sympy.Integer(value)
+        case ast.Constant(value=value):
+            return sympy.Float(value, 17)
+        case ast.Name(id=name):
+            return known[name]
+        case ast.UnaryOp(op=op, operand=operand):
+            value = inner(operand)
+            return sympy.Not(value) if isinstance(op, ast.Not) else -value if isinstance(op, ast.USub) else value
+        case ast.BinOp(left=left, op=op, right=right):
+            return _OPERATORS[type(op)](inner(left), inner(right))
+        case ast.BoolOp(op=op, values=values):
+            return (sympy.And if isinstance(op, ast.And) else sympy.Or)(*map(inner, values))
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            sides = [inner(side) for side in (left, *others)]
+            return sympy.And(*(_RELATIONS[type(op)](sides[i], sides[i + 1]) for i, op in enumerate(ops)))
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return sympy.Piecewise((inner(body), inner(test)), (inner(orelse), True))
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return _call(name, [inner(argument) for argument in arguments])
+        case _:
+            raise AssertionError(f"a node that the whitelist does not allow: {ast.dump(node)}")
+
+
+_OPERATORS: Mapping[type[ast.operator], Any] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+    ast.FloorDiv: lambda a, b: _call("floor", [a / b]),
+    ast.Mod: lambda a, b: a % b,
+    ast.Pow: lambda a, b: a**b,
+}
+_RELATIONS: Mapping[type[ast.cmpop], Any] = {
+    ast.Eq: lambda a, b: _relation("Eq", a, b),
+    ast.NotEq: lambda a, b: _relation("Ne", a, b),
+    ast.Lt: lambda a, b: _relation("Lt", a, b),
+    ast.LtE: lambda a, b: _relation("Le", a, b),
+    ast.Gt: lambda a, b: _relation("Gt", a, b),
+    ast.GtE: lambda a, b: _relation("Ge", a, b),
+}
+
+
+def _relation(name: str, one: Any, two: Any) -> Any:
+    import sympy
+
+    return getattr(sympy, name)(one, two)
+
+
+def _call(name: str, arguments: list[Any]) -> Any:
+    import sympy
+
+    direct = {"abs": "Abs", "ceil": "ceiling", "max": "Max", "min": "Min", "floor": "floor", "exp": "exp", "log": "log"}
+    if name in direct:
+        return getattr(sympy, direct[name])(*arguments)
+    if name == "log2":
+        return sympy.log(arguments[0]) / sympy.log(2)
+    if name in ("sqrt", "cbrt"):
+        return getattr(sympy, name)(*arguments)
+    if name == "divides":
+        return sympy.Eq(arguments[1] % arguments[0], 0)
+    root = {"is_square": lambda x: sympy.sqrt(x), "is_cube": lambda x: sympy.cbrt(x)}.get(name)
+    value = root(arguments[0]) if root else sympy.log(arguments[0]) / sympy.log(2)
+    return sympy.Eq(sympy.floor(value), value)
+
+
+def _simplified(expression: Any) -> Any:
+    """Return the shortest form found; sympy must not change a value, which is tried."""
+    import sympy
+
+    if not isinstance(expression, sympy.Basic) or expression.count_ops() > _MOST_OPERATIONS:
+        return sympy.sympify(expression)
+    shorter = sympy.simplify(expression)
+    return shorter if shorter.count_ops() < expression.count_ops() and _equal(expression, shorter) else expression
+
+
+def _equal(one: Any, other: Any) -> bool:
+    import sympy
+
+    names = sorted(one.free_symbols | other.free_symbols, key=str)
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        at = dict(zip(names, random.uniform(2, 50, len(names)).tolist(), strict=True))
+        first, second = (sympy.N(each.subs(at)) for each in (one, other))
+        if not (first.is_number and second.is_number and abs(first - second) <= 1e-9 * abs(first)):
+            return False
+    return True
+
+
+def _rounded(expression: Any) -> Any:
+    import sympy
+
+    numbers = {number: sympy.Float(number, DIGITS) for number in expression.atoms(sympy.Float)}
+    return expression.xreplace(numbers)
+
+
+def _text(expression: Any) -> str:
+    import sympy
+
+    return str(sympy.sstr(expression, full_prec=False)).replace("log(", "ln(")
+
+
+def _python(model: Corrected, plain: Any, whole: Any) -> str:
+    import sympy
+
+    names = ", ".join(model.base.variables)
+    code = [sympy.pycode(each, fully_qualified_modules=True) for each in (plain, whole)]
+    held = [
+        f"    {name}_ = min(max({name}, {low / FREEZE!r}), {high * FREEZE!r})"
+        for name, low, high in zip(model.base.variables, model.low, model.high, strict=True)
+    ]
+    lines = ["import math", "", "", f"def base({names}):", f"    return {code[0]}", "", ""]
+    lines += [f"def corrected({names}):", f"    return {code[1]}", ""]
+    if model.process is not None:
+        lines += _process_code(model, names)
+    lines += ["", f"def predict({names}):"]
+    if model.preset == "paper":
+        return "\n".join([*lines, f"    return corrected({names})"])
+    call = ", ".join(f"{name}_" for name in model.base.variables)
+    factor = f"corrected({call}) / base({call})"
+    if model.process is not None:
+        factor = f"math.exp(rest({call}))" if model.terms is None else f"math.sqrt({factor} * math.exp(rest({call})))"
+    return "\n".join([*lines, *held, f"    return base({names}) * {factor}"])
+
+
+def _process_code(model: Corrected, names: str) -> list[str]:
+    assert model.process is not None
+    process = model.process
+    arrays = {key.upper(): getattr(process, key).tolist() for key in ("centre", "spread", "points", "lengths", "pull")}
+    return [
+        "",
+        *(f"{key} = {value!r}" for key, value in arrays.items()),
+        "",
+        "",
+        f"def rest({names}):",
+        f"    at = [(math.log(x) - c) / s for x, c, s in zip([{names}], CENTRE, SPREAD)]",
+        "    total = 0.0",
+        "    for lengths, pull in zip(LENGTHS, PULL):",
+        "        for point, weight in zip(POINTS, pull):",
+        "            gap = sum(((a - b) / width) ** 2 for a, b, width in zip(at, point, lengths))",
+        "            total += weight * math.exp(-0.5 * gap)",
+        "    return total",
+        "",
+    ]

@@ -1,0 +1,203 @@
+"""The robust default: positive terms or an average, accepted only where cross-validation says that they help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from buran.correct.base import BaseModel
+from buran.correct.corrected import Corrected, Report
+from buran.correct.data import Data
+from buran.correct.domain import objection, without_time
+from buran.correct.evolve import Case, Search, evolve, spawned
+from buran.correct.formula import Array
+from buran.correct.gate import Gate, Masks
+from buran.correct.residual import MOST_POINTS, fit_process
+from buran.correct.terms import Problem, TermModel, fit_base, grow, library
+from buran.correct.thresholds import find_thresholds
+
+FEWEST = 8
+"""Points below which no correction can be judged."""
+
+Errors = Mapping[str, float]
+
+SEARCH = Search(population=500, generations=40, nodes=25, initial_depth=5, objective="log")
+"""Settings of the genetic search that competes with the terms."""
+
+_FOLDS, _TRIALS = 0, 1  # first numbers of the seeds' keys
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is tried.
+
+    Attributes
+    ----------
+    formula
+        Whether the correction must be a formula.
+    case
+        Case of a genetic search that competes; None for none.
+    gate
+        What is asked of a correction; None takes the best without a test.
+    seed
+        Of the folds and the genetic search.
+    """
+
+    formula: bool = False
+    case: Case | None = None
+    gate: Gate | None = field(default_factory=Gate)
+    seed: int = 0
+
+
+def correct_robustly(base: BaseModel, data: Data, options: Options) -> Corrected:
+    """Correct a base model where that is worth it; see `Gate` for what decides."""
+    gate = options.gate or Gate()
+    everything = np.ones((1, len(data.points)), dtype=bool)
+    first = fit_base(Problem(base, data.points, data.logs, everything))[0]
+    plain = _corrected(base, first, data.points)
+    notes = _notes(base, first, data)
+    level = float(np.sqrt(first.cost / len(data.points)))
+
+    def refused(reason: str, errors: Errors | None = None, ahead: Errors | None = None) -> Corrected:
+        report = Report(True, reason, errors or {}, ahead or {}, (), notes, len(data.points), options.seed)
+        return replace(plain, report=report)
+
+    if level <= gate.fits:
+        return refused(f"the base model already fits: it is {100 * level:.2g} % off on average")
+    if len(data.points) < FEWEST:
+        return refused(f"{len(data.points)} points are too few to judge a correction; {FEWEST} are wanted")
+    scale = _scale(base, data.points, np.array(first.theta))
+    masks = gate.masks(scale, spawned(options.seed, _FOLDS)) if options.gate else everything[:0]
+    problem = Problem(base, data.points, data.logs, np.concatenate([everything, masks]))
+    bases = fit_base(problem)
+    models = grow(problem, bases, library(base, data.points))
+    all_of_it = _candidates(problem, 0, bases[0], models[0], options)
+    formulas = [name for name, each in all_of_it.items() if each.process is None and name != "base"]
+    if not formulas:
+        return refused("no term of the library has any influence at these points")
+    if options.gate is None:
+        chosen = min(formulas, key=lambda name: _own_cost(all_of_it[name]))
+        against = objection(all_of_it[chosen], data.points)
+        if against is not None:
+            return refused(against)
+        report = Report(False, "taken without a test", {}, {}, (), notes, len(data.points), options.seed)
+        return replace(all_of_it[chosen], report=report)
+    errors, ahead = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
+    inside = {name: error / errors["base"] for name, error in errors.items()}
+    forward = {name: error / max(ahead["base"], 1e-12) for name, error in ahead.items()}
+    remaining = {name: gate.overall_ratio(inside[name], forward[name]) for name in errors if name != "base"}
+    objections: list[str] = []
+    while left := [name for name in formulas if name in remaining]:
+        chosen = gate.choose(remaining, left)
+        reason = gate.reason_against(inside[chosen], forward[chosen])
+        if reason is not None:
+            return refused("; ".join([*objections, reason]), errors, ahead)
+        against = objection(all_of_it[chosen], data.points)
+        if against is None:
+            found = all_of_it[chosen]
+            places = () if found.terms is None else find_thresholds(problem, found.terms)
+            why = (
+                f"{chosen}: at points that were left out the error falls from {100 * errors['base']:.2g} % to "
+                f"{100 * errors[chosen]:.2g} %"
+            )
+            report = Report(False, why, errors, ahead, places, (*notes, *objections), len(data.points), options.seed)
+            return replace(found, report=report)
+        objections.append(f"{chosen} is not taken: {against}")
+        del remaining[chosen]
+    return refused("; ".join(objections), errors, ahead)
+
+
+def _corrected(base: BaseModel, fitted: TermModel, points: Array) -> Corrected:
+    return Corrected(
+        base,
+        fitted.theta,
+        tuple(points.min(axis=0).tolist()),
+        tuple(points.max(axis=0).tolist()),
+        Report(True, ""),
+    )
+
+
+def _candidates(
+    problem: Problem, search: int, fitted: TermModel, models: Sequence[TermModel], options: Options
+) -> dict[str, Corrected]:
+    """Return everything that competes, made from the points that a search may see."""
+    base, used = problem.base, problem.used[search]
+    points, logs = problem.points[used], problem.logs[used]
+    plain = _corrected(base, fitted, points)
+    out = {"base": plain}
+    for model in models[1:]:
+        count = len(model.terms)
+        out[f"{count} term{'s' if count > 1 else ''}"] = replace(plain, terms=model)
+    if options.case is not None:
+        random = spawned(options.seed, _TRIALS, options.case, search)
+        found = evolve(base, points, np.exp(logs), options.case, np.array(fitted.theta), random, SEARCH)
+        out["program"] = replace(plain, evolved=found)
+    if not options.formula and len(points) <= MOST_POINTS:
+        process = fit_process(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
+        terms = {name: each for name, each in out.items() if each.terms is not None}
+        out["process"] = replace(plain, process=process)
+        out |= {f"{name} and process": replace(each, process=process) for name, each in terms.items()}
+    return out
+
+
+def _cross_validated(
+    gate: Gate, problem: Problem, masks: Masks, bases: Sequence[TermModel], models: Sequence[Sequence[TermModel]],
+    names: Sequence[str], options: Options,
+) -> tuple[dict[str, float], dict[str, float]]:  # fmt: skip
+    def predict(fold: int, left_out: Masks) -> Array:
+        found = _candidates(problem, fold + 1, bases[fold + 1], models[fold + 1], options)
+        at = problem.points[left_out]
+        rows = []
+        for name in names:
+            # A fold whose points allow fewer terms stays with what it has.
+            own = found.get(name) or _fewer(found, name)
+            with np.errstate(invalid="ignore"):
+                rows.append(np.log(own.predict(at).value))
+        return np.asarray(np.nan_to_num(np.array(rows), nan=np.inf))
+
+    errors, ahead = gate.scores(masks, problem.logs, predict)
+    return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead.tolist(), strict=True))
+
+
+def _fewer(found: Mapping[str, Corrected], name: str) -> Corrected:
+    process = "process" in name
+    return next(each for each in reversed(list(found.values())) if (each.process is not None) == process)
+
+
+def _own_cost(model: Corrected) -> float:
+    if model.terms is not None:
+        return model.terms.cost
+    assert model.evolved is not None
+    return float("inf")
+
+
+def _scale(base: BaseModel, points: Array, theta: Array) -> Array:
+    """Return how large each run is: by the variables declared so, else by the base model's time."""
+    columns = [i for i, variable in enumerate(base.variables.values()) if variable.scale]
+    return np.asarray(np.prod(points[:, columns], axis=1) if columns else base.evaluate(theta, points))
+
+
+def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
+    notes = []
+    for (name, parameter), value in zip(base.parameters.items(), fitted.theta, strict=True):
+        for end, bound in (("lower", parameter.lower), ("upper", parameter.upper)):
+            if abs(value - bound) <= 1e-6 * (parameter.upper - parameter.lower) or abs(value - bound) <= 1e-6 * abs(
+                bound
+            ):
+                notes.append(f"{name} was fitted to its {end} bound {bound:g}")
+    for i, (name, variable) in enumerate(base.variables.items()):
+        low, high = data.points[:, i].min(), data.points[:, i].max()
+        if (variable.lower is not None and low < variable.lower) or (
+            variable.upper is not None and high > variable.upper
+        ):
+            notes.append(f"{name} was measured from {low:g} to {high:g}, beyond its declared range")
+    if not any(variable.scale for variable in base.variables.values()):
+        notes.append("no variable is declared to be a scale: the longest runs are the ones predicted from the others")
+    if len(data.points) > MOST_POINTS:
+        notes.append(f"with more than {MOST_POINTS} points no Gaussian process is tried")
+    wrong = without_time(base, np.array(fitted.theta), data.points)
+    if wrong is not None:
+        notes.append(f"{wrong}: there is nothing to correct, and no prediction")
+    return tuple(notes)

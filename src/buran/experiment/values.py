@@ -1,0 +1,59 @@
+"""Values of one call path or of the whole program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.campaign.mistakes import did_you_mean
+from buran.errors import UsageError
+from buran.experiment.table import Experiment
+from buran.model.repetitions import over_repetitions
+
+
+def one_call_path(experiment: Experiment, metric: str, call_path: str | None = None) -> NDArray[np.float64]:
+    """Return a metric's medians over repetitions, shape (point,).
+
+    Parameters
+    ----------
+    experiment
+        The measurement table.
+    metric
+        Its name; the only one of a table that has one is taken whatever it is called.
+    call_path
+        Full name, or the region a single call path ends in; None for the sum over all.
+
+    Raises
+    ------
+    UsageError
+        If there is no such metric or call path, or several.
+    """
+    if metric not in experiment.values and len(experiment.metrics) == 1:
+        metric = experiment.metrics[0]
+    if metric not in experiment.values:
+        raise UsageError(
+            f"the measurements have no metric {metric!r}", hint=f"choose from {', '.join(experiment.metrics) or 'none'}"
+        )
+    values = over_repetitions(experiment.over_locations(metric), "median")
+    if call_path is None:
+        return np.asarray(values.sum(axis=0))
+    return np.asarray(values[place_of(experiment.tree.names, call_path)])
+
+
+def place_of(names: Sequence[str], call_path: str) -> int:
+    """Return the position of a call path: a full name, or the region that one of them ends in.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or several end in the region.
+    """
+    found = [i for i, name in enumerate(names) if name == call_path]
+    found = found or [i for i, name in enumerate(names) if name.rpartition("->")[2] == call_path]
+    if len(found) != 1:
+        what = f"{len(found)} call paths end in {call_path!r}" if found else f"there is no call path {call_path!r}"
+        several = ", ".join(names[i] for i in found[:5])
+        raise UsageError(what, hint=several or did_you_mean(call_path, names) or "see `buran model` for their names")
+    return found[0]

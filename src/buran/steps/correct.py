@@ -1,0 +1,91 @@
+"""Correcting the analytical models that a campaign names, by its measurements."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.config import Campaign, below
+from buran.campaign.mistakes import CampaignError, Mistake
+from buran.errors import UsageError
+from buran.experiment.read import read_experiment
+from buran.experiment.values import one_call_path
+
+
+def check_base_models(campaign: Campaign) -> None:
+    """Read the base models that a campaign names.
+
+    Raises
+    ------
+    CampaignError
+        If one is wrong, or has variables that are no parameters of the campaign.
+    """
+    if not campaign.config.correct:
+        return
+    from buran.correct import load_base
+
+    for kernel, model in campaign.config.correct.items():
+        key = ("correct", kernel)
+        try:
+            base = load_base(_place(campaign, model))
+        except UsageError as error:
+            why = "\n".join(filter(None, (error.what, error.where, error.why)))
+            mistake = Mistake(key, "a base model cannot be used", why, error.hint, campaign.path)
+            raise CampaignError([mistake]) from error
+        strange = [name for name in base.variables if name not in campaign.parameters]
+        if strange:
+            what = f"the base model has the variable {strange[0]!r}, which is no parameter of the campaign"
+            why = f"the parameters are {', '.join(campaign.parameters)}"
+            hint = "use the parameters' names in the base model; `let` makes others of them"
+            raise CampaignError([Mistake(key, what, why, hint, campaign.path)])
+
+
+def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], ...]:
+    """Correct the models of named kernels by the table in a folder of results; write them below it.
+
+    Returns
+    -------
+    tuple
+        For each kernel what the report says; one that cannot be corrected has the reason.
+    """
+    if not campaign.config.correct:
+        return ()
+    from buran.correct import correct, load_base, write_corrected
+    from buran.correct.render import render
+
+    target = {name: [value] for name, value in campaign.refinement_target.items()}
+    out = []
+    for kernel, model in campaign.config.correct.items():
+        entry: dict[str, Any] = {"kernel": kernel, "model": model, "formula": [], "notes": [], "beyond": ""}
+        entry |= {"base_s": None, "corrected_s": None, "refused": True}
+        out.append(entry)
+        try:
+            experiment = read_experiment(folder / "experiment.jsonl")
+            columns = dict(zip(experiment.parameters, experiment.points.T, strict=True))
+            base = load_base(_place(campaign, model))
+            found = correct(base, columns, one_call_path(experiment, "time", kernel), seed=campaign.config.seed)
+        except UsageError as error:
+            entry["reason"] = f"not corrected: {error.what}" + (f" ({error.why})" if error.why else "")
+            continue
+        write_corrected(folder / "corrected" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', kernel)}.json", found)
+        at = base.points(target)
+        there = found.predict(at)
+        plain = float(base.evaluate(np.array(found.theta), at)[0])
+        entry["reason"] = ("left as it is: " if found.report.refused else "corrected by ") + found.report.reason
+        entry["refused"] = found.report.refused
+        entry["formula"] = render(found).splitlines()
+        entry["notes"] = [*map(str, found.report.thresholds), *found.report.notes]
+        entry["base_s"] = plain if np.isfinite(plain) else None
+        entry["corrected_s"] = float(there.value[0]) if np.isfinite(there.value[0]) else None
+        entry["beyond"] = (
+            "" if there.in_domain[0] else "; beyond twice the measured values, where the correction is frozen"
+        )
+    return tuple(out)
+
+
+def _place(campaign: Campaign, model: str) -> Path | str:
+    path = below(campaign.path.parent, model)
+    return path if path.exists() or "/" in model or model.endswith((".yaml", ".yml")) else model

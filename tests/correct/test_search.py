@@ -1,0 +1,183 @@
+"""Fits, terms and the evolutionary search."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from truths import PLACES, base_model, contended, fitting
+
+from buran.correct.evolve import CASES, Case, Search, evolve, spawned
+from buran.correct.fit import least_squares, left_out_cost
+from buran.correct.forest import BINARY, FUNCTIONS, Forest
+from buran.correct.program import Program, program_from
+from buran.correct.residual import fit_process
+from buran.correct.terms import Problem, fit_base, grow, library
+from buran.correct.thresholds import find_thresholds
+
+SMALL = Search(population=60, generations=5, nodes=30)
+
+
+def problem(values: np.ndarray) -> Problem:
+    return Problem(base_model(), PLACES, np.log(values), np.ones((1, len(PLACES)), dtype=bool))
+
+
+def test_least_squares_finds_minima_inside_and_on_the_box() -> None:
+    targets = np.array([[0.3, 0.7], [-1.0, 0.5], [2.0, 2.0]])
+
+    def residuals(at: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        return np.concatenate([at - targets[numbers], 0.1 * (at[:, :1] * at[:, 1:])], axis=1)
+
+    found = least_squares(residuals, np.full((3, 2), 0.5))
+    assert (found.at >= 0).all() and (found.at <= 1).all()
+    assert found.at[1, 0] == 0 and np.allclose(found.at[2], 1)
+    grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 101)] * 2), axis=-1).reshape(-1, 2)
+    for i in range(3):
+        best = np.square(residuals(grid, np.full(len(grid), i))).sum(axis=1).min()
+        assert found.cost[i] <= best + 1e-9
+
+
+def test_left_out_costs_are_those_of_refits() -> None:
+    random = np.random.default_rng(3)
+    design, target = random.normal(size=(9, 2)), random.normal(size=9)
+
+    def residuals(at: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        return (at - 5) @ design.T - target
+
+    best = np.linalg.lstsq(design, target, rcond=None)[0]
+    expected = 0.0
+    for i in range(9):
+        rest = np.arange(9) != i
+        other = np.linalg.lstsq(design[rest], target[rest], rcond=None)[0]
+        expected += (design[i] @ other - target[i]) ** 2
+    assert left_out_cost(residuals, best[None] + 5, 10.0)[0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_base_model_is_fitted() -> None:
+    found = fit_base(problem(fitting(PLACES)))[0]
+    assert found.theta == pytest.approx((2e-5, 3e-8), rel=1e-4)
+
+
+def test_a_threshold_is_found_and_placed() -> None:
+    own = problem(contended(PLACES))
+    models = grow(own, fit_base(own), library(own.base, PLACES))[0]
+    term = models[1].terms[0]
+    assert own.base.carrier_names[term.carrier] == "transfer"
+    assert (term.growth.shape, term.growth.number) == ("hinge", 8.0)
+    assert models[1].theta == pytest.approx((2e-5, 3e-8), rel=0.1) and term.coefficient == pytest.approx(0.8, rel=0.1)
+    place = find_thresholds(own, models[1])[0]
+    assert place.variable == "p" and place.lower <= 8 <= place.upper and place.upper < 16
+
+
+def test_terms_are_never_negative() -> None:
+    own = problem(fitting(PLACES, noise=0.2, seed=2) / (1 + PLACES[:, 0] / 40))
+    for model in grow(own, fit_base(own), library(own.base, PLACES))[0]:
+        assert all(term.coefficient >= 0 for term in model.terms)
+        assert (model.evaluate(own.base, PLACES * 3) > 0).all()
+
+
+def test_searches_do_not_see_each_others_points() -> None:
+    values = contended(PLACES)
+    half = np.arange(len(PLACES)) % 2 == 0
+    both = Problem(base_model(), PLACES, np.log(values), np.stack([half, ~half]))
+    wrong = np.where(half, values, 1e3)
+    other = Problem(base_model(), PLACES, np.log(wrong), np.stack([half, ~half]))
+    one, two = (grow(each, fit_base(each), library(each.base, PLACES))[0] for each in (both, other))
+    assert one == two
+
+
+def test_a_process_falls_back_to_nothing_far_away() -> None:
+    values = np.sin(np.log(PLACES[:, 0]))
+    process = fit_process(PLACES, values)
+    assert np.abs(process.evaluate(PLACES) - values).max() < 0.1
+    assert np.abs(process.evaluate(PLACES * 1e9)).max() < 1e-6
+    assert np.abs(fit_process(PLACES, np.zeros(len(PLACES))).evaluate(PLACES)).max() == 0
+
+
+@st.composite
+def trees(draw: st.DrawFn, depth: int = 4) -> tuple[str | float, ...]:
+    if depth == 0 or draw(st.booleans()):
+        return (draw(st.sampled_from(["p", "n", "@base", 1.5, -2.0])),)
+    name = draw(st.sampled_from(FUNCTIONS))
+    parts = [draw(trees(depth - 1)) for _ in range(2 if name in BINARY else 1)]
+    return (name, *(token for part in parts for token in part))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(trees())
+def test_programs_mean_what_their_text_says(tokens: tuple[str | float, ...]) -> None:
+    program = program_from(list(tokens), ["p", "n"])
+    values = {"p": np.array([2.0, 5.0]), "n": np.array([3.0, 0.5]), "@base": np.array([0.7, 9.0])}
+    with np.errstate(all="ignore"):
+        names = {"p": values["p"], "n": values["n"], "base": values["@base"], "log": np.log, "exp": np.exp}
+        expected = eval(
+            program.text().replace("1.5", "float64(1.5)").replace("2.0", "float64(2.0)"),
+            {"float64": np.float64, **names},
+        )
+    assert np.allclose(program.evaluate(values), expected, rtol=1e-9, equal_nan=True)
+
+
+@pytest.mark.parametrize("tokens", [["+", "p"], ["p", "n"], ["sin", "p"], [True], [float("nan")], ["q"], []])
+def test_what_is_no_program_is_refused(tokens: list[object]) -> None:
+    with pytest.raises(ValueError, match=r"program|number|part"):
+        program_from(tokens, ["p", "n"])
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**31))
+def test_trees_keep_their_values_under_all_operators(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    points = random.uniform(0.5, 20, (5, 2))
+    own = random.uniform(1, 9, (40, 5))
+    forest = Forest(points, has_base=True, capacity=64)
+    leaves = forest.bases(own)
+    roots = forest.random(40, random.integers(1, 6, 40), random.random(40) < 0.5, leaves, 40, random)
+
+    def check(bases: np.ndarray) -> None:
+        for i, root in enumerate(roots.tolist()):
+            program = Program(forest.program(root, ["x", "y"]))
+            assert len(program.tokens) == forest.size[root] <= 80
+            expected = program.evaluate({"x": points[:, 0], "y": points[:, 1], "@base": bases[i]})
+            assert np.allclose(forest.values[root], expected, rtol=1e-9, equal_nan=True)
+
+    check(own)
+    paths = forest.paths(roots, random)
+    others = forest.rebase(forest.paths(roots[::-1], random)[-1][1], leaves)
+    roots = forest.replace(paths, others, np.ones(40, dtype=bool))
+    check(own)
+    new = random.uniform(1, 9, (40, 5))
+    leaves = forest.bases(new)
+    roots = forest.rebase(roots, leaves)
+    roots, leaves = forest.compact(roots, leaves)
+    check(new)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_seed_gives_the_same_program(case: Case) -> None:
+    values = contended(PLACES)
+    base = base_model()
+    found = [evolve(base, PLACES, values, case, base.start, spawned(seed, case, 0), SMALL) for seed in (1, 1, 2)]
+    assert found[0] == found[1] != found[2]
+    again = np.sqrt(np.mean((found[0].evaluate(base, PLACES) - values) ** 2))
+    assert again == pytest.approx(found[0].error, rel=1e-9)
+    assert len(found[0].program.tokens) <= SMALL.nodes
+    assert ("@base" in found[0].program.tokens) <= (case in (1, 3))
+    assert (found[0].theta == tuple(base.start)) == (case in (1, 2))
+
+
+def test_trials_and_cases_have_their_own_numbers() -> None:
+    drawn = {
+        tuple(spawned(0, *key).integers(2**60, size=2).tolist()) for key in ((3, 1, 0), (3, 1, 1), (3, 2, 0), (0,))
+    }
+    assert len(drawn) == 4
+
+
+def test_better_individuals_survive() -> None:
+    base = base_model()
+    values = contended(PLACES)
+    errors = [
+        evolve(base, PLACES, values, 3, base.start, spawned(5, 3), Search(60, generations, nodes=30)).error
+        for generations in (0, 4, 12)
+    ]
+    assert errors[0] >= errors[1] >= errors[2] and errors[2] < errors[0]
