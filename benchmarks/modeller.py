@@ -1,7 +1,7 @@
 """CPU time and accuracy of the modeller, beside Extra-P on the same data when its Python is given.
 
     python benchmarks/modeller.py [--call-paths 1000] [--runs 3] [--parameters 1 2 3] [--layouts full lines+m]
-                                  [--noise 1 5 10] [--functions 300] [--truths inside outside]
+                                  [--noise 1 5 10] [--functions 300] [--truths inside outside] [--seed 2024]
                                   [--scale 10000 100000] [--relearn FILE] [--extrap-data FOLDER]
                                   [--extrap-python PYTHON] [--json FILE]
 
@@ -10,8 +10,9 @@ of one thread, reading and writing not included, the median of the runs. A warm-
 
 Accuracy: synthetic functions ``c0 + sum`` or ``c0 + product`` with one term for each parameter; powers of
 Extra-P's default set and 0, logarithms 0 to 2, coefficients uniform in (0, 1000); sums are drawn again until
-each term makes up 1 % at both corners of the grid. Values are means of 5 repetitions with independent uniform
-noise of the given level. Predicted is a point beyond the grid that no model has seen. The layouts: the full
+each term makes up 1 % at both corners of the grid. Each point has 5 repetitions with independent uniform noise of the
+given level; both modellers get them all, and both model their means.
+Predicted is a point beyond the grid that no model has seen. The layouts: the full
 grid; the lines through its smallest point; these and the m cheapest other points. Reported are the share of
 functions within 5, 10, 15 and 20 %, the mean deviation of the lead exponents, logarithms ignored, and how often
 a new measurement there, of as many repetitions, falls into Buran's 90 % interval.
@@ -47,7 +48,7 @@ from buran.errors import BuranError
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
 from buran.model import extrap_space, fit_models
-from buran.model.repetitions import over_repetitions
+from buran.model.repetitions import over_repetitions, scatter_of
 
 Array = NDArray[np.float64]
 
@@ -56,7 +57,7 @@ BEYOND = (128, 60, 6000, 20)
 ODD_POWERS = (0.1, 0.4, 0.6, 0.9, 1.1, 1.4, 1.6, 1.85, 2.1, 2.6)
 WITHIN = (5, 10, 15, 20)
 REPETITIONS = 5
-SEED = 2024
+SEED = 2024  # by default
 POWERS = sorted({power for power, _ in extrap_space("never").pairs} | {Fraction(0)})
 
 # Runs in Extra-P's environment: reads points, values and where to predict; answers with time and predictions.
@@ -75,7 +76,7 @@ task = json.load(sys.stdin)
 metric = Metric("time")
 experiment = Experiment()
 for k in range(len(task["points"][0])):
-    experiment.add_parameter(Parameter("abc"[k]))
+    experiment.add_parameter(Parameter("abcd"[k]))
 experiment.add_metric(metric)
 coordinates = [Coordinate(*point) for point in task["points"]]
 for coordinate in coordinates:
@@ -84,7 +85,7 @@ paths = [Callpath("f%d" % k) for k in range(len(task["values"]))]
 for path, row in zip(paths, task["values"]):
     experiment.add_callpath(path)
     for coordinate, value in zip(coordinates, row):
-        experiment.add_measurement(Measurement(coordinate, path, metric, np.array([value])))
+        experiment.add_measurement(Measurement(coordinate, path, metric, np.array([x for x in value if x == x])))
 generator = ModelGenerator(experiment)
 begin = time.process_time()
 generator.model_all(DUMMY_PROGRESS)
@@ -201,15 +202,14 @@ def layout(parameters: int, kind: str) -> Array:
 
 
 def noisy(values: Array, percent: float, rng: np.random.Generator) -> Array:
-    """Return the mean of repetitions with independent noise."""
-    draws = 1 + percent / 100 * rng.uniform(-1, 1, (*values.shape, REPETITIONS))
-    return (values[..., None] * draws).mean(axis=-1)
+    """Return repetitions with independent noise, along a new last axis."""
+    return values[..., None] * (1 + percent / 100 * rng.uniform(-1, 1, (*values.shape, REPETITIONS)))
 
 
 def buran(points: Array, values: Array, at: Array) -> Answer:
     """Model with this package."""
     begin = time.process_time()
-    fit = fit_models(points, values)
+    fit = fit_models(points, over_repetitions(values, "mean"), scatter=scatter_of(values))
     cpu_s = time.process_time() - begin
     leads = [[float(m.function.lead(k)[0]) for k in range(points.shape[1])] for m in fit.models if m]
     lower, upper = fit.predict_interval(at)
@@ -230,9 +230,11 @@ def extrap(python: str) -> Modeller:
     return model
 
 
-def timed(modellers: dict[str, Modeller], parameters: int, call_paths: int, runs: int) -> dict[str, list[float]]:
+def timed(
+    modellers: dict[str, Modeller], parameters: int, call_paths: int, runs: int, seed: int
+) -> dict[str, list[float]]:
     """Return CPU milliseconds per call path of each run, the modellers taking turns."""
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng(seed)
     points = layout(parameters, "full")
     values = noisy(np.stack([draw(parameters, rng)(points) for _ in range(call_paths)]), 5, rng)
     at = np.array([BEYOND[:parameters]], dtype=float)
@@ -245,15 +247,15 @@ def timed(modellers: dict[str, Modeller], parameters: int, call_paths: int, runs
 
 
 def accuracy(
-    modellers: dict[str, Modeller], parameters: int, kind: str, percent: float, functions: int, truth: str
+    modellers: dict[str, Modeller], parameters: int, kind: str, percent: float, functions: int, truth: str, seed: int
 ) -> dict[str, dict[str, float]]:
     """Return shares within the limits, median error, exponent deviation and the coverage of 90 % intervals."""
-    rng = np.random.default_rng([SEED, parameters])  # the same functions for every layout and level
+    rng = np.random.default_rng([seed, parameters])  # the same functions for every layout and level
     drawn = [draw(parameters, rng, truth) for _ in range(functions)]
     points, at = layout(parameters, kind), np.array([BEYOND[:parameters]], dtype=float)
     values = noisy(np.stack([function(points) for function in drawn]), percent, rng)
     true = np.array([function(at)[0] for function in drawn])
-    new = noisy(true, percent, rng)
+    new = noisy(true, percent, rng).mean(axis=-1)
     exponents = np.array([function.leads for function in drawn])
     out = {}
     for name, model in modellers.items():
@@ -278,7 +280,7 @@ def scale(call_paths: int, parameters: int) -> dict[str, float]:
         "values = np.stack([b.draw(m, rng)(points) for _ in range(1000)])\n"
         "values = b.noisy(np.tile(values, (count // 1000, 1)), 5, rng)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; begin = time.process_time()\n"
-        "b.fit_models(points, values)\n"
+        "b.fit_models(points, values.mean(axis=2), scatter=b.scatter_of(values))\n"
         "print(time.process_time() - begin, before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parent), str(call_paths), str(parameters)]
@@ -296,9 +298,10 @@ def relearn(file: Path, modellers: dict[str, Modeller]) -> list[dict[str, Any]]:
     experiment = read_experiment(file)
     order = [experiment.parameters.index(name) for name in ("p", "n")]
     points = experiment.points[:, order]
-    values = over_repetitions(experiment.over_locations("time"), "mean")
+    repetitions = experiment.over_locations("time")
+    values = over_repetitions(repetitions, "mean")
     held = (points == (512, 9000)).all(axis=1)
-    answers = {name: model(points[~held], values[:, ~held], points[held]) for name, model in modellers.items()}
+    answers = {name: model(points[~held], repetitions[:, ~held], points[held]) for name, model in modellers.items()}
     out = []
     for i, region in enumerate(experiment.tree.names):
         true = float(values[i, held][0])
@@ -334,7 +337,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--call-paths", type=int, default=1000, help="for the times")
     parser.add_argument("--runs", type=int, default=3, help="for the times")
-    parser.add_argument("--parameters", type=int, nargs="+", choices=(1, 2, 3, 4), default=[1, 2, 3])
+    parser.add_argument("--parameters", type=int, nargs="+", choices=(1, 2, 3, 4), default=[1, 2, 3, 4])
     parser.add_argument("--layouts", nargs="+", choices=("full", "lines", "lines+m"), default=["full", "lines+m"])
     parser.add_argument("--noise", type=float, nargs="+", default=[1, 5, 10], help="levels in %%")
     parser.add_argument("--truths", nargs="+", choices=("inside", "outside"), default=["inside"])
@@ -348,6 +351,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--relearn", type=Path, help="the measurements of RELeARN")
     parser.add_argument("--extrap-data", type=Path, help="folder of files to read and model")
     parser.add_argument("--functions", type=int, default=300, help="for the accuracy; 0 leaves it out")
+    parser.add_argument("--seed", type=int, default=SEED, help="for functions and noise")
     parser.add_argument("--extrap-python", help="Python with extrap 4.2.5")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     options = parser.parse_args(argv)
@@ -357,7 +361,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     result: dict[str, list[Any]] = {"time": [], "accuracy": [], "scale": [], "relearn": [], "files": []}
     print(f"CPU ms per call path, {options.call_paths} call paths")
     for parameters in options.parameters if options.call_paths else []:
-        times = timed(modellers, parameters, options.call_paths, options.runs)
+        times = timed(modellers, parameters, options.call_paths, options.runs, options.seed)
         middle = {name: statistics.median(runs) for name, runs in times.items()}
         text = "  ".join(f"{name} {middle[name]:.3f} ({min(t):.3f}-{max(t):.3f})" for name, t in times.items())
         ratio = f"  ratio {middle['extrap'] / middle['buran']:.0f}" if "extrap" in middle else ""
@@ -378,7 +382,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for truth, parameters, kind, percent in cells if options.functions else []:
         if parameters == 1 and kind != "full":
             continue
-        found = accuracy(modellers, parameters, kind, percent, options.functions, truth)
+        found = accuracy(modellers, parameters, kind, percent, options.functions, truth, options.seed)
         for name, own in found.items():
             shares = " ".join(f"{own[f'within_{limit}']:5.1f}" for limit in WITHIN)
             rest = f"{own['median_error']:6.2f} {own['exponent_deviation']:.3f}"

@@ -141,6 +141,7 @@ SAME: list[dict[str, Any]] = [
     {"constraints": ["p > 0"]},
     {"environments": {"local": {}, "far": {"launcher": "srun"}}, "environment": "local"},
     {"repetitions": 3},
+    {"strategy": {"name": "full", "retry_failed": False}},
 ]
 DIFFERENT: list[dict[str, Any]] = [
     {"target__flags": "-O3"},
@@ -152,6 +153,8 @@ DIFFERENT: list[dict[str, Any]] = [
     {"seed": 2},
     {"evaluation_points": [{"p": 9, "n": 9}]},
     {"strategy": {"name": "lines"}},
+    {"strategy": {"name": "design"}},
+    {"strategy": {"name": "design", "batch": 2}},
     {"resources": {"nodes": "p"}},
 ]
 

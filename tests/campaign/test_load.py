@@ -174,6 +174,18 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),
     ("strategy", {"strategy": {"name": "line"}}, "strategy.name", "'lines'"),
+    ("criterion", {"modelling": {"criterion": "aic"}}, "modelling.criterion", "allowed are: error"),
+    ("no terms", {"modelling": {"terms_per_parameter": 0}}, "modelling.terms_per_parameter", "greater than or equal"),
+    ("processes", {"modelling": {"strong_scaling": "q"}}, "modelling.strong_scaling", "no parameter"),
+    (
+        "processes of sums",
+        {"modelling": {"strong_scaling": "p"}, "aggregate": "sum"},
+        "modelling.strong_scaling",
+        "consumption",
+    ),
+    ("accuracy", {"strategy": {"name": "lines", "accuracy_percent": 5}}, "strategy.accuracy_percent", "design"),
+    ("batch of all", {"strategy": {"name": "full", "batch": 2}}, "strategy.batch", "knows no batch"),
+    ("patience of design", {"strategy": {"name": "design", "patience": 3}}, "strategy.patience", "only cpf"),
     ("share", {"refinement": {"share": 1.5}}, "refinement.share", "less than 1"),
     ("target point", {"refinement": {"target": {"p": 8}}}, "refinement.target", "no value for n"),
     (

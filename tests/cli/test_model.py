@@ -214,3 +214,18 @@ def test_segments(file, tmp_path, capsys):
     run(file, "--json", "-o", tmp_path / "m.json")
     with pytest.raises(BuranError, match="segments"):
         run(tmp_path / "m.json", "--segments")
+
+
+def test_criteria_and_terms_of_a_parameter(file, capsys):
+    for criterion in ("error", "smape", "rss", "ar2", "bic"):
+        run(file, "--metric", "time", "--criterion", criterion, "--terms-per-parameter", "1")
+        assert "n^2" in capsys.readouterr().out
+    with pytest.raises(BuranError, match="at least one term"):
+        run(file, "--terms-per-parameter", "0")
+
+
+def test_a_sum_has_an_interval(file, capsys):
+    run(file, "--metric", "time", "--over", "program", "--at", "n=128")
+    numbers = capsys.readouterr().out.splitlines()[-1].split()[-5:-2]
+    assert float(numbers[1]) <= float(numbers[0]) <= float(numbers[2]) < float("inf")
+    assert float(numbers[1]) == pytest.approx(float(numbers[0]), rel=1e-3)  # the values are exact

@@ -259,13 +259,18 @@ def test_any_values_give_a_finite_model_and_the_same_twice(values):
     assert repr(fit) == repr(fit_models(points, values))  # NaN is not equal to itself
 
 
+AHEAD = np.zeros((1, 1, 3)), np.zeros((1, 1))  # takes no part in errors
+
+
 def test_closed_form_leave_one_out_equals_refits():
     rng = np.random.default_rng(2)
     design = np.column_stack([np.ones(9), rng.random((9, 2))])
     y, w = rng.random(9), 0.5 + rng.random(9)
     q, _ = np.linalg.qr(design * w[:, None])
     residual = y * w - q @ (q.T @ (y * w))
-    beam = Beam(np.zeros((1, 1, 2), dtype=int), q.T[None, None], residual[None, None], np.ones((1, 1), dtype=bool))
+    beam = Beam(
+        np.zeros((1, 1, 2), dtype=int), q.T[None, None], residual[None, None], np.ones((1, 1), dtype=bool), *AHEAD
+    )
     errors = []
     for left_out in range(9):
         rest = np.arange(9) != left_out
@@ -281,7 +286,7 @@ def test_closed_form_leave_group_out_equals_refits():
     y = rng.random(9)
     q, _ = np.linalg.qr(design)
     one = np.ones((1, 1), dtype=bool)
-    beam = Beam(np.zeros((1, 1, 2), dtype=int), q.T[None, None], (y - q @ (q.T @ y))[None, None], one)
+    beam = Beam(np.zeros((1, 1, 2), dtype=int), q.T[None, None], (y - q @ (q.T @ y))[None, None], one, *AHEAD)
     errors = []
     for left_out in range(3):
         rest = group != left_out
@@ -292,15 +297,15 @@ def test_closed_form_leave_group_out_equals_refits():
     design[group == 1, 1:] = [[1.0, 0.0], [0.0, 1.0]]
     design[group != 1, 1:] = 0.0
     q, _ = np.linalg.qr(design)
-    alone = Beam(beam.members, q.T[None, None], beam.residual, one)
+    alone = Beam(beam.members, q.T[None, None], beam.residual, one, *AHEAD)
     assert leave_group_out(alone, one, groups) == [np.inf]
 
 
 def test_reported_leave_one_out_equals_refits():
     rng = np.random.default_rng(4)
     values = (3 * N**2 * np.log2(1 + P) + 50) * (1 + 0.05 * rng.uniform(-1, 1, 25))
-    model = fit_models(GRID, values[None]).models[0]
     weights = relative_weights(values[None])[0]
+    model = fit_models(GRID, values[None], weights=weights[None]).models[0]
     design = np.column_stack([np.ones(25), *(term.evaluate(GRID) for term in model.function.terms)])
     if model.function.constant == 0:
         design = design[:, 1:]
@@ -318,11 +323,12 @@ def test_reported_leave_one_out_equals_refits():
 def test_standard_error_is_that_of_least_squares():
     rng = np.random.default_rng(6)
     values = (5 + 2 * SIZES.T) * (1 + 0.02 * rng.uniform(-1, 1, (1, 5)))
-    model = fit_models(SIZES, values, space=extrap_space("never"), options=SearchOptions(max_terms=1)).models[0]
+    one_term = SearchOptions(max_terms=1)
+    weights = relative_weights(values)
+    model = fit_models(SIZES, values, space=extrap_space("never"), weights=weights, options=one_term).models[0]
     term = model.function.terms[0].evaluate(SIZES)
-    weights = relative_weights(values)[0]
-    design = np.column_stack([np.ones(5), term]) * weights[:, None]
-    coefficients, rss, *_ = np.linalg.lstsq(design, values[0] * weights, rcond=None)
+    design = np.column_stack([np.ones(5), term]) * weights.T
+    coefficients, rss, *_ = np.linalg.lstsq(design, values[0] * weights[0], rcond=None)
     covariance = np.linalg.inv(design.T @ design) * rss / 3
     at = np.array([1.0, model.function.terms[0].evaluate(np.array([100.0]))])
     assert model.function.coefficients[0] == pytest.approx(coefficients[1])

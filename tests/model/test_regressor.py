@@ -99,3 +99,30 @@ def test_refusals():
             PMNFRegressor(**wrong).fit(X, TRUE)
     with pytest.raises(UsageError, match="finite"):
         PMNFRegressor().fit(X, np.where(TRUE == 4, np.inf, TRUE))
+
+
+@pytest.mark.parametrize("criterion", ["error", "smape", "rss", "ar2", "bic"])
+def test_every_criterion_finds_exact_functions(criterion):
+    model = PMNFRegressor(criterion=criterion).fit(X, TRUE)
+    assert model.predict(AT) == pytest.approx(np.array([[9601, 2507, 4], [23041, 3607, 4]]))
+
+
+def test_criteria_differ_where_noise_lets_them():
+    noisy = inject(TRUE, 20, repetitions=1, seed=4)[..., 0]
+    found = [PMNFRegressor(criterion=each).fit(X, noisy).predict(AT) for each in ("error", "ar2", "bic", "rss")]
+    assert len({tuple(each.ravel().round(6)) for each in found}) > 2
+
+
+def test_no_more_terms_of_a_parameter_than_allowed():
+    y = 5 + X[:, 1] ** 2 + 40 * X[:, 1]
+    for most in (1, 2):
+        model = PMNFRegressor(terms_per_parameter=most).fit(X, y[:, None]).models_[0]
+        own = {factor for term in model.function.terms for factor in term.factors if factor.parameter == 1}
+        assert len(own) == most
+    assert model.function.evaluate(AT) == pytest.approx(5 + AT[:, 1] ** 2 + 40 * AT[:, 1])
+
+
+@pytest.mark.parametrize("bad", [{"criterion": "aic"}, {"terms_per_parameter": 0}, {"max_terms": -1}])
+def test_options_that_cannot_be(bad):
+    with pytest.raises(UsageError):
+        PMNFRegressor(**bad).fit(X, TRUE)

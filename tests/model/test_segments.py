@@ -76,3 +76,16 @@ def test_nothing_measured_makes_it_fail(values):
             assert len(found.models) == len(found.breaks) + 1
             assert np.isfinite(found.evaluate(POINTS)).all()
             assert np.isfinite(row).sum() > 3
+
+
+def test_switches_along_two_parameters():
+    """A library that switches with p, and a cache that ends with n, in one part of the plane only."""
+    axis = 2.0 ** np.arange(1, 9)
+    points = np.array([[p, n] for p in axis for n in axis])
+    p, n = points.T
+    values = np.where(p < 24, 5 + p, np.where(n < 24, 400 + 3 * n, 9000 + n**2))[None]
+    found = find_segments(points, values, fit_models(points, values).models)[0]
+    assert found is not None
+    along = {found.parameter} | {own.parameter for own in found.inner if own is not None}
+    assert along == {0, 1}
+    assert found.evaluate(points) == pytest.approx(values[0], rel=1e-6)

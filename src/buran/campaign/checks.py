@@ -6,13 +6,14 @@ import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import get_args
 
 from buran.campaign.config import below
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, did_you_mean, listed
 from buran.campaign.point import Value
-from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter
+from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter, StrategyName
 from buran.campaign.space import parameter_values
 from buran.campaign.template import TemplateError, parse_words
 from buran.errors import UsageError
@@ -222,21 +223,47 @@ def reach_mistakes(
 
 
 def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
-    """Check metrics and refinement."""
+    """Check metrics, modelling and refinement."""
     for i, metric in enumerate(config.metrics):
         if metric in config.metrics[:i]:
             yield Mistake(("metrics", i), f"the metric {metric!r} stands twice", hint="leave one of them out")
     for i, counter in enumerate(config.counters):
         if counter in config.counters[:i]:
             yield Mistake(("counters", i), f"the counter {counter!r} stands twice", hint="leave one of them out")
+    processes, parameters = config.modelling.strong_scaling, tuple(config.parameters)
+    if processes is not None:
+        path = ("modelling", "strong_scaling")
+        if processes not in parameters:
+            why = f"the parameters are: {listed(parameters)}"
+            yield Mistake(path, f"{processes!r} is no parameter", why, did_you_mean(processes, parameters))
+        if config.aggregate == "sum":
+            why = "a sum over ranks is a consumption of resources already"
+            yield Mistake(path, "strong scaling cannot be converted here", why, "choose another aggregate")
     if config.refinement.enabled:
         lacking = [metric for metric in ("time", "visits") if metric not in config.metrics]
         if lacking:
             what = f"refinement needs the metric {' and '.join(lacking)}"
             yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
+    yield from _strategy_mistakes(config)
     target = config.refinement.target
     if target is not None:
-        yield from _target_mistakes(target, tuple(config.parameters))
+        yield from _target_mistakes(target, parameters)
+
+
+def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    strategy = config.strategy
+    adaptive = tuple(name for name in get_args(StrategyName) if name not in ("full", "lines"))
+    known_by = {
+        "batch": adaptive,
+        "base_repetitions": adaptive,
+        "most_repetitions": adaptive,
+        "accuracy_percent": ("design",),
+        "patience": ("cpf", "gpr", "gpr-literal", "hybrid"),
+    }
+    for key, names in known_by.items():
+        if getattr(strategy, key) is not None and strategy.name not in names:
+            what = f"the strategy {strategy.name!r} knows no {key}"
+            yield Mistake(("strategy", key), what, f"only {listed(names)} do", "leave it out")
 
 
 def _target_mistakes(target: Mapping[str, Value], parameters: Sequence[str]) -> Iterator[Mistake]:

@@ -24,6 +24,9 @@ from buran.campaign.point import canonical
 
 Role = Literal["ranks", "threads", "size"]
 MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
+StrategyName = Literal[
+    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid"
+]
 CounterName = Literal[
     "instructions", "cycles", "cache_misses", "branch_misses", "page_faults", "task_clock", "context_switches"
 ]
@@ -197,24 +200,41 @@ class Budget(Part):
 class Strategy(Part):
     """The choice of points, iteration by iteration."""
 
-    name: Literal["full", "lines"] = Field(
+    name: StrategyName = Field(
         "full",
         description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, "
-        "where there are two), and one point off the lines for each parameter.",
+        "where there are two), and one point off the lines for each parameter. The others begin with these lines "
+        "and go on from what the models say: `design`: the runs that make the prediction at `refinement.target` most "
+        "certain for their cost; `cpf`: cheapest points first; `gpr`: Gaussian process regression (`gpr-literal`: "
+        "in the words of the paper on cost-effective modelling), `hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: "
+        "where the largest errors are expected; `random`, `grid`: for comparison.",
     )
     max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."
     )
-
-
-class Modelling(Part):
-    """How models of time are made."""
-
-    priors: Literal["auto", "off"] = Field(
-        "auto",
-        description="`auto`: where effort was counted, models of time are made from it: counts give the growth, times "
-        "only the coefficients. `off`: from times alone.",
+    batch: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Points of each round after the first; by default as many as the strategy wants before it sees "
+        "new models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
     )
+    base_repetitions: Annotated[int, Field(ge=1, le=10)] | None = Field(
+        None,
+        description="Runs of each base point; by default 2, for `design` 1. `full` and `lines` take `repetitions`.",
+    )
+    most_repetitions: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        None, description="Runs of one point at most; by default 10. `full` and `lines` take `repetitions`."
+    )
+    accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        None,
+        description="Only `design`: it stops as soon as the 90 % intervals at `refinement.target` are no wider than "
+        "plus and minus this share, for all call paths above 1 % of the run time.",
+    )
+    patience: Annotated[int, Field(ge=1)] | None = Field(
+        None,
+        description="Only `cpf`, `gpr`, `gpr-literal` and `hybrid`: they stop after so many rounds without a better "
+        "fit; by default they go on to the budget.",
+    )
+    retry_failed: bool = Field(False, description="Whether points at which a run failed are asked for again.")
 
 
 class Refinement(Part):
@@ -229,6 +249,31 @@ class Refinement(Part):
         description="Point the models are extrapolated to, with every parameter; by default the largest value of each.",
         examples=[{"p": 64, "n": 512}],
     )
+
+
+class Modelling(Part):
+    """How models are made of what was measured."""
+
+    priors: Literal["auto", "off"] = Field(
+        "auto",
+        description="`auto`: where effort was counted, models of time are made from it: counts give the growth, times "
+        "only the coefficients. `off`, and always with `strong_scaling`: from times alone.",
+    )
+    strong_scaling: Text | None = Field(
+        None,
+        description="Parameter that counts the processes: everything measured is multiplied by it, so that models tell "
+        "the resources that are consumed; by default nothing is.",
+        examples=["p"],
+    )
+    criterion: Literal["error", "smape", "rss", "ar2", "bic"] = Field(
+        "error",
+        description="What hypotheses compete by: the error at left-out points and a price for freedom, SMAPE or RSS at "
+        "left-out points, adjusted R2, or BIC.",
+    )
+    terms_per_parameter: Annotated[int, Field(ge=1, le=4)] | None = Field(
+        None, description="Different factors of one parameter in a model, at most; by default any number."
+    )
+    nonnegative: bool = Field(False, description="Whether only coefficients of 0 and more are allowed.")
 
 
 class Resources(Part):
@@ -350,13 +395,13 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
+    modelling: Modelling = Field(default_factory=Modelling, description="How models are made.")
     backend: Literal["embedded"] = Field("embedded", description="Measurement system.")
     compiler: Literal["auto", "clang", "gcc"] = Field(
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
     )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
-    model: Modelling = Field(default_factory=Modelling, description="What models of time are made from.")
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(

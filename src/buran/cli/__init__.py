@@ -13,7 +13,7 @@ from buran.errors import BuranError, Exit
 
 VERBS = (
     "init", "check", "plan", "estimate", "run", "status", "verify", "remeasure", "model", "convert", "filter", "report",
-    "generate", "evaluate",
+    "suggest", "generate", "evaluate",
 )  # fmt: skip
 
 _EPILOG = """\

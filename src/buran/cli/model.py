@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from buran.experiment.table import Experiment
     from buran.model import HypothesisSpace, ModelSet
+    from buran.model.segments import Segmentation
 
 HELP = "fit performance models to measurements, show or compare them"
 _FORMATS = ("text", "json", "latex", "python")
@@ -17,6 +18,7 @@ _AGGREGATES = ("mean", "median", "min", "max", "sum")
 _REPETITIONS = ("median", "mean", "min", "max")
 _OVER = ("exclusive", "inclusive", "region", "program")
 _SPACES = ("full", "extrap")
+_CRITERIA = ("error", "smape", "rss", "ar2", "bic")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +71,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--nonnegative", action="store_true", help="allow only coefficients of 0 and more (default: any)"
+    )
+    parser.add_argument(
+        "--criterion",
+        choices=_CRITERIA,
+        default="error",
+        help="what hypotheses compete by: the error at left-out points and a price for freedom (default), SMAPE or RSS "
+        "at left-out points, adjusted R2, or BIC",
+    )
+    parser.add_argument(
+        "--terms-per-parameter",
+        metavar="N",
+        type=int,
+        help="different factors of one parameter in a model, at most (default: any number)",
     )
     parser.add_argument(
         "--at", metavar="P=V,...", help="predict there, with intervals; sort call paths by their share of it"
@@ -157,6 +172,11 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     from buran.experiment.read import read_experiment
     from buran.model import SearchOptions
 
+    options = SearchOptions(
+        nonnegative=arguments.nonnegative,
+        terms_per_parameter=arguments.terms_per_parameter,
+        criterion=arguments.criterion,
+    )
     experiment = read_experiment(path)
     metrics = arguments.metric or list(experiment.metrics)
     line = ProgressLine(sys.stderr)
@@ -177,7 +197,7 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
             processes=_processes(arguments, experiment),
             weigh_repetitions=arguments.weights == "repetitions",
             over=arguments.over,
-            options=SearchOptions(nonnegative=arguments.nonnegative),
+            options=options,
             progress=progress,
         )
     finally:
@@ -190,7 +210,6 @@ def _segments(arguments: argparse.Namespace) -> str:
     from buran.errors import UsageError
     from buran.experiment.modelling import segment_experiment
     from buran.experiment.read import read_experiment
-    from buran.model import format_function
 
     if _is_models_file(arguments.input) or arguments.strong or arguments.over != "exclusive":
         raise UsageError(
@@ -200,21 +219,32 @@ def _segments(arguments: argparse.Namespace) -> str:
         )
     sets = _fit(arguments, arguments.input)
     found = segment_experiment(read_experiment(arguments.input), sets, _space(arguments.space, arguments.negative))
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for metric, segments in found.items():
         own = sets[metric]
         for path, each in zip(own.call_paths, segments, strict=True):
             if each is None:
                 continue
-            name = own.parameters[each.parameter]
-            where = ", ".join(f"{low:g} < {name} < {high:g}" for low, high in each.breaks)
-            models = "; ".join(format_function(model.function, own.parameters) for model in each.models)
-            wanted = f"{name} = " + ", ".join(f"{value:g}" for value in each.wanted)
-            errors = f"{100 * each.error_before:.2g} -> {100 * each.error:.2g}"
-            rows.append((metric, path, where, models, errors, wanted))
+            rows += _segment_rows(each, own.parameters, (metric, path))
     if not rows:
         return "one model explains each call path as well as segments would"
     return table(("metric", "call path", "changes at", "models", "error %", "measure next"), rows)
+
+
+def _segment_rows(found: Segmentation, parameters: tuple[str, ...], head: tuple[str, str]) -> list[tuple[str, ...]]:
+    """Return a line for a segmentation, and one for each of its segments that changes along another parameter."""
+    from buran.model import format_function
+
+    name = parameters[found.parameter]
+    where = ", ".join(f"{low:g} < {name} < {high:g}" for low, high in found.breaks)
+    models = "; ".join(format_function(model.function, parameters) for model in found.models)
+    wanted = f"{name} = " + ", ".join(f"{value:g}" for value in found.wanted)
+    errors = f"{100 * found.error_before:.2g} -> {100 * found.error:.2g}"
+    rows: list[tuple[str, ...]] = [(*head, where, models, errors, wanted)]
+    for number, inner in enumerate(found.inner):
+        if inner is not None:
+            rows += _segment_rows(inner, parameters, (head[0], f"{head[1]} (part {number + 1} of {name})"))
+    return rows
 
 
 def _space(name: str, negative: str) -> HypothesisSpace:

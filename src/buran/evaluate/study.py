@@ -12,7 +12,10 @@ from buran.errors import UsageError
 from buran.evaluate.evaluation import Evaluation
 from buran.files import digest
 
-STUDIES: Mapping[str, str] = {"priors": "what noise-resilient priors save, and how much noise they bear"}
+STUDIES: Mapping[str, str] = {
+    "priors": "what noise-resilient priors save, and how much noise they bear",
+    "selection": "strategies that choose measurement points",
+}
 """Names of the studies, each a module of this package, and what they ask."""
 
 Shard = Mapping[str, Any]

@@ -13,7 +13,7 @@ from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
 from buran.model import HypothesisSpace, ModelSet, SearchOptions, fit_models
 from buran.model.combine import add_models
-from buran.model.repetitions import Repetition, over_repetitions, repetition_weights
+from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
 from buran.model.scaling import falling_parameters, to_resources
 from buran.model.segments import Segmentation, find_segments
 
@@ -99,6 +99,7 @@ def model_experiment(
         repetitions = experiment.over_locations(name, aggregate)
         values = over_repetitions(repetitions, repetition)
         weights = repetition_weights(repetitions) if weigh_repetitions else None
+        scatter = scatter_of(repetitions, repetition, weights)
         unit = experiment.units.get(name, "")
         try:
             if processes is not None:
@@ -108,7 +109,13 @@ def model_experiment(
                     None if weights is None else weights / experiment.points[:, experiment.parameters.index(processes)]
                 )
             fit = fit_models(
-                experiment.points, values, space=space, weights=weights, options=options, progress=progress
+                experiment.points,
+                values,
+                space=space,
+                weights=weights,
+                scatter=scatter,
+                options=options,
+                progress=progress,
             )
         except UsageError as error:
             raise UsageError(

@@ -6,7 +6,9 @@ from buran.model.alternative import Alternative
 from buran.model.fit import Fit, fit_models, relative_weights
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.model_set import ModelSet, models_to_json, read_models, write_models
-from buran.model.search import Costs, SearchOptions
+from buran.model.scatter import Scatter
+from buran.model.scoring import Costs
+from buran.model.search import SearchOptions
 from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space, read_space
 from buran.model.terms import Factor, ModelFunction, Term, predict
 from buran.model.text import STYLES, format_function, growth_class, python_names
@@ -27,6 +29,7 @@ __all__ = [
     "ModelSet",
     "PMNFRegressor",
     "Quality",
+    "Scatter",
     "SearchOptions",
     "Term",
     "extrap_space",

@@ -9,6 +9,8 @@ import numpy as np
 from buran.model.candidates import DEPENDENT, Ids, Mask
 from buran.model.terms import Array
 
+_CROWD = 8  # times as many hypotheses are looked at where many are not allowed
+
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
@@ -27,6 +29,8 @@ class Dictionary:
     always
         Shape (product,): extended by a second term however bad alone. A sum needs both its parts, so these
         are the single factors; of a single parameter, the plain ones.
+    ahead
+        Shape (call path, product): the columns continued to a point beyond the others, without its weight.
     """
 
     rows: Ids
@@ -34,10 +38,18 @@ class Dictionary:
     usable: Mask
     simple: Mask
     always: Mask
+    ahead: Array
 
     def take(self, calls: Mask) -> Dictionary:
         """Return the part for some of the call paths."""
-        return Dictionary(self.rows[calls], self.columns[calls], self.usable[calls], self.simple[calls], self.always)
+        return Dictionary(
+            self.rows[calls],
+            self.columns[calls],
+            self.usable[calls],
+            self.simple[calls],
+            self.always,
+            self.ahead[calls],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +66,29 @@ class Beam:
         Shape (call path, hypothesis, point), weighted.
     usable
         Shape (call path, hypothesis).
+    basis_ahead
+        Shape (call path, hypothesis, 1 + term): the basis continued to a point beyond the others.
+    ahead
+        Shape (call path, hypothesis): the prediction there.
     """
 
     members: Ids
     basis: Array
     residual: Array
     usable: Mask
+    basis_ahead: Array
+    ahead: Array
 
     def of(self, calls: Mask) -> Beam:
         """Return the part for some of the call paths."""
-        return Beam(self.members[calls], self.basis[calls], self.residual[calls], self.usable[calls])
+        return Beam(
+            self.members[calls],
+            self.basis[calls],
+            self.residual[calls],
+            self.usable[calls],
+            self.basis_ahead[calls],
+            self.ahead[calls],
+        )
 
     def take(self, chosen: Ids) -> Beam:
         """Return the hypotheses `chosen` (call path, choice)."""
@@ -73,6 +98,8 @@ class Beam:
             self.basis[at, chosen],
             self.residual[at, chosen],
             self.usable[at, chosen],
+            self.basis_ahead[at, chosen],
+            self.ahead[at, chosen],
         )
 
 
@@ -127,11 +154,11 @@ def leave_group_out(beam: Beam, asked: Mask, groups: Mask) -> Array:
     return np.asarray(out / residual.shape[1])
 
 
-def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
+def extend(dictionary: Dictionary, beam: Beam, width: int, most: int | None = None) -> Beam:
     """Add one term of the dictionary to each hypothesis of the beam and keep the best.
 
     All one-term hypotheses are kept; of the larger ones `width` by residual, and twice as many of those made
-    of plain terms only.
+    of plain terms only; none with more than `most` different factors of a parameter.
     """
     calls, _, size, _ = beam.basis.shape
     products = dictionary.columns.shape[1]
@@ -139,12 +166,15 @@ def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
     if size == 1:
         return _one_term(dictionary, beam)
     left_over = _left_over(dictionary, beam)
-    kept = best(left_over.reshape(calls, -1), 2 * width)  # most hypotheses turn up twice
+    looked_at = width if most is None else _CROWD * width
+    kept = best(left_over.reshape(calls, -1), 2 * looked_at)  # most hypotheses turn up twice
     by_residual = kept.shape[1]
-    kept = np.concatenate([kept, _best_plain(left_over, beam, dictionary.simple, 4 * width)], axis=1)
+    kept = np.concatenate([kept, _best_plain(left_over, beam, dictionary.simple, 4 * looked_at)], axis=1)
     parent, added = np.divmod(kept, products)
     members = np.sort(np.concatenate([beam.members[at, parent], added[..., None]], axis=2), axis=2)
     fine = beam.usable[at, parent] & dictionary.usable[at, added] & ~_repeated(members, products)
+    if most is not None:
+        fine &= ~_crowded(dictionary, members, most)
     chosen = fine & np.concatenate(
         [
             np.cumsum(fine[:, :by_residual], axis=1) <= width,
@@ -156,15 +186,40 @@ def extend(dictionary: Dictionary, beam: Beam, width: int) -> Beam:
     members, fine = members[at, survivors], chosen[at, survivors]
     parent, added = parent[at, survivors], added[at, survivors]
     column = dictionary.columns[at, added]
-    basis = beam.basis[at, parent]
+    basis, basis_ahead = beam.basis[at, parent], beam.basis_ahead[at, parent]
+    column_ahead = dictionary.ahead[at, added]
     for _ in range(2):  # the second pass removes what rounding left of the first
-        column = column - np.matmul(np.matmul(basis, column[..., None])[..., 0][:, :, None], basis)[:, :, 0]
-    length = np.sqrt((column * column).sum(axis=2, keepdims=True))
-    fine = fine & (length[..., 0] ** 2 > DEPENDENT)
-    column = column / np.where(fine[..., None], length, 1.0)
+        along = np.matmul(basis, column[..., None])[..., 0]
+        column = column - np.matmul(along[:, :, None], basis)[:, :, 0]
+        column_ahead = column_ahead - (along * basis_ahead).sum(axis=2)
+    length = np.sqrt((column * column).sum(axis=2))
+    fine = fine & (length**2 > DEPENDENT)
+    length = np.where(fine, length, 1.0)
+    column, column_ahead = column / length[..., None], column_ahead / length
     residual = beam.residual[at, parent]
-    residual = residual - (residual * column).sum(axis=2, keepdims=True) * column
-    return Beam(members, np.concatenate([basis, column[:, :, None]], axis=2), residual, fine)
+    gain = (residual * column).sum(axis=2)
+    return Beam(
+        members,
+        np.concatenate([basis, column[:, :, None]], axis=2),
+        residual - gain[..., None] * column,
+        fine,
+        np.concatenate([basis_ahead, column_ahead[..., None]], axis=2),
+        beam.ahead[at, parent] + gain * column_ahead,
+    )
+
+
+def first_occurrence(rows: Ids) -> Mask:
+    """Mark present factors (above 0) that differ from the one before, in `rows` sorted along the last axis."""
+    out = np.asarray(rows > 0)
+    out[..., 1:] &= rows[..., 1:] != rows[..., :-1]
+    return out
+
+
+def _crowded(dictionary: Dictionary, members: Ids, most: int) -> Mask:
+    """Mark hypotheses (call path, hypothesis, term) with more than `most` factors of one parameter."""
+    rows = dictionary.rows[np.arange(len(members))[:, None, None], members]
+    different = first_occurrence(np.sort(rows, axis=2).swapaxes(2, 3)).sum(axis=3)
+    return np.asarray((different > most).any(axis=2))
 
 
 def _one_term(dictionary: Dictionary, constant: Beam) -> Beam:
@@ -172,11 +227,14 @@ def _one_term(dictionary: Dictionary, constant: Beam) -> Beam:
     calls, products, _ = dictionary.columns.shape
     along = np.matmul(dictionary.columns, constant.residual[:, 0, :, None])
     first = np.broadcast_to(constant.basis[:, :, 0], dictionary.columns.shape)
+    first_ahead = np.broadcast_to(constant.basis_ahead[:, :, 0], dictionary.ahead.shape)
     return Beam(
         np.tile(np.arange(products)[:, None], (calls, 1, 1)),
         np.stack([first, dictionary.columns], axis=2),
         constant.residual - along * dictionary.columns,
         dictionary.usable,
+        np.stack([first_ahead, dictionary.ahead], axis=2),
+        constant.ahead + along[..., 0] * dictionary.ahead,
     )
 
 

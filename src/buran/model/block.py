@@ -10,11 +10,15 @@ import numpy as np
 
 from buran.model.alternative import Alternative
 from buran.model.candidates import Ids, TermTable
+from buran.model.found import Found, odds
 from buran.model.regression import Functions, Regression, regress
-from buran.model.search import Found
+from buran.model.scatter import Scatter
 from buran.model.terms import Array, ModelFunction
 
 _LEAST = 1e-2  # smaller weights move no end of an interval
+_DOUBT = 2 / 3  # power of the odds: more doubt in the best hypothesis than it takes to choose one
+_LACK = 1.2  # times the variance of the noise: what residuals have beyond is systematic
+_REDUNDANT = 8.0  # times the points for each value of a parameter: how many share a systematic error
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +37,8 @@ class Block:
         Of the terms, one for each parameter.
     found
         The hypotheses.
+    scatter
+        What is known about the noise.
     nonnegative
         Whether negative coefficients are held at 0.
     """
@@ -43,6 +49,7 @@ class Block:
     binary: Ids
     tables: list[TermTable]
     found: Found
+    scatter: Scatter
     nonnegative: bool = False
 
     @cached_property
@@ -60,32 +67,51 @@ class Block:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         own = np.array(calls, dtype=np.int64)
         scores = self.found.scores[own]
-        gap = scores - scores[:, :1]
-        odds = np.exp(-likelihood_power(len(self.points)) * np.where(np.isfinite(gap), gap, np.inf))
-        odds[:, 0] = 1.0
-        place, hypothesis = np.nonzero(odds > _LEAST)
+        weight = odds(scores, len(self.points)) ** _DOUBT
+        place, hypothesis = np.nonzero(weight > _LEAST)
         rows = self.found.rows[own[place], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
-        fitted: list[Alternative | None] = [None] * len(place)
+        groups = []
+        spread = np.zeros(weight.shape)
         for terms in np.unique(size).tolist():
             some = np.flatnonzero(size == terms)
-            group = self._fit(
-                own[place[some]], rows[some, :terms].astype(np.int64), odds[place[some], hypothesis[some]]
+            at = own[place[some]]
+            chosen = rows[some, :terms].astype(np.int64)
+            fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen, self.nonnegative)
+            spread[place[some], hypothesis[some]] = fitted.spread
+            groups.append((some, chosen, fitted))
+        redundant = self._redundancy(own, spread[np.arange(len(own)), np.argmin(scores, axis=1)])
+        weight **= 1 / redundant[:, None]
+        found: list[list[Alternative]] = [[] for _ in calls]
+        order = np.empty(len(place), dtype=object)
+        for some, chosen, fitted in groups:
+            order[some] = self._alternatives(
+                own[place[some]], chosen, fitted, weight[place[some], hypothesis[some]], redundant[place[some]]
             )
-            for at, each in zip(some.tolist(), group, strict=True):
-                fitted[at] = each
-        out: list[list[Alternative]] = [[] for _ in calls]
-        for at, maybe in zip(place.tolist(), fitted, strict=True):
-            if maybe is not None:
-                out[at].append(maybe)
-        return [_merged(group) for group in out]
+        for row, each in zip(place.tolist(), order.tolist(), strict=True):
+            found[row].append(each)
+        return [_merged(group) for group in found]
 
-    def _fit(self, calls: Ids, chosen: Ids, odds: Array) -> list[Alternative]:
-        values, weights = self.values[calls], self.weights[calls]
-        own = regress(self.points, values, weights, self.tables, chosen, self.nonnegative)
+    def _redundancy(self, calls: Ids, spread: Array) -> Array:
+        """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.
+
+        Residuals beyond the noise that repetitions show are systematic: they are shared by the points at a value of a
+        parameter and its neighbours, and more points do not average them out. `spread` is the variance of the best
+        hypothesis's weighted residuals.
+        """
+        values = sum(len(np.unique(self.points[:, p])) - 1 for p in range(self.points.shape[1]))
+        most = _REDUNDANT * max(len(self.points) / max(values, 1), 1.0)
+        known = (self.scatter.degrees[calls] > 0) & (spread > 0)
+        noise = _LACK * self.scatter.share[calls] ** 2
+        systematic = np.clip(1 - noise / np.where(known, spread, 1.0), 0.0, 1.0)
+        return np.asarray(np.where(known, 1 + (most - 1) * systematic, 1.0))
+
+    def _alternatives(
+        self, calls: Ids, chosen: Ids, own: Regression, weight: Array, redundant: Array
+    ) -> list[Alternative]:
         coefficients, variances = self.unscaled(calls, own)
         # noise is a share of the value, but values below the floor of the weights count for less than 1
-        size = ((values * weights) ** 2).mean(axis=1)
+        size = ((self.values[calls] * self.weights[calls]) ** 2).mean(axis=1)
         share = 1 / np.sqrt(np.where(size > 0, size, 1.0))
         noise, rows = (share * np.sqrt(own.spread)).tolist(), variances.tolist()
         out = []
@@ -95,23 +121,14 @@ class Block:
             excess = degrees / max(degrees - _factors(function), 1)
             covariance: tuple[tuple[float, ...], ...] = ()
             if degrees > 0:
-                covariance = tuple(tuple(rows[c][i][j] * excess for j in order) for i in order)
-            out.append(Alternative(function, float(odds[c]), covariance, noise[c] * excess**0.5, degrees))
+                covariance = tuple(tuple(rows[c][i][j] * excess * redundant[c] for j in order) for i in order)
+            out.append(Alternative(function, float(weight[c]), covariance, noise[c] * excess**0.5, degrees))
         return out
 
 
 def _factors(function: ModelFunction) -> int:
     """Return the number of distinct factors."""
     return len({factor for term in function.terms for factor in term.factors})
-
-
-def likelihood_power(points: int) -> float:
-    """Return by how much one nat of the score, the logarithm of an error, changes the logarithm of the odds.
-
-    Gaussian noise would give the number of points. Half of it is what the errors of the best of many hypotheses,
-    small by choice, are worth: intervals then hold what they should (benchmarks/modeller.py).
-    """
-    return 0.45 * points
 
 
 def _merged(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:

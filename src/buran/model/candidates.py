@@ -42,6 +42,8 @@ class TermTable:
         Shape (value, point): the points at each value of the parameter.
     safe
         So many different factors of this parameter cannot pass through all its values just as they are.
+    ahead
+        Shape (row,): the factors at a value beyond the points, scaled like `values`.
     """
 
     pairs: tuple[Exponents, ...]
@@ -53,26 +55,31 @@ class TermTable:
     degree: Array
     same_value: Mask
     safe: int
+    ahead: Array
 
     @classmethod
-    def of(cls, space: HypothesisSpace, x: Array) -> TermTable:
-        """Tabulate the space at the values `x` (point,) of a parameter."""
+    def of(cls, space: HypothesisSpace, x: Array, beyond: float | None = None) -> TermTable:
+        """Tabulate the space at the values `x` (point,) of a parameter, and at one `beyond` them, if given."""
         pairs = space.candidates(x)
-        raw = np.ones((len(pairs) + 1, len(x)))
+        at = np.append(x, x.max() if beyond is None else beyond)
+        both = np.ones((len(pairs) + 1, len(at)))
         for row, (power, log) in enumerate(pairs, start=1):
-            raw[row] = x ** float(power) * (np.log2(x) ** log if log else 1.0)
+            both[row] = at ** float(power) * (np.log2(at) ** log if log else 1.0)
+        raw = np.ascontiguousarray(both[:, :-1])
+        largest = np.abs(raw).max(axis=1)
         absent = (Fraction(0), 0)
         order = {pair: place for place, pair in enumerate(sorted((absent, *pairs)))}
         return cls(
             pairs,
             raw,
-            raw / np.abs(raw).max(axis=1, keepdims=True),
+            raw / largest[:, None],
             np.array([False, *(power < 0 for power, _ in pairs)]),
             np.array([False, *(is_plain(pair) for pair in pairs)]),
             np.array([order[pair] for pair in (absent, *pairs)]),
             np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in pairs)]),
             np.unique(x)[:, None] == x,
             max(len(np.unique(x)) - 2, 1),
+            both[:, -1] / largest,
         )
 
 

@@ -40,8 +40,8 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
     Returns
     -------
     Model or None
-        None if there is none to add. Its covariance takes the errors of the parts as independent; it has no
-        alternatives, and no error at left-out points.
+        None if there is none to add. Its covariance takes the errors of the parts as independent; its
+        intervals do so, too. It has no alternatives, and no error at left-out points.
     """
     known = [model for model in models if model is not None]
     if not known:
@@ -58,7 +58,7 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
         float(adjusted_r2(predicted, actual, np.array(1 + len(function.terms)))) if count else np.nan,
         float(rss(predicted, actual)),
     )
-    return Model(function, quality, _covariance(known, function))
+    return Model(function, quality, _covariance(known, function), parts=tuple(known))
 
 
 def _covariance(models: Sequence[Model], function: ModelFunction) -> tuple[tuple[float, ...], ...]:

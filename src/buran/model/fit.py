@@ -15,11 +15,13 @@ from buran.model.interval import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regression import BOUND, loo_error, regress
+from buran.model.scatter import Scatter
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import HypothesisSpace, full_space
 from buran.model.terms import Array, predict
 
 _FLOOR = 1e-3  # of a call path's largest value: smaller values weigh no more than this one
+_GRID_POWER = 0.75
 _LARGEST = 1e150  # squares of larger values overflow
 
 
@@ -60,12 +62,32 @@ def relative_weights(values: Array) -> Array:
     return np.asarray(1 / np.where(largest > 0, np.maximum(size, _FLOOR * largest), 1.0 + 0 * size))
 
 
+def default_weights(points: Array, values: Array) -> Array:
+    """Weights of the fit: ``1 / |value|^a``, small values as in `relative_weights`.
+
+    Noise that is a share of the value asks for a = 1; that no hypothesis may be quite right, and that predictions are
+    wanted where values are large, for less: 3/4 where at least half of the grid was measured. On fewer points large
+    values are too few to tell exponents.
+
+    Returns
+    -------
+    array
+        Shape (call path, point), such that weighted values have a root mean square of 1; NaN where `values` are.
+    """
+    grid = np.prod([float(len(np.unique(column))) for column in points.T])
+    weights = relative_weights(values) ** (_GRID_POWER if 2 * len(points) >= grid else 1.0)
+    square = np.where(np.isfinite(values), (weights * values) ** 2, 0.0)
+    mean = square.sum(axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1)
+    return np.asarray(weights / np.sqrt(np.where(mean > 0, mean, 1.0))[:, None])
+
+
 def fit_models(
     points: Array,
     values: Array,
     *,
     space: HypothesisSpace | None = None,
     weights: Array | None = None,
+    scatter: Scatter | None = None,
     options: SearchOptions | None = None,
     progress: Progress | None = None,
 ) -> Fit:
@@ -81,7 +103,10 @@ def fit_models(
         Exponents to try; the full space by default.
     weights
         Shape (call path, point), positive: reciprocal standard deviations up to a factor for each call path;
-        `relative_weights` by default.
+        `default_weights` by default.
+    scatter
+        What repetitions tell about the noise, for these weights, or relative to the values for the default ones; see
+        `buran.model.repetitions.scatter_of`.
     options
         How wide to search.
     progress
@@ -105,12 +130,16 @@ def fit_models(
     order = np.lexsort(points.T[::-1])
     points = points[order]
     values, binary = _scaled(values[:, order])
-    weights = relative_weights(values) if weights is None else _normalised(np.asarray(weights)[:, order], values)
+    if scatter is None:
+        scatter = Scatter.unknown(len(values))
+    if weights is not None:
+        weights, scatter = _normalised(np.asarray(weights)[:, order], values, binary, scatter)
     for calls, present in _patterns_of_absence(values):
         if not present.any():
             continue
-        block = np.ix_(calls, present)
-        fitted = _fit_complete(points[present], values[block], weights[block], binary[calls], space, options, progress)
+        block, here = np.ix_(calls, present), points[present]
+        own = default_weights(here, values[block]) if weights is None else weights[block]
+        fitted = _fit_complete(here, values[block], own, scatter.of(calls), binary[calls], space, options, progress)
         for call, model in zip(calls, fitted, strict=True):
             models[call] = model
     return Fit(tuple(models))
@@ -147,11 +176,19 @@ def _scaled(values: Array) -> tuple[Array, Ids]:
     return np.ldexp(values, -binary[:, None]), binary
 
 
-def _normalised(weights: Array, values: Array) -> Array:
-    """Scale weights so that weighted values have a root mean square of 1, and errors are relative ones."""
-    square = np.where(np.isfinite(values), (weights * values) ** 2, 0.0)
-    mean = square.sum(axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1)
-    return np.asarray(weights / np.sqrt(np.where(mean > 0, mean, 1.0))[:, None])
+def _normalised(weights: Array, values: Array, binary: Ids, scatter: Scatter) -> tuple[Array, Scatter]:
+    """Scale weights so that weighted values have a root mean square of 1, and errors are relative ones.
+
+    The values lack a factor of 2^`binary`, which the scatter still has.
+    """
+    here = np.isfinite(values)
+    largest = np.max(np.where(here, weights, 0.0), axis=1, keepdims=True, initial=0.0)
+    weights = weights / np.where(largest > 0, largest, 1.0)  # squares of larger weights overflow
+    square = np.where(here, (weights * values) ** 2, 0.0)
+    mean = square.sum(axis=1) / np.maximum(here.sum(axis=1), 1)
+    scale = np.sqrt(np.where(mean > 0, mean, 1.0))
+    share = np.ldexp(scatter.share, -binary) / scale / np.where(largest > 0, largest, 1.0)[:, 0]
+    return weights / scale[:, None], Scatter(share, scatter.degrees)
 
 
 def _patterns_of_absence(values: Array) -> Iterator[tuple[Ids, Mask]]:
@@ -169,14 +206,15 @@ def _fit_complete(
     points: Array,
     values: Array,
     weights: Array,
+    scatter: Scatter,
     binary: Ids,
     space: HypothesisSpace,
     options: SearchOptions,
     progress: Progress | None,
 ) -> list[Model]:
     """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
-    tables, found = search(points, values, weights, space, options, progress)
-    block = Block(points, values, weights, binary, tables, found, options.nonnegative)
+    tables, found = search(points, values, weights, scatter, space, options, progress)
+    block = Block(points, values, weights, binary, tables, found, scatter, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
     size = found.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):
@@ -198,7 +236,7 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     figures = zip(
         smape(predicted, values).tolist(),
         np.where(with_loo, smape(np.where(with_loo[:, None], left_out, 0.0), values), np.nan).tolist(),
-        loo_error(own.residual, own.hat, weights).tolist(),
+        loo_error(own.residual, own.hat, relative_weights(values)).tolist(),
         adjusted_r2(predicted, values, own.free.sum(axis=1)).tolist(),
         np.ldexp(rss(predicted, values), 2 * binary).tolist(),
         strict=True,

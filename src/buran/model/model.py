@@ -55,12 +55,15 @@ class Model:
     alternatives
         The hypotheses within reach of the best, the best one first, weights adding up to 1. They are fitted when
         they are asked for.
+    parts
+        The models a sum was made of.
     """
 
     function: ModelFunction
     quality: Quality
     covariance: tuple[tuple[float, ...], ...] = ()
     alternatives: Sequence[Alternative] = field(default=(), compare=False, repr=False)
+    parts: Sequence[Model] = field(default=(), compare=False, repr=False)
 
     def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
         """Return lower and upper ends at `points` (point, parameter), each of shape (point,).
@@ -99,7 +102,8 @@ def prediction_interval(
     Every alternative predicts a t distribution around its value: with the uncertainty of its coefficients and,
     `of` a "value" (such as were modelled: one measurement, or a mean of repetitions), its noise; `of` the "mean",
     without. The interval holds the middle of their mixture by weight, so that what the measurements cannot decide
-    makes it wide, and always the prediction itself.
+    makes it wide, and always the prediction itself. The interval of a sum takes the errors of its parts as independent:
+    their distances from the predictions add up in quadrature.
 
     Parameters
     ----------
@@ -115,7 +119,8 @@ def prediction_interval(
     Returns
     -------
     lower, upper
-        Shape (call path, point). NaN without a model; infinite without a degree of freedom.
+        Shape (call path, point). NaN without a model; infinite without a degree of freedom, and for sums that were
+        read from a file, which do not keep their parts.
 
     Raises
     ------
@@ -136,4 +141,28 @@ def prediction_interval(
         rows = [row for row, own_count in zip(known, counts, strict=True) if own_count == count]
         ends = mixture_interval([groups[row] for row in rows], at, level, of)
         lower[rows], upper[rows] = np.minimum(ends[0], own[rows]), np.maximum(ends[1], own[rows])
+    sums = [(row, model.parts) for row, model in enumerate(models) if model is not None and model.parts]
+    if sums:
+        _of_sums(sums, at, level, of, own, lower, upper)
     return lower, upper
+
+
+def _of_sums(
+    sums: Sequence[tuple[int, Sequence[Model]]],
+    at: Array,
+    level: float,
+    of: Target,
+    own: Array,
+    lower: Array,
+    upper: Array,
+) -> None:
+    """Enter the ends of intervals of sums, given as row and parts; a part of several sums is computed once."""
+    parts = list({id(part): part for _, group in sums for part in group}.values())
+    place = {id(part): number for number, part in enumerate(parts)}
+    low, high = prediction_interval(parts, at, level, of)
+    middle = predict([part.function for part in parts], at)
+    below, above = (middle - low) ** 2, (high - middle) ** 2
+    for row, group in sums:
+        members = [place[id(part)] for part in group]
+        lower[row] = own[row] - np.sqrt(below[members].sum(axis=0))
+        upper[row] = own[row] + np.sqrt(above[members].sum(axis=0))

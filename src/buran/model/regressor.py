@@ -13,7 +13,8 @@ from buran.errors import UsageError
 from buran.model.fit import Fit, fit_models
 from buran.model.interval import Target
 from buran.model.model import Model
-from buran.model.repetitions import Repetition, over_repetitions, repetition_weights
+from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
+from buran.model.scoring import Criterion
 from buran.model.search import SearchOptions
 from buran.model.space import HypothesisSpace, Negative, named_space
 from buran.model.terms import Array
@@ -36,6 +37,10 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Terms beside the constant.
     nonnegative
         Whether only coefficients of 0 and more are allowed.
+    terms_per_parameter
+        Different factors of one parameter, at most.
+    criterion
+        What hypotheses compete by: error, smape, rss, ar2 or bic; see `SearchOptions`.
 
     Attributes
     ----------
@@ -54,6 +59,8 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         weights: Literal["relative", "repetitions"] = "relative",
         max_terms: int = 4,
         nonnegative: bool = False,
+        terms_per_parameter: int | None = None,
+        criterion: Criterion = "error",
     ) -> None:
         self.space = space
         self.negative = negative
@@ -61,6 +68,8 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.weights = weights
         self.max_terms = max_terms
         self.nonnegative = nonnegative
+        self.terms_per_parameter = terms_per_parameter
+        self.criterion = criterion
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> PMNFRegressor:
         """Find a model for each call path.
@@ -86,17 +95,23 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
         if self.weights not in ("relative", "repetitions"):
             raise UsageError(f"no weights are called {self.weights!r}", hint="choose from relative, repetitions")
-        if self.max_terms < 0:
-            raise UsageError("a model cannot have fewer than 0 terms", why=f"max_terms is {self.max_terms}")
+        options = SearchOptions(
+            max_terms=self.max_terms,
+            nonnegative=self.nonnegative,
+            terms_per_parameter=self.terms_per_parameter,
+            criterion=self.criterion,
+        )
         full = values.reshape(len(values), -1, 1) if values.ndim < 3 else values
         points, repetitions = _distinct(points, full)
         space = named_space(self.space, self.negative) if isinstance(self.space, str) else self.space
+        weights = repetition_weights(repetitions) if self.weights == "repetitions" else None
         self._fit: Fit = fit_models(
             points,
             over_repetitions(repetitions, self.aggregate),
             space=space,
-            weights=repetition_weights(repetitions) if self.weights == "repetitions" else None,
-            options=SearchOptions(max_terms=self.max_terms, nonnegative=self.nonnegative),
+            weights=weights,
+            scatter=scatter_of(repetitions, self.aggregate, weights),
+            options=options,
         )
         self._flat = values.ndim == 1
         self.models_: tuple[Model | None, ...] = self._fit.models

@@ -6,7 +6,7 @@ An MPI library changes its algorithm, a working set leaves the cache: one functi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -14,7 +14,8 @@ import numpy as np
 from buran.model.candidates import Ids
 from buran.model.fit import fit_models
 from buran.model.model import Model
-from buran.model.search import SearchOptions, score
+from buran.model.scoring import score
+from buran.model.search import SearchOptions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
 
@@ -42,6 +43,9 @@ class Segmentation:
     wanted
         Values of the parameter to measure next: between those of each break, and where a segment has less than
         five values.
+    inner
+        Segmentations of the segments along other parameters, which then replace their models; None where one model is
+        enough. Empty if none has any.
     """
 
     parameter: int
@@ -50,12 +54,18 @@ class Segmentation:
     error: float
     error_before: float
     wanted: tuple[float, ...]
+    inner: tuple[Segmentation | None, ...] = ()
 
     def evaluate(self, points: Array | Sequence[float]) -> Array:
         """Return the values at `points` (..., parameter); the middle of a break belongs to the upper segment."""
         at = np.asarray(points, dtype=np.float64)
         place = np.searchsorted([_middle(*each) for each in self.breaks], at[..., self.parameter], side="right")
-        return np.choose(place, [model.function.evaluate(at) for model in self.models])
+        inner = self.inner or (None,) * len(self.models)
+        parts = [
+            model.function.evaluate(at) if own is None else own.evaluate(at)
+            for model, own in zip(self.models, inner, strict=True)
+        ]
+        return np.choose(place, parts)
 
 
 def find_segments(
@@ -64,7 +74,8 @@ def find_segments(
     """Look for call paths that two or three models along one parameter explain much better than one.
 
     Every split of every parameter's values into segments of three and more is tried. The errors at left-out points
-    of all segments together compete with that of one model, at the price of all coefficients and breaks.
+    of all segments together compete with that of one model, at the price of all coefficients and breaks. Each segment
+    of several parameters is looked at in the same way, for breaks along another one.
 
     Parameters
     ----------
@@ -95,7 +106,21 @@ def find_segments(
         for call, found, own_score in _along(points, values[asked], parameter, before, sizes, space):
             if own_score < best[call]:
                 best[call], out[asked[call]] = own_score, found
+    for call, own_found in enumerate(out):
+        if own_found is not None and points.shape[1] > 1:
+            out[call] = _with_inner(points, values[call], own_found, space)
     return tuple(out)
+
+
+def _with_inner(points: Array, values: Array, found: Segmentation, space: HypothesisSpace | None) -> Segmentation:
+    """Look for breaks along the other parameters in each segment."""
+    place = np.searchsorted([_middle(*each) for each in found.breaks], points[:, found.parameter], side="right")
+    inner: list[Segmentation | None] = []
+    for number, model in enumerate(found.models):
+        here = place == number
+        own = find_segments(points[here], values[None, here], [model], space=space)[0]
+        inner.append(own if own is not None and own.parameter != found.parameter else None)
+    return replace(found, inner=tuple(inner)) if any(own is not None for own in inner) else found
 
 
 def _along(

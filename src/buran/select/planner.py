@@ -6,147 +6,79 @@ chooses the same runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
-from buran.select.strategies import STRATEGIES
+from buran.select.measured import Measured
+from buran.select.protocol import Advice, Budget, State
+from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
 
-EFFORT_METRICS = frozenset({"basic_blocks", "bytes_sent", "bytes_received"})
-Runtime = Callable[[Point], float | None]
-"""Predicted wall time of a run in seconds; None where nothing is known."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """The part of a campaign that plans depend on.
-
-    Attributes
-    ----------
-    points, evaluation_points
-        Cheapest first.
-    build
-        Returns the build that a mode, a filter and a point need.
-    cores
-        Returns the cores that a run occupies.
-    ranks_parameter
-        The parameter that is the number of ranks, if one is.
-    expected_s
-        The user's estimate of a run's wall time.
-    budget
-        Maps the predicted cost of the full matrix, in core hours, to the budget in force.
-    """
-
-    points: tuple[Point, ...]
-    evaluation_points: tuple[Point, ...]
-    metrics: frozenset[str]
-    repetitions: int
-    effort_repetitions: int
-    warmup: bool
-    strategy: str
-    max_iterations: int
-    refine: bool
-    seed: int
-    build: Callable[[Mode, str, Point], BuildSpec]
-    cores: Callable[[Point], int]
-    ranks_parameter: str | None
-    expected_s: Runtime
-    budget: Callable[[float | None], float | None]
-
-
-@dataclass(frozen=True)
-class Knowledge:
-    """What the iterations so far have taught.
-
-    Attributes
-    ----------
-    plans
-        All earlier plans.
-    outcomes
-        What became of their bundles, as the bundle pointers say.
-    runtime
-        Prediction of a run's wall time from models.
-    filter_text
-        Filter that the models suggest for the next iteration.
-    """
-
-    plans: tuple[Plan, ...] = ()
-    outcomes: tuple[Mapping[str, Any], ...] = ()
-    runtime: Runtime = lambda point: None
-    filter_text: str = ""
-
-    @property
-    def spent_core_hours(self) -> float:
-        """Charged so far; a run that several bundles share counts once."""
-        cost: dict[tuple[str, str], float] = {
-            (run["build"], outcome["id"] if run["folder"] is None else run["folder"]): run["cost_core_hours"]
-            for outcome in self.outcomes
-            for run in outcome["runs"]
-        }
-        return sum(cost.values())
-
-    def measured(self, purpose: Purpose) -> list[Point]:
-        """Return the points planned so far, in the order of planning."""
-        bundles = (bundle for plan in self.plans for bundle in plan.bundles if bundle.purpose == purpose)
-        return list(dict.fromkeys(bundle.point for bundle in bundles))
+_BATCH = 5  # runs a round for strategies that rate one run after the other
 
 
 def next_plan(question: Question, known: Knowledge) -> Plan:
     """Decide what the next iteration builds and measures, or that the campaign is done."""
     draft = _Draft(question, known)
     if not known.plans:
-        strategy = STRATEGIES[question.strategy]
-        base = strategy.base(question.points, lambda point: _weight(question, point), question.ranks_parameter)
+        base, advice = draft.chosen()
+        if not base:
+            return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=True)
         every = len(base) == len(question.points)
         which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
         return draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with the default instrumentation", "")
     last = known.plans[-1]
+    evaluated = bool(known.planned(Purpose.EVALUATION))
     if any(not outcome["complete"] for outcome in known.outcomes):
-        return draft.done("the budget is spent; some planned runs were not started", budget_reached=True)
+        reason = "the budget is spent; some planned runs were not started"
+        if question.evaluation_points and not evaluated:
+            return draft.evaluation(last.filter_text, reason)
+        return draft.done(reason, budget_reached=True)
     if not any(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"]):
         return draft.done("no run succeeded: there is nothing to model")
-    evaluated = bool(known.measured(Purpose.EVALUATION))
     if last.iteration + 1 >= question.max_iterations and not (question.evaluation_points and not evaluated):
         return draft.done(f"the limit of {question.max_iterations} iterations is reached")
     if not evaluated and last.iteration + 1 < question.max_iterations:
-        measured = known.measured(Purpose.MODEL)
-        rest = STRATEGIES[question.strategy].rest(question.points, measured)
+        measured = known.planned(Purpose.MODEL)
         changed = question.refine and known.filter_text != last.filter_text
+        fixed = question.strategy in FIXED
+        rest, advice = (dict[Point, int](), Advice()) if fixed else draft.chosen()
         if rest or changed:
             reasons = []
             if changed:
                 reasons.append("the models chose fewer functions: their points are measured again under the new filter")
             if rest:
-                reasons.append("points between and beyond those measured, cheapest first")
+                reasons.append(f"strategy {question.strategy!r}: {_why(advice)}")
             filter_text = known.filter_text if changed else last.filter_text
-            again = measured if changed else []
-            plan = draft.plan([*again, *rest], Purpose.MODEL, "; ".join(reasons), filter_text)
+            again = {point: draft.repetitions_of(point) for point in (measured if changed else [])}
+            points = again | {point: again.get(point, 0) + count for point, count in rest.items()}
+            plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), filter_text)
             if plan.bundles:
                 return plan
+            if not fixed and question.evaluation_points:
+                return draft.evaluation(last.filter_text, "nothing more fits into the budget")
             return draft.done("nothing more fits into the budget", budget_reached=True)
+        if advice.stop is not None and not (question.evaluation_points and not evaluated):
+            return draft.done(advice.stop, advice.budget_reached)
+        if advice.stop is not None:
+            return draft.evaluation(last.filter_text, advice.stop)
     if question.evaluation_points and not evaluated:
-        plan = draft.plan(
-            question.evaluation_points,
-            Purpose.EVALUATION,
-            "evaluation points, to compare with the models' predictions",
-            last.filter_text,
-        )
-        if plan.bundles:
-            return plan
-        return draft.done("the evaluation points do not fit into the budget", budget_reached=True)
+        return draft.evaluation(last.filter_text)
     reached = any(plan.budget_reached for plan in known.plans)
-    chosen = "every point" if len(known.measured(Purpose.MODEL)) == len(question.points) else "every chosen point"
+    chosen = "every point" if len(known.planned(Purpose.MODEL)) == len(question.points) else "every chosen point"
     what = "every affordable point is measured" if reached else f"{chosen} is measured"
     return draft.done(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)
 
 
-def _weight(question: Question, point: Point) -> float:
-    """Relative cost of a point before anything was measured."""
-    seconds = question.expected_s(point)
-    return question.cores(point) * (1.0 if seconds is None else seconds)
+def _why(advice: Advice) -> str:
+    """Return the reasons of a strategy's choice, the most frequent one first."""
+    reasons = [each.reason for each in advice.suggestions]
+    text = ", ".join(sorted(dict.fromkeys(reasons), key=lambda reason: (-reasons.count(reason), reason)))
+    if advice.expected_error is None:
+        return text
+    return f"{text}; the prediction at the target is expected to be wrong by {advice.expected_error:.2g} of its value"
 
 
 @dataclass(frozen=True)
@@ -164,20 +96,71 @@ class _Draft:
             iteration=self.iteration,
             done=True,
             reason=reason,
-            filter_text=known.plans[-1].filter_text,
+            filter_text=known.plans[-1].filter_text if known.plans else "",
             spent_core_hours=known.spent_core_hours,
-            budget_core_hours=self.budget(),
+            budget_core_hours=self.budget(Purpose.EVALUATION if known.planned(Purpose.EVALUATION) else Purpose.MODEL),
             budget_reached=budget_reached,
         )
 
-    def plan(self, points: Sequence[Point], purpose: Purpose, reason: str, filter_text: str) -> Plan:
-        bundles = [self.bundle(point, purpose, filter_text) for point in points]
+    def chosen(self) -> tuple[dict[Point, int], Advice]:
+        """Ask the strategy: points with the number of runs wanted at each, most wanted first."""
+        question, known = self.question, self.known
+        space = question.space
+        fixed = question.strategy in FIXED
+        budget = None if fixed else self.budget(Purpose.MODEL)
+        ids = {point: place for place, point in enumerate(question.points)}
+        failed = frozenset() if question.retry_failed else frozenset(ids[p] for p in known.failed if p in ids)
+        advice = question.chooser.suggest(
+            known.measured or Measured.nothing(len(space.parameters)),
+            space,
+            Budget(budget, known.spent_core_hours),
+            State(
+                question.seed,
+                failed,
+                known.errors,
+                None if fixed or question.strategy == "design" else question.batch or _BATCH,
+                question.batch,
+                question.max_iterations - self.iteration,
+            ),
+        )
+        out: dict[Point, int] = {}
+        for each in advice.suggestions:
+            point = question.points[each.place]
+            if point not in out and not fixed and len(out) == question.batch:
+                continue
+            out[point] = out.get(point, 0) + 1
+        return out, advice
+
+    def repetitions_of(self, point: Point) -> int:
+        """Return how many timed runs of a point were planned under one filter so far."""
+        modes = [
+            {(run.build, run.repetition) for run in bundle.runs if run.mode is Mode.TIME}
+            for plan in self.known.plans
+            for bundle in plan.bundles
+            if bundle.point == point and bundle.purpose is Purpose.MODEL
+        ]
+        counts: dict[str, int] = {}
+        for build, _ in set().union(*modes):
+            counts[build] = counts.get(build, 0) + 1
+        return max(counts.values(), default=self.question.repetitions)
+
+    def evaluation(self, filter_text: str, before: str = "") -> Plan:
+        """Plan the evaluation points, or the end where they do not fit; `before` says why no other points."""
+        points = dict.fromkeys(self.question.evaluation_points, self.question.repetitions)
+        reason = f"{before}{'; ' if before else ''}evaluation points, to compare with the models' predictions"
+        plan = self.plan(points, Purpose.EVALUATION, reason, filter_text)
+        if plan.bundles:
+            return plan
+        return self.done("the evaluation points do not fit into the budget", budget_reached=True)
+
+    def plan(self, points: Mapping[Point, int], purpose: Purpose, reason: str, filter_text: str) -> Plan:
+        bundles = [self.bundle(point, purpose, filter_text, count) for point, count in points.items()]
         builds: dict[str, BuildSpec] = {}
         for point in points:
             for mode, text in self.variants(filter_text):
                 spec = self.question.build(mode, text, point)
                 builds[spec.hash] = spec
-        budget = self.budget()
+        budget = self.budget(purpose)
         spent = self.known.spent_core_hours
         reached = False
         predicted: float | None = None
@@ -187,7 +170,7 @@ class _Draft:
             predicted = 0.0
             for bundle, cost in zip(bundles, costs, strict=True):
                 assert cost is not None
-                if budget is not None and spent + predicted + cost > budget:
+                if budget is not None and spent + predicted + cost > budget * (1 + 1e-9):
                     reached = True
                     continue
                 affordable.append(bundle)
@@ -214,8 +197,10 @@ class _Draft:
             variants.append((Mode.EFFORT, ""))
         return variants
 
-    def bundle(self, point: Point, purpose: Purpose, filter_text: str) -> Bundle:
+    def bundle(self, point: Point, purpose: Purpose, filter_text: str, count: int) -> Bundle:
+        """Return `count` more timed runs of a point with the baseline runs and counts that go with them."""
         question = self.question
+        count = count or question.repetitions
         earlier = self.runs_before.get(point, {})
         baseline = earlier.get(question.build(Mode.VANILLA, "", point).hash, 0)
         repetitions: dict[tuple[str, Mode], range] = {}
@@ -223,10 +208,11 @@ class _Draft:
             name = question.build(mode, text, point).hash
             if mode is Mode.VANILLA:
                 # A new filter is compared with baseline runs made beside it, not with those of another day.
-                fresh = question.repetitions if baseline == 0 else 1
+                fresh = count if baseline == 0 or question.strategy not in FIXED else 1
                 repetitions[name, mode] = range(baseline, baseline + fresh)
             elif mode is Mode.TIME:
-                repetitions[name, mode] = range(question.repetitions)
+                first = earlier.get(name, 0)
+                repetitions[name, mode] = range(first, first + count)
             elif name not in earlier:
                 repetitions[name, mode] = range(question.effort_repetitions)
         warmup = question.warmup and not earlier
@@ -255,8 +241,12 @@ class _Draft:
             return None
         return seconds * self.question.cores(bundle.point) * len(bundle.runs) / 3600.0
 
-    def budget(self) -> float | None:
-        """Return the budget in force; a share of the full matrix needs a prediction of its cost."""
+    def budget(self, purpose: Purpose) -> float | None:
+        """Return the budget in force; a share of the full matrix needs a prediction of its cost.
+
+        Core hours are for everything, so that evaluation points reduce what models may take. A share of the full
+        matrix, which has none of these points, is for models alone.
+        """
         question = self.question
         full: float | None = 0.0
         for point in question.points:
@@ -266,4 +256,19 @@ class _Draft:
                 break
             runs = question.repetitions * 2 + question.effort_repetitions + question.warmup
             full += seconds * question.cores(point) * runs / 3600.0
-        return question.budget(full)
+        whole, budget = question.budget(None), question.budget(full)
+        evaluated = self.known.planned(Purpose.EVALUATION)
+        bundles = [self.bundle(p, Purpose.EVALUATION, "", 0) for p in question.evaluation_points if p not in evaluated]
+        beside = sum(self.cost(bundle) or 0.0 for bundle in bundles)
+        if budget is None:
+            return None
+        if purpose is Purpose.EVALUATION or evaluated:
+            spent = self.spent_on_evaluation
+            models = max(budget, self.known.spent_core_hours - spent)  # runs may have been dearer than predicted
+            return min(each for each in (models + beside + spent, whole) if each is not None)
+        return min(each for each in (budget, None if whole is None else max(whole - beside, 0.0)) if each is not None)
+
+    @property
+    def spent_on_evaluation(self) -> float:
+        outcomes = tuple(each for each in self.known.outcomes if each["purpose"] == Purpose.EVALUATION)
+        return replace(self.known, outcomes=outcomes).spent_core_hours

@@ -1,90 +1,66 @@
-"""Strategies: which points are measured first, and which next."""
+"""All strategies by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
-from buran.campaign.point import Point
-
-LINE_LENGTH = 5
-"""Values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart."""
-
-
-class Strategy(Protocol):
-    """Chooses points in two stages: a base that needs no model, then the rest."""
-
-    def base(self, points: Sequence[Point], cost: Callable[[Point], float], ranks: str | None) -> list[Point]:
-        """Return the points to begin with.
-
-        Parameters
-        ----------
-        points
-            Feasible points, cheapest first.
-        cost
-            Relative cost of a run.
-        ranks
-            The parameter that is the number of ranks, if one is.
-        """
-
-    def rest(self, points: Sequence[Point], measured: Sequence[Point]) -> list[Point]:
-        """Return the points to measure after `measured`, most wanted first."""
+from buran.errors import UsageError
+from buran.select.design import Design
+from buran.select.gpr import GPR, Bayes, Hybrid
+from buran.select.protocol import Strategy
+from buran.select.simple import ONCE, TWICE, Base, Fixed, Ordered
 
 
-class Full:
-    """Measures every point at once."""
-
-    def base(self, points: Sequence[Point], cost: Callable[[Point], float], ranks: str | None) -> list[Point]:
-        """Return all points."""
-        return list(points)
-
-    def rest(self, points: Sequence[Point], measured: Sequence[Point]) -> list[Point]:
-        """Return nothing: all are measured."""
-        return []
+def _hybrid(base: Base, repetitions: int, patience: int | None) -> Strategy:
+    return Hybrid(Ordered("cheapest", base, repetitions), GPR(base, patience=patience), base)
 
 
-class Lines:
-    """Measures the cheapest line along each parameter and, for each parameter, one point off the lines.
+_MAKERS: Mapping[str, Callable[[Base, int, int | None], Strategy]] = {
+    "full": lambda base, repetitions, patience: Fixed(False, repetitions),
+    "lines": lambda base, repetitions, patience: Fixed(True, repetitions),
+    "cpf": lambda base, repetitions, patience: Ordered("cheapest", base, repetitions, patience),
+    "gpr": lambda base, repetitions, patience: GPR(base, patience=patience),
+    "gpr-literal": lambda base, repetitions, patience: GPR(base, literal=True, patience=patience),
+    "hybrid": _hybrid,
+    "random": lambda base, repetitions, patience: Ordered("random", base, repetitions),
+    "grid": lambda base, repetitions, patience: Ordered("grid", base, repetitions),
+    "bayes": lambda base, repetitions, patience: Bayes("ei", base),
+    "ucb": lambda base, repetitions, patience: Bayes("ucb", base),
+    "design": lambda base, repetitions, patience: Design(base),
+}
+NAMES = tuple(_MAKERS)
 
-    With one rank nothing is communicated: lines along other parameters lie where there are two, if they can.
-    In a space that is no product, the lines that hold most points are taken.
+
+def strategy_of(
+    name: str,
+    *,
+    base: Base | None = None,
+    repetitions: int = 2,
+    patience: int | None = None,
+    accuracy: float | None = None,
+) -> Strategy:
+    """Make a strategy.
+
+    Parameters
+    ----------
+    base
+        How it begins; by default with two repetitions of each point, `design` with one.
+    repetitions
+        Of each point, for strategies that do not choose them.
+    patience
+        Rounds without a better fit that end it; None for never.
+    accuracy
+        Relative half width of the interval at the target that is enough, for `design`.
+
+    Raises
+    ------
+    UsageError
+        There is none of this name, or it knows no accuracy.
     """
-
-    def base(self, points: Sequence[Point], cost: Callable[[Point], float], ranks: str | None) -> list[Point]:
-        """Return the points on the lines and those off them, cheapest first."""
-        names = tuple(points[0]) if points else ()
-        chosen: dict[Point, None] = {}
-        for name in names:
-            chosen.update(dict.fromkeys(_line(points, name, cost, ranks)))
-        for name in names if len(names) > 1 else ():
-            # The only points that can tell a product of terms from a sum.
-            off = [point for point in points if point not in chosen and _is_off(point, points, name)]
-            if off:
-                chosen[min(off, key=cost)] = None
-        return sorted(chosen, key=cost)
-
-    def rest(self, points: Sequence[Point], measured: Sequence[Point]) -> list[Point]:
-        """Return nothing: the base is all."""
-        return []
-
-
-def _line(points: Sequence[Point], name: str, cost: Callable[[Point], float], ranks: str | None) -> list[Point]:
-    """Return the line along a parameter that holds most points, the cheapest of those."""
-    lines: dict[Point, list[Point]] = {}
-    for point in points:
-        lines.setdefault(Point.of({k: v for k, v in point.items() if k != name}), []).append(point)
-
-    def merit(others: Point) -> tuple[int, bool, float]:
-        cheapest = sorted(map(cost, lines[others]))[:LINE_LENGTH]
-        communicates = name == ranks or ranks is None or others[ranks] > 1
-        return len(cheapest), communicates, -sum(cheapest)
-
-    return sorted(lines[max(lines, key=merit)], key=cost)[:LINE_LENGTH]
-
-
-def _is_off(point: Point, points: Sequence[Point], name: str) -> bool:
-    """Tell whether a point differs from the cheapest one in this parameter and in another one."""
-    return point[name] != points[0][name] and sum(point[each] != points[0][each] for each in point) >= 2
-
-
-STRATEGIES: Mapping[str, Strategy] = {"full": Full(), "lines": Lines()}
+    if name not in _MAKERS:
+        raise UsageError(f"there is no strategy {name!r}", hint=f"choose from {', '.join(NAMES)}")
+    if accuracy is not None:
+        if name != "design":
+            raise UsageError(f"the strategy {name!r} cannot aim at an accuracy", hint="choose design")
+        return Design(base or ONCE, accuracy)
+    return _MAKERS[name](base or (ONCE if name == "design" else TWICE), repetitions, patience)

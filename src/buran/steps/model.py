@@ -14,11 +14,12 @@ from buran.errors import RunError
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
+from buran.model import SearchOptions
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.prior.campaign import noise_resilient
 from buran.profile.profile import CallTree
-from buran.select.planner import EFFORT_METRICS
+from buran.select.question import EFFORT_METRICS
 from buran.steps import collect
 from buran.steps.findings import Findings
 from buran.steps.session import Session
@@ -42,9 +43,19 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     for measured, wanted in ((timed, times), (counted, counts)):
         if measured is not None and wanted:
             tables.append(collect.only(measured, wanted))
-            sets |= model_experiment(tables[-1], aggregate=config.aggregate)
+            sets |= model_experiment(
+                tables[-1],
+                aggregate=config.aggregate,
+                processes=config.modelling.strong_scaling,
+                options=SearchOptions(
+                    nonnegative=config.modelling.nonnegative,
+                    terms_per_parameter=config.modelling.terms_per_parameter,
+                    criterion=config.modelling.criterion,
+                ),
+            )
     said: tuple[dict[str, Any], ...] = ()
-    if config.model.priors == "auto" and timed is not None and "time" in sets:
+    wanted_priors = config.modelling.priors == "auto" and config.modelling.strong_scaling is None
+    if wanted_priors and timed is not None and "time" in sets:
         processes = session.campaign.ranks_parameter
         target = [session.campaign.refinement_target[name] for name in parameters]
         sets["time"], said = noise_resilient(

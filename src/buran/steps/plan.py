@@ -6,12 +6,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from buran.campaign.plan import Plan
+import numpy as np
+
+from buran.campaign.plan import Plan, Purpose
 from buran.campaign.point import Point
 from buran.errors import ConfigError
+from buran.experiment.jsonl import read_jsonl
 from buran.files import read_json
-from buran.select.planner import Knowledge, Question, next_plan
-from buran.steps.collect import as_array
+from buran.select.measured import Measured
+from buran.select.planner import next_plan
+from buran.select.question import FIXED, Knowledge, Question
+from buran.select.space import MOST_REPETITIONS
+from buran.steps.collect import as_array, baseline, finished_runs
 from buran.steps.findings import Findings
 from buran.steps.refine import rules_of
 from buran.steps.session import Session
@@ -36,6 +42,13 @@ def question_of(session: Session) -> Question:
         ranks_parameter=campaign.ranks_parameter,
         expected_s=campaign.expected_s,
         budget=campaign.budget_core_hours,
+        target=campaign.refinement_target,
+        base_repetitions=config.strategy.base_repetitions,
+        batch=config.strategy.batch,
+        accuracy=None if config.strategy.accuracy_percent is None else config.strategy.accuracy_percent / 100,
+        patience=config.strategy.patience,
+        most_repetitions=config.strategy.most_repetitions or MOST_REPETITIONS,
+        retry_failed=config.strategy.retry_failed,
     )
 
 
@@ -56,7 +69,7 @@ def first_plan(session: Session) -> Plan:
             where=f"{session.campaign.path}, key budget",
             why=f"the budget is {plan.budget_core_hours:.4g} core hours, the first plan's {len(whole.bundles)} "
             f"points are expected to cost {whole.predicted_core_hours:.4g} (resources.expected_s)",
-            hint="raise the budget, choose fewer or smaller points, fewer repetitions, or strategy 'lines'",
+            hint="raise the budget, choose fewer or smaller points, fewer repetitions, or strategy 'design'",
         )
     return plan
 
@@ -74,7 +87,49 @@ def make_plan(session: Session, iteration: int) -> Plan:
         runtime=runtime_model(session, findings),
         filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
     )
-    return next_plan(question_of(session), known)
+    question = question_of(session)
+    if question.strategy not in FIXED:
+        known = replace(known, measured=_measured(session, plans), errors=_errors(session, iteration))
+    return next_plan(question, known)
+
+
+def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:
+    """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
+
+    Without times of call paths, the whole program takes their place.
+    """
+    names = tuple(session.campaign.points[0])
+    times = baseline(finished_runs(session.layout, plans), Purpose.MODEL)
+    if not times:
+        return None
+    most = max(map(len, times.values()))
+    walls = {tuple(float(point[name]) for name in names): own for point, own in times.items()}
+    table = session.layout.table(session.id, plans[-1].iteration)
+    config = session.campaign.config
+    wanted = [name for name in ("time", *config.counters) if name in (*config.metrics, *config.counters)]
+    if table.stat().st_size and wanted:
+        experiment = read_jsonl(table)
+        wanted = [name for name in wanted if name in experiment.values]
+        if wanted:
+            found = Measured.of(experiment, wanted, config.aggregate)
+            points = found.points[:, [experiment.parameters.index(name) for name in names]]
+            seconds = np.full((len(points), most), np.nan)
+            for row, point in enumerate(points.tolist()):
+                own = walls.get(tuple(point), [])
+                seconds[row, : len(own)] = own
+            return replace(found, points=points, program_s=seconds)
+    points = np.array(list(walls), dtype=np.float64)
+    values = np.full((1, len(points), most), np.nan)
+    for row, own in enumerate(walls.values()):
+        values[0, row, : len(own)] = own
+    return Measured(points, values)
+
+
+def _errors(session: Session, iteration: int) -> tuple[float, ...]:
+    """Return the SMAPE of the program's model after each earlier iteration."""
+    found = [Findings.read(session.layout.findings(session.id, each)).runtime for each in range(iteration)]
+    models = [own.models[0] for own in found if own is not None]
+    return tuple(model.quality.smape for model in models if model is not None)
 
 
 def outcomes(session: Session, plans: tuple[Plan, ...]) -> list[dict[str, Any]]:

@@ -1,0 +1,169 @@
+"""``buran suggest``: what to measure next."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from buran.select.advise import Report
+    from buran.select.space import Space
+
+HELP = "say which points are worth measuring next, from measurements in any format"
+_STRATEGIES = ("design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid", "full", "lines")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("input", metavar="DATA", type=Path, help="measurements in any format `buran convert` reads")
+    parser.add_argument(
+        "--space",
+        metavar="SPACE.yaml",
+        type=Path,
+        help="what may be measured (default: all combinations of the measured values)",
+    )
+    parser.add_argument("--strategy", choices=_STRATEGIES, default="design", help="who chooses (default: design)")
+    parser.add_argument(
+        "--budget",
+        metavar="B",
+        help="for everything, DATA included: 10%% of the full matrix, or core hours such as 2.5",
+    )
+    parser.add_argument("--processes", metavar="P", help="parameter that counts the processes, one core each")
+    parser.add_argument("--at", metavar="P=V,...", help="the point that models are for (default: the largest values)")
+    parser.add_argument(
+        "-n", "--number", metavar="N", type=int, help="most suggestions (default: as the strategy wants)"
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="M",
+        action="append",
+        help="metric to choose by, in seconds (repeatable; default: the first)",
+    )
+    parser.add_argument(
+        "--accuracy", metavar="PERCENT", type=float, help="design stops at this half width of intervals"
+    )
+    parser.add_argument("--patience", metavar="ROUNDS", type=int, help="cpf, gpr, hybrid: rounds without a better fit")
+    parser.add_argument("--exclude", metavar="P=V,...", action="append", default=[], help="point not to ask for again")
+    parser.add_argument("--seed", type=int, default=0, help="of strategies that draw (default 0)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the suggestions."""
+    import numpy as np
+
+    from buran.errors import Exit, UsageError
+    from buran.experiment.read import read_experiment
+    from buran.select.advise import advise
+    from buran.select.measured import Measured
+    from buran.select.protocol import State
+    from buran.select.space_file import core_counts, measured_space, read_space
+    from buran.select.strategies import strategy_of
+
+    if arguments.number is not None and arguments.number < 1:
+        raise UsageError("at least one suggestion is wanted", where=f"-n {arguments.number}")
+    if arguments.accuracy is not None and not 0 < arguments.accuracy <= 100:
+        raise UsageError("an accuracy lies above 0 and is at most 100 %", where=f"--accuracy {arguments.accuracy:g}")
+    experiment = read_experiment(arguments.input)
+    names = experiment.parameters
+    metrics = arguments.metric or [experiment.metrics[0]]
+    measured = Measured.of(experiment, metrics)
+    at = _values(arguments.at, names) if arguments.at else None
+    if arguments.space is None:
+        space = measured_space(experiment.points, names, arguments.processes, at)
+    else:
+        space = read_space(arguments.space, names, arguments.processes, at)
+    inside = space.places(measured.points)
+    cores = core_counts(measured.points, names, arguments.processes)
+    cores[inside >= 0] = space.cores[inside[inside >= 0]]
+    failed = [list(_values(text, names).values()) for text in arguments.exclude]
+    excluded = space.places(np.array(failed).reshape(-1, len(names)))
+    strategy = strategy_of(
+        arguments.strategy,
+        patience=arguments.patience,
+        accuracy=None if arguments.accuracy is None else arguments.accuracy / 100,
+    )
+    state = State(arguments.seed, frozenset(excluded[excluded >= 0].tolist()), most=arguments.number)
+    report = advise(measured, cores, space, strategy, arguments.budget, state)
+    print(json.dumps(_plain(report, space), indent=2) if arguments.json else _text(report, space, arguments.strategy))
+    return int(Exit.BUDGET_REACHED if report.advice.stop and report.advice.budget_reached else Exit.DONE)
+
+
+def _values(text: str, names: tuple[str, ...]) -> dict[str, float]:
+    from buran.errors import UsageError
+
+    out: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = (each.strip() for each in part.partition("="))
+        try:
+            out[name] = float(number)
+        except ValueError:
+            out[name] = math.nan
+    if set(out) != set(names) or not all(math.isfinite(value) and value > 0 for value in out.values()):
+        raise UsageError(
+            f"{text!r} is no point",
+            why=f"the parameters are {', '.join(names)}, their values positive numbers",
+            hint="write it as p=1024,n=6000",
+        )
+    return {name: out[name] for name in names}
+
+
+def _plain(report: Report, space: Space) -> dict[str, Any]:
+    advice, budget = report.advice, report.budget
+    return {
+        "suggestions": [
+            {
+                "point": dict(zip(space.parameters, space.points[each.place].tolist(), strict=True)),
+                "repetition": each.repetition,
+                "cost_core_hours": each.cost_core_hours,
+                "score": each.score,
+                "reason": each.reason,
+            }
+            for each in advice.suggestions
+        ],
+        "stop": advice.stop,
+        "budget_core_hours": budget.core_hours,
+        "spent_core_hours": budget.spent,
+        "full_matrix_core_hours": report.full_core_hours,
+        "noise_percent": None if math.isnan(report.noise_percent) else report.noise_percent,
+        "expected_error": advice.expected_error,
+        "target": dict(zip(space.parameters, space.target.tolist(), strict=True)),
+        "notes": list(report.notes),
+    }
+
+
+def _text(report: Report, space: Space, name: str) -> str:
+    from buran.cli.terminal import table
+
+    advice, budget = report.advice, report.budget
+    lines = []
+    limit = "" if budget.core_hours is None else f" of {budget.core_hours:.4g}"
+    full = "" if report.full_core_hours is None else f"; the full matrix: {report.full_core_hours:.4g}"
+    lines.append(f"core hours: {budget.spent:.4g}{limit} spent{full}")
+    if not math.isnan(report.noise_percent):
+        lines.append(f"noise: {report.noise_percent:.2g} %")
+    if advice.expected_error is not None:
+        target = ", ".join(f"{n} = {v:g}" for n, v in zip(space.parameters, space.target.tolist(), strict=True))
+        lines.append(f"expected error of the prediction at {target}: {100 * advice.expected_error:.2g} %")
+    lines += [f"note: {note}" for note in report.notes]
+    if advice.stop is not None:
+        return "\n".join([*lines, f"nothing to measure: {advice.stop}"])
+    rows = [
+        (
+            space.spelled(each.place),
+            each.repetition,
+            "unknown" if each.cost_core_hours is None else f"{each.cost_core_hours:.3g}",
+            f"{100 * each.score:.2g} %"
+            if name == "design" and each.score
+            else ""
+            if not each.score
+            else f"{each.score:.3g}",
+            each.reason,
+        )
+        for each in advice.suggestions
+    ]
+    gain = "variance removed" if name == "design" else "score"
+    return "\n".join([*lines, "", table(("point", "repetition", "core hours", gain, "why"), rows, right=(1, 2, 3))])

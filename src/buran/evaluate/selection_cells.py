@@ -1,0 +1,148 @@
+"""The cells of the evaluation of point selection: which strategy under which protocol with which budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from buran.errors import UsageError
+
+FAIR, TWO, PUBLISHED, RELEARN = "fair", "two", "published", "relearn"
+RIVALS = ("full", "cpf", "gpr", "gpr-literal", "hybrid", "random", "grid", "bayes", "ucb")
+TERMS_KNOWN = "design, terms known"
+BATCH = {2: 8, 3: 24, 4: 64}
+"""By the number of parameters: runs between two models, for all strategies but `design`, which chooses its batches."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One strategy under one set of circumstances.
+
+    Attributes
+    ----------
+    protocol
+        ``fair``: one repetition of the base for all, points that do not fit are left out; ``two``: two repetitions,
+        a function whose base exceeds the budget is a miss; ``published``: what the evaluation code of the paper on
+        cost-effective modelling does; ``relearn``: real data.
+    budget
+        Percent of the full matrix.
+    """
+
+    protocol: str
+    parameters: int
+    noise: float
+    pattern: str
+    budget: float
+    strategy: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Cell:
+        """Read what `to_json` gives; further keys are left alone."""
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__})
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        if self.protocol == RELEARN:
+            return f"{self.strategy}, RELeARN, B = {self.budget:g} %"
+        noise = f"{self.noise:g} % noise" + ("" if self.pattern == "uniform" else f" ({self.pattern})")
+        protocol = {FAIR: "", TWO: ", base twice", PUBLISHED: ", published protocol"}[self.protocol]
+        return f"{self.strategy}, m = {self.parameters}, {noise}, B = {self.budget:g} %{protocol}"
+
+
+# What the figures are judged by; `design` and what it is compared with.
+HEADLINE = ((2, 5.0, 5.0), (2, 5.0, 10.0), (2, 5.0, 20.0), (2, 10.0, 10.0), (3, 5.0, 2.0), (4, 5.0, 0.5))
+GOALS: Mapping[tuple[int, float, float], str] = {
+    (2, 5.0, 5.0): "at least 90",
+    (2, 5.0, 10.0): "at least 95",
+    (2, 5.0, 20.0): "at least 97",
+    (2, 10.0, 10.0): "at least 80",
+    (3, 5.0, 2.0): "at least 80",
+    (4, 5.0, 0.5): "ahead of every other strategy",
+}
+PRIOR = ((2, 5.0, 1.0), (2, 5.0, 3.0), (3, 5.0, 1.0))
+_WIDE_BUDGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+_RELEARN_BUDGETS = (10.0, 15.0, 20.0, 30.0, 50.0)
+
+
+def cells(preset: str, quick: bool, with_data: bool) -> tuple[Cell, ...]:
+    """Return the cells of a preset.
+
+    Raises
+    ------
+    UsageError
+        There is none of this name, or it needs data.
+    """
+    if preset == "default":
+        found = list(_quick() if quick else _default())
+        return tuple(found + (_relearn() if with_data else []))
+    if preset == "design":
+        return tuple(_of(FAIR, "design", *each) for each in HEADLINE) + tuple(_prior())
+    if preset == "rivals":
+        return tuple(
+            cell for cell in _default() if cell.strategy not in ("design", TERMS_KNOWN) or cell.protocol == TWO
+        )
+    if preset == "wide":
+        return tuple(
+            Cell(FAIR, m, noise, pattern, budget, strategy)
+            for m in (2, 3, 4)
+            for noise in (1.0, 2.0, 5.0, 10.0)
+            for pattern in ("uniform", "gaussian", "exponential", "mixed")
+            for budget in _WIDE_BUDGETS
+            for strategy in ("design", *RIVALS)
+        )
+    if preset == "paper":
+        budgets = (10.0,) if quick else (5.0, 10.0, 20.0)
+        return tuple(
+            Cell(PUBLISHED, 2, noise, "accumulating", budget, strategy)
+            for noise in (5.0, 10.0)
+            for budget in budgets
+            for strategy in ("cpf", "gpr-literal")
+        ) + tuple(Cell(PUBLISHED, 2, noise, "accumulating", 100.0, "full") for noise in (5.0, 10.0))
+    if preset == "relearn":
+        return tuple(_relearn())
+    raise UsageError(
+        f"the study selection has no preset {preset!r}",
+        hint="choose from default, design, rivals, wide, paper, relearn",
+    )
+
+
+def _of(protocol: str, strategy: str, parameters: int, noise: float, budget: float, pattern: str = "uniform") -> Cell:
+    return Cell(protocol, parameters, noise, pattern, budget, strategy)
+
+
+def _default() -> Iterator[Cell]:
+    for each in HEADLINE:
+        for strategy in ("design", *RIVALS):
+            yield _of(FAIR, strategy, *each)
+    for budget in (5.0, 10.0, 20.0):
+        for strategy in ("design", "cpf", "gpr"):
+            yield _of(TWO, strategy, 2, 5.0, budget)
+    yield _of(FAIR, "design", 2, 5.0, 10.0, "mixed")
+    yield _of(FAIR, "cpf", 2, 5.0, 10.0, "mixed")
+    yield from _prior()
+
+
+def _prior() -> Iterator[Cell]:
+    for each in PRIOR:
+        yield _of(FAIR, TERMS_KNOWN, *each)
+    yield _of(FAIR, "full", 2, 5.0, 100.0)
+
+
+def _quick() -> Iterator[Cell]:
+    for strategy in ("design", "cpf", "gpr"):
+        yield _of(FAIR, strategy, 2, 5.0, 10.0)
+    yield _of(FAIR, TERMS_KNOWN, 2, 5.0, 3.0)
+
+
+def _relearn() -> list[Cell]:
+    return [
+        Cell(RELEARN, 2, 0.0, "measured", budget, strategy)
+        for budget in _RELEARN_BUDGETS
+        for strategy in ("design", "cpf", "gpr", "random")
+    ] + [Cell(RELEARN, 2, 0.0, "measured", 100.0, "full")]

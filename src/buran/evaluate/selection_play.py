@@ -1,0 +1,114 @@
+"""Campaigns played against runs that are known: a strategy chooses, the table answers, the budget decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.model import Term
+from buran.select.base import base_places
+from buran.select.measured import Measured
+from buran.select.protocol import Budget, State, Strategy
+from buran.select.space import Array, Ids, Space, cheapest_first
+
+MOST_ROUNDS = 400
+FULL_REPETITIONS = 5
+"""Runs of each point of the full matrix that budgets are shares of."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a campaign.
+
+    Attributes
+    ----------
+    runs, points, lost
+        Runs made, points they were made at, and runs that were stopped because the budget was used up.
+    spent
+        Share of the budget.
+    rounds
+        Times that the strategy was asked.
+    """
+
+    runs: int
+    points: int
+    lost: int
+    spent: float
+    rounds: int
+
+
+def space_of(points: Array, target: Array) -> Space:
+    """Make the space of a program whose first parameter counts the processes."""
+    order = cheapest_first(points, points[:, 0])
+    return Space(tuple("abcd"[: points.shape[1]]), points[order], points[order, 0], target)
+
+
+def full_matrix_core_hours(space: Space, seconds: Array, repetitions: int = FULL_REPETITIONS) -> float:
+    """Return what all points cost, each with that many repetitions; `seconds` has shape (place,)."""
+    return repetitions * float(space.core_hours(seconds).sum())
+
+
+def base_core_hours(space: Space, seconds: Array, repetitions: int) -> float:
+    """Return what the base costs."""
+    return repetitions * float(space.core_hours(seconds)[base_places(space)].sum())
+
+
+def play(
+    strategy: Strategy,
+    space: Space,
+    values: Array,
+    program_s: Array,
+    budget_core_hours: float,
+    *,
+    seed: int = 0,
+    most: int | None = None,
+    skeletons: Sequence[Sequence[Term]] = (),
+) -> tuple[Outcome, Measured]:
+    """Let a strategy spend a budget.
+
+    It sees finished runs only, and predicts what others will cost. A run that exceeds what is left is stopped: it
+    gives no value, and the budget is used up.
+
+    Parameters
+    ----------
+    values
+        Shape (call path, place, repetition): what runs will give.
+    program_s
+        Shape (place, repetition): how long they will take.
+    most
+        Runs between two models; None leaves it to the strategy.
+    skeletons
+        Terms of each call path, where they are known beforehand.
+    """
+    count = np.zeros(len(space.points), dtype=np.int64)
+    left, lost, rounds = budget_core_hours, 0, 0
+    known = tuple(tuple(terms) for terms in skeletons)
+    measured = _seen(space, values, program_s, count, known)
+    while left > 0 and rounds < MOST_ROUNDS:
+        budget = Budget(budget_core_hours, budget_core_hours - left)
+        advice = strategy.suggest(measured, space, budget, State(seed=seed, most=most))
+        if not advice.suggestions:
+            break
+        rounds += 1
+        for each in advice.suggestions:
+            seconds = program_s[each.place, count[each.place]]
+            cost = float(space.core_hours(np.full(len(count), seconds))[each.place])
+            if cost > left:
+                left, lost = 0.0, lost + 1
+                break
+            left -= cost
+            count[each.place] += 1
+        measured = _seen(space, values, program_s, count, known)
+    spent = 1 - left / budget_core_hours
+    return Outcome(int(count.sum()), int((count > 0).sum()), lost, spent, rounds), measured
+
+
+def _seen(
+    space: Space, values: Array, program_s: Array, count: Ids, skeletons: tuple[tuple[Term, ...], ...]
+) -> Measured:
+    here = np.flatnonzero(count)
+    made = np.arange(program_s.shape[1]) < count[here, None]
+    program = None if len(values) == 1 else np.where(made, program_s[here], np.nan)
+    return Measured(space.points[here], np.where(made, values[:, here], np.nan), program, skeletons)

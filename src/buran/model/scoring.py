@@ -1,0 +1,193 @@
+"""What speaks for a hypothesis: its error at left-out points, and what it pays for its freedom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from buran.model.beam import Beam, Dictionary, first_occurrence, leave_group_out, leave_one_out
+from buran.model.candidates import Ids, TermTable
+from buran.model.scatter import Scatter
+from buran.model.terms import Array
+
+Criterion = Literal["error", "smape", "rss", "ar2", "bic"]
+CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+EXACT = 1e-11  # relative error below which two fits differ by rounding alone
+MEAN_ABSOLUTE = (2 / np.pi) ** 0.5  # of Gaussian noise, by its standard deviation
+_BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
+_KNOWN = 0.3  # points that a degree of freedom of the repetitions is worth
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a hypothesis has to pay for its freedom, in nats; see `score`.
+
+    Attributes
+    ----------
+    coefficient
+        For each coefficient beside the constant.
+    parameter
+        For each parameter that matters.
+    extra_term, extra_plain_term
+        For each second and further factor of the same parameter; plain exponents are few, hence cheaper.
+    saturating, negative, declining
+        For each negative coefficient: of a falling term; of a term that one with a positive coefficient
+        outgrows; of another term, which takes the prediction below zero sooner or later. The last is a plain
+        addition to the score, however many points there are: noise is no reason to predict negative values.
+    alternating
+        Once if a rising term that another outgrows has a negative coefficient: a plain addition. Terms of
+        alternating signs follow any curve between the points and none beyond them.
+    steep
+        Times the error (at most 1) and the degree of growth beyond 1, the largest of each parameter added up (a log
+        counts a quarter): a plain addition, too. Where values scatter by half, one chance value at the largest
+        point must not become cubic growth; where they are steady this is next to nothing.
+    """
+
+    coefficient: float = 4.0
+    parameter: float = 1.5
+    extra_term: float = 5.0
+    extra_plain_term: float = 1.5
+    saturating: float = 1.0
+    negative: float = 0.5
+    declining: float = 4.0
+    alternating: float = 0.5
+    steep: float = 0.25
+
+
+def score(
+    error: Array, cost: Array, points: int | Ids, coefficients: int | Ids, scatter: Scatter | None = None
+) -> Array:
+    """Compare hypotheses of different size: smaller is better.
+
+    ``log(error) + cost / (d + 1)``, d = points - coefficients. By chance alone a superfluous coefficient
+    shrinks the residuals to a share r with a probability near r^d, so that to ask for a probability below
+    exp(-cost) is to ask for log r < -cost / d. Few points thus demand a large improvement and many points a
+    small one, and exact data always pass. The 1 lets three points show growth.
+
+    What repetitions tell about the noise counts like further points that no hypothesis explains better than by this
+    noise, a third of a point for each degree of freedom: it says when an error is small enough, and makes those that
+    it does not explain weigh more. Not one for each, since a hypothesis that is nearly right is worth having too.
+    """
+    if scatter is None:
+        return np.asarray(np.log(np.hypot(error, EXACT)) + cost / (points - coefficients + 1))
+    known = (_KNOWN * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
+    noise = MEAN_ABSOLUTE * scatter.share.reshape(known.shape)
+    total = points + known
+    share = np.hypot(np.sqrt(points / total) * error, np.sqrt(known / total) * noise)
+    return np.asarray(total / points * (np.log(np.hypot(share, EXACT)) + cost / (total - coefficients + 1)))
+
+
+def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array) -> Array:
+    """Compare hypotheses by a criterion from elsewhere, without costs: smaller is better.
+
+    ``smape`` and ``rss``: of predictions at left-out points, as Extra-P compares; ``ar2``: adjusted R2 in sample;
+    ``bic``: Bayesian information criterion of the weighted fit. All as the logarithm of an error.
+
+    Parameters
+    ----------
+    criterion
+        Not "error".
+    beam
+        The hypotheses.
+    values, weights
+        Shape (call path, point).
+
+    Returns
+    -------
+    array
+        Shape (call path, hypothesis); infinite where it is not defined.
+    """
+    count, coefficients = beam.residual.shape[2], beam.basis.shape[2]
+    free = 1 - (beam.basis**2).sum(axis=2)
+    void = ~beam.usable
+    y, gaps = values[:, None], beam.residual / weights[:, None]
+    scale = np.sqrt((values**2).mean(axis=1))[:, None]
+    scale = np.where(scale > 0, scale, 1.0)
+    penalty = 0.0
+    if criterion == "bic":
+        error = np.sqrt((beam.residual**2).mean(axis=2))
+        penalty = coefficients * np.log(count) / (2 * count)
+    elif criterion == "ar2":
+        error = np.sqrt((gaps**2).mean(axis=2) * (count - 1) / max(count - coefficients, 1)) / scale
+        void = void | (coefficients >= count)
+    else:
+        bound = free < _BOUND
+        void = void | bound.any(axis=2)
+        gaps = gaps / np.where(bound, 1.0, free)
+        if criterion == "rss":
+            error = np.sqrt((gaps**2).mean(axis=2)) / scale
+        else:
+            size = np.abs(y) + np.abs(y - gaps)
+            error = np.divide(np.abs(gaps), size, out=np.zeros_like(gaps), where=size > 0).mean(axis=2)
+    return np.where(void, np.inf, np.log(np.hypot(error, EXACT)) + penalty)
+
+
+def errors_of(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Array:
+    """Return shape (call path, hypothesis): errors at left-out points.
+
+    A hypothesis with nearly as many factors of a parameter as the parameter has values could follow any values,
+    and points that share a value would hide it: all points with a value are then left out together.
+    """
+    out = leave_one_out(beam)
+    at = np.arange(len(beam.members))[:, None, None]
+    for p, table in enumerate(tables):
+        own = np.sort(dictionary.rows[at, beam.members, p], axis=2)
+        many = first_occurrence(own).sum(axis=2) > table.safe
+        out[many] = np.maximum(out[many], leave_group_out(beam, many, table.same_value))
+    return out
+
+
+def _steepness(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Array:
+    """Return shape (call path, hypothesis): the largest degree of each parameter, added up."""
+    at = np.arange(len(beam.members))[:, None, None]
+    out = np.zeros(beam.members.shape[:2])
+    for p, table in enumerate(tables):
+        out += table.degree[dictionary.rows[at, beam.members, p]].max(axis=2)
+    return out
+
+
+def cost_of(
+    tables: list[TermTable],
+    dictionary: Dictionary,
+    beam: Beam,
+    centred: Array,
+    errors: Array,
+    costs: Costs,
+    nonnegative: bool,
+) -> tuple[Array, Array]:
+    """Return shape (call path, hypothesis), twice: cost of the freedom, and the handicap on the score."""
+    at = np.arange(len(beam.members))[:, None, None]
+    rows = dictionary.rows[at, beam.members]  # call path, hypothesis, term, parameter
+    terms = rows.shape[2]
+    out = np.full(rows.shape[:2], float(costs.coefficient * terms))
+    for p, table in enumerate(tables):
+        own = np.sort(rows[..., p], axis=2)
+        new = first_occurrence(own)
+        distinct = new.sum(axis=2)
+        fancy = (new & ~table.plain[own]).sum(axis=2)
+        # the first factor is free to be fancy; further ones pay by their kind
+        extra = np.maximum(distinct - 1, 0)
+        dear = np.minimum(fancy, extra)
+        out += costs.parameter * (distinct > 0) + costs.extra_term * dear + costs.extra_plain_term * (extra - dear)
+    falling = np.zeros(rows.shape[:3], dtype=bool)
+    outgrown = np.ones((*rows.shape[:3], terms), dtype=bool)  # the third axis by the fourth
+    for p, table in enumerate(tables):
+        falling |= table.falling[rows[..., p]]
+        growth = table.growth[rows[..., p]]
+        outgrown &= growth[..., None] <= growth[:, :, None]
+    columns = dictionary.columns[at, beam.members]
+    triangle = np.einsum("chkp,chtp->chkt", beam.basis[:, :, 1:], columns)
+    triangle[~beam.usable] = np.eye(terms)
+    target = np.einsum("chkp,cp->chk", beam.basis[:, :, 1:], centred)
+    negative = np.linalg.solve(triangle, target[..., None])[..., 0] < 0
+    covered = (outgrown & ~negative[:, :, None]).any(axis=3)
+    out += costs.saturating * (negative & falling).sum(axis=2)
+    out += costs.negative * (negative & ~falling & covered).sum(axis=2)
+    handicap = costs.declining * (negative & ~falling & ~covered).sum(axis=2)
+    handicap += costs.alternating * (negative & ~falling & covered).any(axis=2)
+    handicap += costs.steep * np.minimum(errors, 1.0) * _steepness(tables, dictionary, beam)
+    if nonnegative:
+        handicap[negative.any(axis=2)] = np.inf
+    return out, handicap

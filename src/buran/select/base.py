@@ -1,0 +1,110 @@
+"""The points to begin with: the cheapest line along each parameter, and points off the lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from buran.select.space import Array, Ids, Mask, Space
+
+LINE_LENGTH = 5
+"""Values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart."""
+
+
+def base_places(space: Space, length: int = LINE_LENGTH, off_lines: bool = True) -> Ids:
+    """Return the places of the base, cheapest first as far as one can tell.
+
+    For each parameter the `length` cheapest points with the others at their cheapest (section III and Fig. 3 of the
+    paper on cost-effective modelling: 9, 13 and 17 points for two to four parameters), and for each parameter one
+    point off these lines: only they tell a product of terms from a sum. With one rank nothing is communicated: lines
+    along other parameters lie where there are two, if they can. In a space that is no product, the lines that hold
+    most points are taken.
+    """
+    cost = weight(space)
+    chosen: list[int] = []
+    for column in range(len(space.parameters)):
+        chosen += line(space, cost, column, length)
+    chosen = list(dict.fromkeys(chosen))
+    if off_lines and len(space.parameters) > 1:
+        differs = space.points != space.points[0]
+        for column in range(len(space.parameters)):
+            taken = np.isin(np.arange(len(cost)), chosen)
+            off = np.flatnonzero(~taken & differs[:, column] & (differs.sum(axis=1) >= 2))
+            if len(off):
+                chosen.append(int(off[np.argmin(cost[off])]))
+    places = np.array(chosen, dtype=np.int64)
+    return places[np.lexsort((places, cost[places]))]
+
+
+def weight(space: Space) -> Array:
+    """Relative cost of a run before anything ran; ties keep the order of the space."""
+    guess = space.cores if space.expected_s is None else space.cores * space.expected_s
+    return np.asarray(guess * (1 + 1e-9 * np.arange(len(guess))))
+
+
+def line(space: Space, cost: Array, column: int, length: int) -> list[int]:
+    """Return the line along a parameter that holds most points, the cheapest of those."""
+    others = np.delete(space.points, column, axis=1)
+    keys, group = np.unique(others, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    names = [name for k, name in enumerate(space.parameters) if k != column]
+    best: tuple[tuple[int, bool, float], list[int]] | None = None
+    for number in range(len(keys)):
+        members = np.flatnonzero(group == number)
+        members = members[np.argsort(cost[members], kind="stable")][:length]
+        communicates = space.ranks not in names or bool(keys[number][names.index(str(space.ranks))] > 1)
+        merit = (len(members), communicates, -float(cost[members].sum()))
+        if best is None or merit > best[0]:
+            best = (merit, members.tolist())
+    assert best is not None
+    return best[1]
+
+
+def rungs(space: Space, places: Ids) -> Ids:
+    """Return how far up each place is: the largest rank of its values among those of the base."""
+    base = space.points[places]
+    out = np.zeros(len(places), dtype=np.int64)
+    for column in range(base.shape[1]):
+        out = np.maximum(out, np.searchsorted(np.unique(base[:, column]), base[:, column]))
+    return out
+
+
+def next_of_base(
+    space: Space, places: Sequence[int], runs: Ids, repetitions: int, cost: Array | None, each: float, all_: float
+) -> tuple[list[int], bool]:
+    """Return the runs of the base to make now, as places, and whether the budget held some back.
+
+    The first repetition of all points comes before the second of any. Nothing is known before the first run: then
+    only the lower three values of each parameter are taken, afterwards one value more at a time, so that models
+    can warn of what does not fit.
+
+    Parameters
+    ----------
+    places
+        Of the base, cheapest first.
+    runs
+        Shape (place,): runs so far.
+    repetitions
+        Wanted of each point.
+    cost
+        Shape (place,): predicted core hours of a run; None where nothing is known.
+    each, all_
+        Core hours that one run, and all of them together, may take.
+    """
+    own = np.array(places, dtype=np.int64)
+    height = rungs(space, own)
+    for repetition in range(1, repetitions + 1):
+        lacking: Mask = runs[own] < repetition
+        if not lacking.any():
+            continue
+        if cost is None:
+            return own[lacking & (height <= 2)].tolist() or own[lacking].tolist(), False
+        affordable = lacking & (cost[own] <= each)
+        if not affordable.any():
+            return [], True
+        reach = max(2, int(height[affordable].min()))
+        chosen = own[affordable & (height <= reach)]
+        total = np.cumsum(cost[chosen])
+        return chosen[total <= max(all_, cost[chosen[0]])].tolist(), bool((lacking & ~affordable).any())
+    return [], False

@@ -1,0 +1,190 @@
+"""What the models leave open: for each call path a mixture of hypotheses, as a Gaussian belief about values.
+
+Every hypothesis within reach of the best one says a value at every point, with the uncertainty of its coefficients.
+Means and covariances of that mixture over all candidate points and the target are in closed form, and so is what
+a further run would change. Everything is relative to the predicted value: noise is a share of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.model import Model, Term
+from buran.model.alternative import prepare
+from buran.select.measured import Measured
+from buran.select.space import Array, Ids, Space
+
+DISAGREEMENT = 0.5  # hypotheses count as no further apart than about this, in logarithms: a miss is a miss
+DISCREPANCY = 0.03  # relative standard deviation of what no hypothesis says
+_LENGTH = 0.7  # of the discrepancy's kernel, each parameter's logarithm spanning 1
+_DIRECTIONS = 24  # of the belief that are kept; the others hold next to nothing
+_DISCREPANCY_DIRECTIONS = 12
+_EXTREME = 3.0  # logarithm; predictions further from the best one, or of another sign, count as this far
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """Belief about the values at all places of a space and, last, at its target, relative to the prediction.
+
+    Attributes
+    ----------
+    predicted
+        Shape (call path, place): values.
+    factors
+        Shape (call path, place, direction): the covariance of two places is the scalar product of their rows.
+    disagreement
+        Shape (call path, place): the part of the covariance with the target that comes from hypotheses that
+        disagree; the rest comes from coefficients and from what no hypothesis says.
+    noise
+        Shape (call path,): relative standard deviation of one run.
+    share
+        Shape (call path,): of the run time at the target; adds up to 1.
+    """
+
+    predicted: Array
+    factors: Array
+    disagreement: Array
+    noise: Array
+    share: Array
+
+    @property
+    def expected_error(self) -> float:
+        """Relative standard deviation of the prediction at the target, call paths weighing by their share."""
+        variance = (self.factors[:, -1] ** 2).sum(axis=1)
+        return float(np.sqrt((self.share**2 * variance).sum() / (self.share**2).sum()))
+
+
+def belief_of(measured: Measured, space: Space) -> Belief | None:
+    """Form the belief from the models of what was measured; None without a model."""
+    known = [call for call, model in enumerate(measured.fit.models) if model is not None]
+    models = [model for model in measured.fit.models if model is not None]
+    if not models:
+        return None
+    at = np.vstack([space.points, space.target])
+    prepare([model.alternatives for model in models])
+    noise = measured.noise[known]
+    columns = _Columns(at, measured.points)
+    predicted = np.stack([columns.evaluate(model) for model in models])
+    groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[known]
+    share = _shares(np.abs(predicted[:, -1]), groups)
+    common = _discrepancy(at, measured.points, measured.counts, float((share * noise).sum()))
+    factors = np.zeros((len(models), len(at), _DIRECTIONS))
+    disagreement = np.zeros(predicted.shape)
+    for row, (call, model) in enumerate(zip(known, models, strict=True)):
+        weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
+        means = measured.means[call]
+        apart, inside = columns.mixture(model, weights / np.where(means != 0, np.abs(means), np.inf), predicted[row])
+        disagreement[row] = apart @ apart[-1]
+        parts = [apart, inside] if call < len(measured.skeletons) and measured.skeletons[call] else None
+        whole = np.concatenate(parts or [apart, inside, common], axis=1)
+        own = _fewer(whole, _DIRECTIONS)
+        factors[row, :, : own.shape[1]] = own
+    return Belief(predicted, factors, disagreement, noise, share)
+
+
+def _shares(size: Array, groups: Ids) -> Array:
+    """Return each call path's share of its metric, divided by the number of metrics."""
+    out = np.zeros(len(size))
+    numbers = np.unique(groups)
+    for number in numbers:
+        own = groups == number
+        total = size[own].sum()
+        out[own] = size[own] / total if np.isfinite(total) and total > 0 else 1 / own.sum()
+    return out / len(numbers)
+
+
+class _Columns:
+    """Terms at all places and at the measured points, each evaluated once."""
+
+    def __init__(self, at: Array, measured: Array) -> None:
+        self._at, self._measured = at, measured
+        self._terms: dict[Term, tuple[Array, Array]] = {}
+
+    def term(self, term: Term) -> tuple[Array, Array]:
+        found = self._terms.get(term)
+        if found is None:
+            found = self._terms[term] = (term.evaluate(self._at), term.evaluate(self._measured))
+        return found
+
+    def evaluate(self, model: Model) -> Array:
+        function = model.function
+        terms = zip(function.coefficients, function.terms, strict=True)
+        return np.asarray(sum((c * self.term(t)[0] for c, t in terms), np.full(len(self._at), function.constant)))
+
+    def mixture(self, model: Model, weights: Array, predicted: Array) -> tuple[Array, Array]:
+        """Return factors (place, direction) of the hypotheses' disagreement, and of their coefficients."""
+        scale = np.where(predicted != 0, np.abs(predicted), np.finfo(np.float64).tiny)
+        logs, odds, inside = [], [], []
+        used = weights > 0
+        for each in model.alternatives:
+            function = each.function
+            columns = [np.ones(len(self._at)), *(self.term(term)[0] for term in function.terms)]
+            rows = [np.ones(int(used.sum())), *(self.term(term)[1][used] for term in function.terms)]
+            first = 0 if function.constant or not function.terms else 1  # a dropped constant is not uncertain
+            design = np.stack(columns[first:], axis=1) / scale[:, None]
+            fitted = np.stack(rows[first:], axis=1) * weights[used][:, None]
+            value = design @ np.array([function.constant, *function.coefficients][first:])
+            bent = np.log(np.clip(value * np.sign(predicted), np.exp(-_EXTREME), np.exp(_EXTREME)))
+            logs.append(DISAGREEMENT * np.tanh(bent / DISAGREEMENT))
+            odds.append(each.weight)
+            length = np.linalg.norm(fitted, axis=0)
+            length = np.where(length > 0, length, 1.0)
+            if len(fitted) >= fitted.shape[1]:
+                r = np.asarray(np.linalg.qr(fitted / length, mode="r"), dtype=np.float64)
+                if np.abs(np.diag(r)).min() > 1e-9:
+                    inside.append(np.sqrt(each.weight) * np.linalg.solve(r.T, (design / length).T).T)
+        odds_ = np.array(odds)
+        apart = np.stack(logs, axis=1)
+        apart = (apart - (apart @ odds_)[:, None]) * np.sqrt(odds_)
+        return apart, np.concatenate(inside, axis=1) if inside else np.zeros((len(predicted), 0))
+
+
+def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float) -> Array:
+    """Return factors (place, direction) of a smooth departure from all hypotheses, after what was measured.
+
+    A Gaussian process with the Matern kernel (nu = 1.5) on logarithms of parameters: a hedge against all hypotheses
+    being wrong together, which draws runs to where none was made.
+    """
+    here = counts > 0
+    every = np.log(np.maximum(np.vstack([at, measured[here]]), np.finfo(np.float64).tiny))
+    inner = every[: len(at) - 1]
+    span = np.ptp(inner, axis=0)
+    scaled = (every - inner.min(axis=0)) / np.where(span > 0, span, 1.0) / _LENGTH
+
+    def kernel(one: Array, other: Array) -> Array:
+        gap = np.sqrt(3.0 * ((one[:, None] - other[None]) ** 2).sum(axis=2))
+        return np.asarray(DISCREPANCY**2 * (1 + gap) * np.exp(-gap))
+
+    places, points = scaled[: len(at)], scaled[len(at) :]
+    across = kernel(places, points)
+    inside = kernel(points, points) + np.diag(noise**2 / counts[here])
+    covariance = kernel(places, places) - across @ np.linalg.solve(inside, across.T)
+    return _pivoted(covariance, _DISCREPANCY_DIRECTIONS)
+
+
+def _pivoted(covariance: Array, directions: int) -> Array:
+    """Return a Cholesky factor (place, direction) of a covariance, the largest variances first."""
+    rest = covariance.diagonal().copy()
+    out = np.zeros((len(covariance), directions))
+    for k in range(directions):
+        pivot = int(np.argmax(rest)) if k else len(rest) - 1  # the target is represented exactly
+        if rest[pivot] <= 1e-12:
+            break
+        out[:, k] = (covariance[pivot] - out @ out[pivot]) / np.sqrt(rest[pivot])
+        rest -= out[:, k] ** 2
+    return out
+
+
+def _fewer(factors: Array, directions: int) -> Array:
+    """Keep the directions in which the belief is widest, always those that the target needs."""
+    if factors.shape[1] <= directions:
+        return factors
+    values, vectors = np.linalg.eigh(factors.T @ factors)
+    kept = vectors[:, np.argsort(values)[::-1][: directions - 1]]
+    target = factors[-1]
+    beside = target - kept @ (kept.T @ target)
+    norm = np.linalg.norm(beside)
+    turn = np.column_stack([kept, beside / norm]) if norm > 1e-12 else kept
+    return np.asarray(factors @ turn)

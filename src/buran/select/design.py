@@ -1,0 +1,224 @@
+"""The strategy `design`: measure what the models need.
+
+Every round plans the use of all that is left of the budget: of the numbers of runs at all points, those are found that
+make the prediction at the target most certain (c-optimal design for a linear model with prior, the costs being core
+hours). Only a part of that plan is carried out, the cheapest runs first, before the models are made anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from buran.select.belief import Belief, belief_of
+from buran.select.measured import Measured
+from buran.select.outlook import Outlook
+from buran.select.protocol import Advice, Budget, State
+from buran.select.simple import ONCE, Base, nothing_left, suggestions
+from buran.select.space import Array, Ids, Mask, Space
+
+_STEPS = 40  # of the search for the best plan
+_CAREFUL = 1.1  # costs are taken for so much larger: a run that is stopped at the budget is lost
+_HELPS = 0.01  # share of the variance at the target that the whole rest of the budget must remove
+_BASE_SHARE = 1 / 8  # of what is left, that a run of the base may take
+_BASE_TOGETHER = 1 / 2  # likewise, all runs of a round
+_LEVEL = 0.9
+_COUNTS = 0.01  # share of the run time from which on a call path must reach the accuracy
+
+
+@dataclass(frozen=True)
+class Design:
+    """Chooses the runs that make the prediction at the target most certain for what they cost.
+
+    Attributes
+    ----------
+    accuracy
+        Relative half width of the 90 % interval at the target that is narrow enough; None to go on to the budget.
+    part
+        Of what is left, that one round spends before there are new models.
+    """
+
+    base: Base = ONCE
+    accuracy: float | None = None
+    part: float = 0.34
+
+    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+        """Return the next part of the plan, the cheapest runs first."""
+        look = Outlook.of(measured, space, state)
+        known = bool(measured.skeletons) and all(terms is not None for terms in measured.skeletons)
+        base = Base(1, 2) if known else self.base
+        # with few rounds left, the base must not take many of them
+        together = _BASE_SHARE if state.rounds_left is None else _BASE_TOGETHER
+        own = base.advice(look, space, budget, _BASE_SHARE, together)
+        if own is not None:
+            return own
+        belief = belief_of(measured, space)
+        if belief is None or look.cost is None:
+            return Advice(stop="nothing was measured that a model could be made of")
+        error = belief.expected_error
+        if self.accuracy is not None and self._narrow(measured, space, belief):
+            return Advice(stop=f"the prediction at the target is within {self.accuracy:.0%}", expected_error=error)
+        cost = _CAREFUL * look.cost
+        if not (look.free & (cost <= budget.left)).any():
+            return nothing_left(look, budget)
+        left = budget.left if np.isfinite(budget.left) else float((cost * look.free).sum() * space.most_repetitions)
+        room = np.where(look.free, space.most_repetitions - look.runs, 0).astype(np.float64)
+        plan, remains = allocate(belief, cost, left, room)
+        if remains > 1 - _HELPS:
+            return Advice(
+                stop="no run that fits into the budget makes the prediction at the target more certain",
+                expected_error=error,
+            )
+        part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
+        wanted = _rounded(plan, cost, left)
+        if state.points is not None:
+            kept = set(_greedily(belief, np.minimum(wanted, 1), state.points))
+            wanted = np.where(np.isin(np.arange(len(wanted)), list(kept)), wanted, 0)
+        if state.most is not None:
+            chosen = _greedily(belief, wanted, state.most)
+        else:
+            chosen = _cheapest(wanted, cost, part * left)
+        gain = gains(belief)
+        told = _told_apart(belief)
+        reasons = ["tells hypotheses apart" if told[place] else "makes coefficients certain" for place in chosen]
+        out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
+        return Advice(out, expected_error=error) if out else nothing_left(look, budget)
+
+    def _narrow(self, measured: Measured, space: Space, belief: Belief) -> bool:
+        assert self.accuracy is not None
+        lower, upper = measured.fit.predict_interval(space.target[None], _LEVEL, "mean")
+        known = np.array([model is not None for model in measured.fit.models])
+        half = (upper - lower)[known, 0] / 2
+        return bool((half <= self.accuracy * np.abs(belief.predicted[:, -1]))[belief.share >= _COUNTS].all())
+
+
+def gains(belief: Belief) -> Array:
+    """Share of the variance at the target that one run at each place removes, in closed form: shape (place,).
+
+    With covariance K and noise s^2 of one run the variance falls by ``K(x, t)^2 / (K(x, x) + s^2)``.
+    """
+    at, target = belief.factors[:, :-1], belief.factors[:, -1]
+    along = np.einsum("cpr,cr->cp", at, target) ** 2
+    fall = along / ((at**2).sum(axis=2) + belief.noise[:, None] ** 2)
+    weight = belief.share**2
+    return np.asarray(weight @ fall / max(float(weight @ (target**2).sum(axis=1)), np.finfo(np.float64).tiny))
+
+
+def allocate(belief: Belief, cost: Array, budget: float, room: Array) -> tuple[Array, float]:
+    """Find the numbers of runs, not rounded, that leave the least variance at the target.
+
+    The variance is convex in the numbers of runs. Where the budget binds, the derivative per core hour is the same
+    at all points of the best plan; numbers are multiplied by the root of that ratio until they settle.
+
+    Parameters
+    ----------
+    belief
+        Of all places and the target.
+    cost
+        Shape (place,): core hours of a run.
+    budget
+        Core hours.
+    room
+        Shape (place,): most runs.
+
+    Returns
+    -------
+    runs
+        Shape (place,).
+    remains
+        Share of the variance that remains.
+    """
+    out = np.zeros(len(cost))
+    places = np.flatnonzero((cost <= budget) & (room > 0))
+    if not len(places):
+        return out, 1.0
+    at, target = belief.factors[:, places], belief.factors[:, -1]
+    price, most = cost[places], room[places]
+    weight = belief.share**2
+    precision = 1 / belief.noise**2
+    runs = np.minimum(budget / len(places) / price, most)
+    eye = np.eye(at.shape[2])
+    before = float(weight @ (target**2).sum(axis=1))
+    if before <= 0:
+        return out, 1.0
+    remains = 1.0
+    for _ in range(_STEPS):
+        normal = eye + np.matmul(at.transpose(0, 2, 1), at * runs[:, None]) * precision[:, None, None]
+        turned = np.linalg.solve(normal, target[..., None])
+        remains = float(weight @ (target[:, None] @ turned)[:, 0, 0]) / before
+        slope = (weight * precision) @ (at @ turned)[..., 0] ** 2
+        runs = _within(runs * np.sqrt(slope / price), price, budget, most)
+    out[places] = runs
+    return out, remains
+
+
+def _within(runs: Array, price: Array, budget: float, most: Array) -> Array:
+    """Scale numbers of runs to the budget; where that is more than there is room for, the others get the rest."""
+    full = np.zeros(len(runs), dtype=bool)
+    out = np.minimum(runs, most)
+    for _ in range(6):
+        rest, asked = budget - float((price * most)[full].sum()), float((price * runs)[~full].sum())
+        if asked <= 0 or rest <= 0:
+            break
+        out = np.where(full, most, runs * (rest / asked))
+        over = (out > most) & ~full
+        if not over.any():
+            break
+        full |= over
+    return np.asarray(np.minimum(out, most))
+
+
+def _told_apart(belief: Belief) -> Mask:
+    """Return shape (place,): whether a run there would tell hypotheses apart rather than settle coefficients."""
+    weight = belief.share**2
+    whole = (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
+    return np.asarray(weight @ (belief.disagreement[:, :-1] * whole) > 0.5 * (weight @ whole**2))
+
+
+def _rounded(plan: Array, cost: Array, left: float) -> Ids:
+    """Return whole numbers of runs, at least one."""
+    wanted = np.floor(plan + 0.5).astype(np.int64)
+    if not wanted.any():
+        wanted[np.argmax(np.where(cost <= left, plan, 0.0))] = 1
+    return wanted
+
+
+def _cheapest(wanted: Ids, cost: Array, part: float) -> list[int]:
+    """Return the runs to make before the next models: the cheapest of the plan, up to a part of the budget."""
+    order = np.argsort(np.where(wanted > 0, cost, np.inf), kind="stable")[: int((wanted > 0).sum())]
+    chosen: list[int] = []
+    spent = 0.0
+    for place in order.tolist():
+        for _ in range(int(wanted[place])):
+            if chosen and spent + cost[place] > part:
+                return chosen
+            chosen.append(place)
+            spent += float(cost[place])
+    return chosen
+
+
+def _greedily(belief: Belief, wanted: Ids, most: int) -> list[int]:
+    """Return the runs of the plan that remove most variance, each in the light of those before it."""
+    rest = wanted.copy()
+    chosen: list[int] = []
+    while len(chosen) < most and rest.any():
+        place = int(np.argmax(np.where(rest > 0, gains(belief), -1.0)))
+        rest[place] -= 1
+        chosen.append(place)
+        belief = after_run(belief, place)
+    return chosen
+
+
+def after_run(belief: Belief, place: int) -> Belief:
+    """Return the belief after one more run at a place: its covariance does not depend on what the run gives.
+
+    With the row a of the place and noise s^2, ``F (1 - a a' / (a'a + s^2)) F'`` is the new covariance; the middle is
+    the square of ``1 - g a a'``.
+    """
+    row = belief.factors[:, place]
+    size = (row**2).sum(axis=1)
+    kept = np.sqrt(belief.noise**2 / (size + belief.noise**2))
+    turn = np.divide(1 - kept, size, out=np.zeros_like(size), where=size > 0)
+    along = np.einsum("cpr,cr->cp", belief.factors, row) * turn[:, None]
+    return replace(belief, factors=belief.factors - along[..., None] * row[:, None])

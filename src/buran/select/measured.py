@@ -1,0 +1,157 @@
+"""What has been measured, as arrays that strategies work on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.experiment.table import Aggregate, Experiment
+from buran.model import Fit, SearchOptions, Term, fit_models, relative_weights
+from buran.model.noise import noise_level
+from buran.model.repetitions import over_repetitions
+from buran.select.skeleton import fit_known
+from buran.select.space import Array, Ids
+
+Skeleton = tuple[Term, ...]
+OPTIONS = SearchOptions(alternatives=64)
+PRIOR_NOISE = 0.03  # relative, worth two repetitions, until repetitions and residuals say more
+_PRIOR_WORTH = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Measured times; models of them are made on first use and kept.
+
+    Attributes
+    ----------
+    points
+        Shape (point, parameter), distinct; may lie outside the search space.
+    values
+        Shape (call path, point, repetition); NaN where there is none.
+    program_s
+        Shape (point, repetition): run time of the whole program; None where the single call path is the program.
+    skeletons
+        For each call path its terms, where counters of effort have told them; empty where nothing is known.
+    groups
+        For each call path the number of its metric: shares are those within a metric, and all metrics count alike;
+        None for a single metric.
+    """
+
+    points: Array
+    values: Array
+    program_s: Array | None = None
+    skeletons: Sequence[Skeleton | None] = ()
+    groups: Ids | None = None
+
+    @classmethod
+    def nothing(cls, parameters: int) -> Measured:
+        """Return what is known before the first run."""
+        return cls(np.zeros((0, parameters)), np.zeros((1, 0, 1)))
+
+    @classmethod
+    def of(cls, experiment: Experiment, metrics: Sequence[str], aggregate: Aggregate = "mean") -> Measured:
+        """Take metrics of a table; the program's time is the sum of the first one over call paths.
+
+        Raises
+        ------
+        UsageError
+            The table has no such metric, or no value of the first one.
+        """
+        for metric in metrics:
+            if metric not in experiment.values:
+                raise UsageError(
+                    f"the measurements have no metric {metric!r}",
+                    hint=f"choose from {', '.join(experiment.metrics) or 'none: there are no metrics'}",
+                )
+        tables = [experiment.over_locations(metric, aggregate) for metric in metrics]
+        known = [np.isfinite(values).any(axis=(1, 2)) for values in tables]
+        if not metrics or not known[0].any():
+            raise UsageError(f"nothing was measured for {', '.join(metrics) or 'any metric'}")
+        first = tables[0][known[0]]
+        program = np.where(np.isnan(first).all(axis=0), np.nan, np.nansum(first, axis=0))
+        values = np.concatenate([table[own] for table, own in zip(tables, known, strict=True)])
+        groups = np.repeat(np.arange(len(tables)), [int(own.sum()) for own in known])
+        return cls(experiment.points, values, program, groups=groups)
+
+    @cached_property
+    def counts(self) -> Ids:
+        """Shape (point,): runs of each point."""
+        return np.asarray(np.isfinite(self.values).any(axis=0).sum(axis=1), dtype=np.int64)
+
+    @cached_property
+    def runs(self) -> Ids:
+        """Shape (call path, point): values of each point."""
+        return np.asarray(np.isfinite(self.values).sum(axis=2), dtype=np.int64)
+
+    @cached_property
+    def means(self) -> Array:
+        """Shape (call path, point); NaN where nothing was measured."""
+        return over_repetitions(self.values, "mean")
+
+    @cached_property
+    def program_means_s(self) -> Array:
+        """Shape (point,)."""
+        if self.program_s is None:
+            return np.asarray(self.means.sum(axis=0))
+        return over_repetitions(self.program_s, "mean")
+
+    @cached_property
+    def fit(self) -> Fit:
+        """Models of all call paths; a point counts by its repetitions."""
+        known = [k for k, terms in enumerate(self.skeletons) if terms is not None]
+        open_ = [k for k in range(len(self.values)) if k not in set(known)]
+        models = dict(zip(open_, _fit(self.points, self.means[open_], self.runs[open_]).models, strict=True))
+        for k in known:
+            terms = self.skeletons[k]
+            assert terms is not None
+            models[k] = fit_known(self.points, self.means[k], self.runs[k], terms)
+        return Fit(tuple(models[k] for k in range(len(self.values))))
+
+    @cached_property
+    def program_fit(self) -> Fit:
+        """Model of the program's run time."""
+        if self.program_s is None and len(self.values) == 1:
+            return self.fit
+        return _fit(self.points, self.program_means_s[None], self.counts[None])
+
+    @cached_property
+    def noise_percent(self) -> float:
+        """Mean deviation of repetitions from their mean over call paths and points; NaN without repetitions."""
+        levels = noise_level(self.values)
+        return float(np.nanmean(levels)) if np.isfinite(levels).any() else float("nan")
+
+    @cached_property
+    def noise(self) -> Array:
+        """Shape (call path,): relative standard deviation of one run.
+
+        From the scatter of repetitions and the residuals of the model together, drawn towards 3 % as if two
+        further repetitions had shown that: a few equal values are no proof of silence.
+        """
+        means, runs = self.means, self.runs
+        here = (runs > 0) & (means != 0)
+        safe = np.where(here, means, 1.0)
+        gaps = np.where(np.isfinite(self.values), self.values - means[..., None], 0.0) / safe[..., None]
+        squares = np.where(here, (gaps**2).sum(axis=2), 0.0).sum(axis=1)
+        degrees = np.where(here, runs - 1, 0).sum(axis=1).astype(np.float64)
+        predicted = self.fit.predict(self.points)
+        rest = np.where(here, runs * (1 - predicted / safe) ** 2, 0.0).sum(axis=1)
+        terms = np.array([len(model.function.terms) if model else 0 for model in self.fit.models])
+        factor = np.array([0 if k < len(self.skeletons) and self.skeletons[k] else 1 for k in range(len(runs))])
+        free = here.sum(axis=1) - 1 - terms * (1 + factor)  # each term's exponents were chosen, too
+        squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
+        degrees += np.maximum(free, 0)
+        total = squares + _PRIOR_WORTH * PRIOR_NOISE**2
+        return np.asarray(np.sqrt(total / (degrees + _PRIOR_WORTH)))
+
+
+def _fit(points: Array, means: Array, runs: Ids) -> Fit:
+    """Model means, a point weighing by the root of its runs."""
+    present = (runs > 0).any(axis=0)
+    if not present.any() or not len(means):
+        return Fit((None,) * len(means))
+    weights = relative_weights(means[:, present]) * np.sqrt(np.maximum(runs[:, present], 1))
+    return fit_models(points[present], means[:, present], weights=weights, options=OPTIONS)

@@ -1,0 +1,71 @@
+"""What runs will cost, from models of what ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.select.measured import Measured
+from buran.select.protocol import State
+from buran.select.space import Array, Ids, Mask, Space
+
+_ENOUGH = 4  # runs; models of fewer are no more than a mean
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """The space with what is known of it.
+
+    Attributes
+    ----------
+    runs
+        Shape (place,): finished runs.
+    cost
+        Shape (place,): predicted core hours of one run; None where nothing is known.
+    free
+        Shape (place,): may be asked for.
+    """
+
+    runs: Ids
+    cost: Array | None
+    free: Mask
+
+    @classmethod
+    def of(cls, measured: Measured, space: Space, state: State) -> Outlook:
+        """Look at the space."""
+        runs = np.zeros(len(space.points), dtype=np.int64)
+        at = space.places(measured.points)
+        inside = at >= 0
+        runs[at[inside]] = measured.counts[inside]
+        free = runs < space.most_repetitions
+        free[[place for place in state.failed if 0 <= place < len(free)]] = False
+        seconds = predicted_s(measured, space)
+        if seconds is None:
+            return cls(runs, None, free)
+        first = np.where(runs == 0, space.first_runs * space.core_hours(seconds / space.overhead), 0.0)
+        return cls(runs, space.core_hours(seconds) + first, free)
+
+
+def predicted_s(measured: Measured, space: Space) -> Array | None:
+    """Predict the run time at each place (place,); None where nothing is known.
+
+    From the model of the whole program; at measured points their mean. A prediction below the shortest run that was
+    seen, a negative one among them, is replaced by that run: costs are then over- rather than underestimated. Before
+    four points ran, the longest run so far counts for all.
+    """
+    if space.known_s is not None:
+        return space.known_s
+    known = np.isfinite(measured.program_means_s) & (measured.counts > 0)
+    if not known.any():
+        return space.expected_s
+    seen = measured.program_means_s[known]
+    model = measured.program_fit.models[0] if known.sum() >= _ENOUGH else None
+    if model is None:
+        out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
+    else:
+        out = model.function.evaluate(space.points)
+        out = np.where(np.isfinite(out), np.maximum(out, seen.min()), seen.max())
+    at = space.places(measured.points[known])
+    out[at[at >= 0]] = seen[at >= 0]
+    return np.asarray(out)

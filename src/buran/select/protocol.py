@@ -1,0 +1,116 @@
+"""What every strategy is asked, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from buran.select.measured import Measured
+from buran.select.space import Space
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Core hours.
+
+    Attributes
+    ----------
+    core_hours
+        For everything; None without a limit.
+    spent
+        What finished runs were charged.
+    """
+
+    core_hours: float | None = None
+    spent: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """What may still be spent, in core hours; infinite without a limit."""
+        return float("inf") if self.core_hours is None else max(self.core_hours - self.spent, 0.0)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a strategy may know beside the measurements.
+
+    Attributes
+    ----------
+    seed
+        Of strategies that draw.
+    failed
+        Places that are not asked for again.
+    errors
+        SMAPE of the program's model after each earlier round, for strategies that stop without progress.
+    most
+        Suggestions wanted; None leaves it to the strategy, which knows best when it needs new models.
+    points
+        Points wanted, each with as many runs as it deserves; None for no limit.
+    rounds_left
+        So many rounds may still be made, this one among them; None without a limit.
+    """
+
+    seed: int = 0
+    failed: frozenset[int] = frozenset()
+    errors: tuple[float, ...] = ()
+    most: int | None = None
+    points: int | None = None
+    rounds_left: int | None = None
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """One run to make.
+
+    Attributes
+    ----------
+    place
+        Of the point in the space.
+    repetition
+        Its number at this point, counted from 1.
+    cost_core_hours
+        Predicted; None where nothing is known.
+    score
+        The strategy's own figure of merit, larger is better.
+    reason
+        In words.
+    """
+
+    place: int
+    repetition: int
+    cost_core_hours: float | None
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A strategy's answer.
+
+    Attributes
+    ----------
+    suggestions
+        Most wanted first; together they fit into what is left of the budget.
+    stop
+        In words, why nothing is suggested; None while there are suggestions.
+    budget_reached
+        Whether something worth measuring was left out for lack of budget.
+    expected_error
+        Relative standard deviation of the prediction at the target, the call paths weighing by their share of the
+        run time; None where the strategy does not know.
+    notes
+        What the user should know.
+    """
+
+    suggestions: tuple[Suggestion, ...] = ()
+    stop: str | None = None
+    budget_reached: bool = False
+    expected_error: float | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+class Strategy(Protocol):
+    """Chooses what to measure next; deterministic in what it is given."""
+
+    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+        """Return the next runs, most wanted first."""

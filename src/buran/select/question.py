@@ -1,0 +1,153 @@
+"""What plans are made from: the question that a campaign asks, and what is known so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
+from buran.campaign.point import Point
+from buran.select.measured import Measured
+from buran.select.protocol import Strategy
+from buran.select.simple import Base
+from buran.select.space import MOST_REPETITIONS, Space
+from buran.select.strategies import strategy_of
+
+EFFORT_METRICS = frozenset({"basic_blocks", "bytes_sent", "bytes_received"})
+FIXED = frozenset({"full", "lines"})
+"""Strategies that choose all their points at once, each with the campaign's repetitions."""
+Runtime = Callable[[Point], float | None]
+"""Predicted wall time of a run in seconds; None where nothing is known."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """The part of a campaign that plans depend on.
+
+    Attributes
+    ----------
+    points, evaluation_points
+        Cheapest first.
+    build
+        Returns the build that a mode, a filter and a point need.
+    cores
+        Returns the cores that a run occupies.
+    ranks_parameter
+        The parameter that is the number of ranks, if one is.
+    expected_s
+        The user's estimate of a run's wall time.
+    budget
+        Maps the predicted cost of the full matrix, in core hours, to the budget in force.
+    """
+
+    points: tuple[Point, ...]
+    evaluation_points: tuple[Point, ...]
+    metrics: frozenset[str]
+    repetitions: int
+    effort_repetitions: int
+    warmup: bool
+    strategy: str
+    max_iterations: int
+    refine: bool
+    seed: int
+    build: Callable[[Mode, str, Point], BuildSpec]
+    cores: Callable[[Point], int]
+    ranks_parameter: str | None
+    expected_s: Runtime
+    budget: Callable[[float | None], float | None]
+    target: Point | None = None
+    base_repetitions: int | None = None
+    batch: int | None = None
+    accuracy: float | None = None
+    patience: int | None = None
+    most_repetitions: int = MOST_REPETITIONS
+    retry_failed: bool = False
+
+    @cached_property
+    def chooser(self) -> Strategy:
+        """The strategy."""
+        if self.strategy in FIXED:
+            return strategy_of(self.strategy, repetitions=self.repetitions)
+        base = None if self.base_repetitions is None else Base(self.base_repetitions)
+        patience, accuracy = self.patience, self.accuracy
+        return strategy_of(self.strategy, base=base, repetitions=self.repetitions, patience=patience, accuracy=accuracy)
+
+    @cached_property
+    def space(self) -> Space:
+        """The modelling points as the strategy sees them.
+
+        With each timed run goes one of the baseline, and with the first one at a point the counting runs and the
+        warm-up.
+        """
+        names = tuple(self.points[0])
+        guess = [self.expected_s(point) for point in self.points]
+        target = self.target or Point.of({name: max(point[name] for point in self.points) for name in names})
+        most = self.repetitions if self.strategy in FIXED else self.most_repetitions
+        return Space(
+            names,
+            np.array([[point[name] for name in names] for point in self.points], dtype=np.float64),
+            np.array([self.cores(point) for point in self.points], dtype=np.float64),
+            np.array([target[name] for name in names], dtype=np.float64),
+            most_repetitions=most,
+            overhead=2.0,
+            first_runs=float(self.warmup + (self.effort_repetitions if self.metrics & EFFORT_METRICS else 0)),
+            expected_s=None if None in guess else np.array(guess, dtype=np.float64),
+            ranks=self.ranks_parameter,
+        )
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the iterations so far have taught.
+
+    Attributes
+    ----------
+    plans
+        All earlier plans.
+    outcomes
+        What became of their bundles, as the bundle pointers say.
+    runtime
+        Prediction of a run's wall time from models.
+    filter_text
+        Filter that the models suggest for the next iteration.
+    measured
+        Times of the call paths, and of the whole program, at the modelling points, their parameters in the order of
+        a point's names; None before the first run.
+    errors
+        SMAPE of the program's model after each iteration.
+    """
+
+    plans: tuple[Plan, ...] = ()
+    outcomes: tuple[Mapping[str, Any], ...] = ()
+    runtime: Runtime = lambda point: None
+    filter_text: str = ""
+    measured: Measured | None = None
+    errors: tuple[float, ...] = ()
+
+    @property
+    def spent_core_hours(self) -> float:
+        """Charged so far; a run that several bundles share counts once."""
+        cost: dict[tuple[str, str], float] = {
+            (run["build"], outcome["id"] if run["folder"] is None else run["folder"]): run["cost_core_hours"]
+            for outcome in self.outcomes
+            for run in outcome["runs"]
+        }
+        return sum(cost.values())
+
+    @property
+    def failed(self) -> frozenset[Point]:
+        """Points at which a run failed."""
+        return frozenset(
+            Point.of(outcome["point"])
+            for outcome in self.outcomes
+            if any(run["status"] == "failed" for run in outcome["runs"])
+        )
+
+    def planned(self, purpose: Purpose) -> list[Point]:
+        """Return the points planned so far, in the order of planning."""
+        bundles = (bundle for plan in self.plans for bundle in plan.bundles if bundle.purpose == purpose)
+        return list(dict.fromkeys(bundle.point for bundle in bundles))

@@ -1,0 +1,189 @@
+"""Strategies without a model of what they gain: all points, lines, cheapest first, at random, grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.select.base import base_places, next_of_base
+from buran.select.measured import Measured
+from buran.select.outlook import Outlook
+from buran.select.protocol import Advice, Budget, State, Suggestion
+from buran.select.space import Ids, Space
+
+BASE = "base: needed for a first model"
+
+
+@dataclass(frozen=True)
+class Base:
+    """How strategies begin.
+
+    Attributes
+    ----------
+    repetitions
+        Of each point of the base.
+    length
+        Values along each line.
+    off_lines
+        Whether a point off the lines is measured for each parameter.
+    whole
+        Whether the whole base is needed: without it nothing else is suggested.
+    """
+
+    repetitions: int = 2
+    length: int = 5
+    off_lines: bool = True
+    whole: bool = False
+
+    def advice(
+        self, look: Outlook, space: Space, budget: Budget, share: float = 1.0, together: float = 1.0
+    ) -> Advice | None:
+        """Return what is lacking of the base; None if nothing that is affordable lacks.
+
+        Parameters
+        ----------
+        share, together
+            Of what is left of the budget, that one run and all runs of a round may take.
+        """
+        places = [place for place in base_places(space, self.length, self.off_lines).tolist() if look.free[place]]
+        chosen, held_back = next_of_base(
+            space, places, look.runs, self.repetitions, look.cost, share * budget.left, together * budget.left
+        )
+        if chosen:
+            return Advice(suggestions(chosen, look, [0.0] * len(chosen), [BASE] * len(chosen), budget))
+        if held_back and self.whole:
+            return Advice(stop="the budget does not reach for the base points", budget_reached=True)
+        return None
+
+
+TWICE, ONCE = Base(2), Base(1)
+
+
+def suggestions(
+    chosen: list[int], look: Outlook, scores: list[float], reasons: list[str], budget: Budget
+) -> tuple[Suggestion, ...]:
+    """Return runs with their numbers, without those that no longer fit into the budget after those before them."""
+    out: list[Suggestion] = []
+    extra: dict[int, int] = {}
+    left = budget.left
+    for place, score, reason in zip(chosen, scores, reasons, strict=True):
+        cost = None if look.cost is None else float(look.cost[place])
+        if cost is not None:
+            if cost > left:
+                continue
+            left -= cost
+        extra[place] = extra.get(place, 0) + 1
+        out.append(Suggestion(place, int(look.runs[place]) + extra[place], cost, score, reason))
+    return tuple(out)
+
+
+def nothing_left(look: Outlook, budget: Budget) -> Advice:
+    """Return the advice to stop, with the reason."""
+    open_ = bool(look.free.any())
+    return Advice(
+        stop="nothing more fits into the budget" if open_ else "every point is measured", budget_reached=open_
+    )
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Measures the full matrix, or the lines and the points off them, without a look at what came of it."""
+
+    lines: bool = False
+    repetitions: int = 5
+
+    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+        """Return all runs that lack."""
+        look = Outlook.of(measured, space, state)
+        places = base_places(space).tolist() if self.lines else range(len(space.points))
+        lacking = {place: self.repetitions - int(look.runs[place]) for place in places if look.free[place]}
+        wanted = [place for place, count in lacking.items() for _ in range(count)]
+        if not wanted:
+            return Advice(stop="the lines are measured" if self.lines else "every point is measured")
+        why = "on the lines or beside them" if self.lines else "full matrix"
+        out = suggestions(wanted, look, [0.0] * len(wanted), [why] * len(wanted), budget)
+        return Advice(out[: state.most], budget_reached=len(out) < len(wanted)) if out else nothing_left(look, budget)
+
+
+def without_progress(errors: tuple[float, ...], patience: int | None) -> bool:
+    """Tell whether the last `patience` models did not fit better than the best one before (lambda of the paper)."""
+    if patience is None or len(errors) <= patience:
+        return False
+    return min(errors[-patience:]) >= min(errors[:-patience])
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Measures one point after the other in a fixed order, after the base.
+
+    ``cheapest``: CPF, Fig. 2 of the paper; each point with all its repetitions, until one does not fit. ``random``:
+    any run of any point. ``grid``: points spread evenly over the space, from the coarsest grid to the finest.
+
+    Attributes
+    ----------
+    repetitions
+        Of each point; for ``random`` each run is drawn alone.
+    patience
+        So many rounds without a better fit end it; None for never.
+    """
+
+    order: str
+    base: Base = TWICE
+    repetitions: int = 2
+    patience: int | None = None
+
+    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+        """Return the next point with its repetitions."""
+        look = Outlook.of(measured, space, state)
+        own = self.base.advice(look, space, budget)
+        if own is not None:
+            return own
+        if without_progress(state.errors, self.patience):
+            return Advice(stop=f"the model did not fit better for {self.patience} rounds")
+        assert look.cost is not None
+        most = state.most or (1 if self.order == "random" else self.repetitions)
+        wanted: list[int] = []
+        for place in self.ranked(look, space, state).tolist():
+            lacks = 1 if self.order == "random" else self.repetitions - int(look.runs[place])
+            if not look.free[place] or lacks <= 0:
+                continue
+            if look.cost[place] > budget.left:
+                if self.order == "random":
+                    continue
+                break
+            wanted += [place] * lacks
+            if len(wanted) >= most:
+                break
+        why = {"cheapest": "the cheapest point", "random": "drawn at random", "grid": "next of the grid"}[self.order]
+        out = suggestions(wanted, look, [-float(look.cost[place]) for place in wanted], [why] * len(wanted), budget)
+        return Advice(out[:most]) if out else nothing_left(look, budget)
+
+    def ranked(self, look: Outlook, space: Space, state: State) -> Ids:
+        """Return all places, the next one first."""
+        assert look.cost is not None
+        if self.order == "cheapest":
+            return np.argsort(look.cost, kind="stable")
+        if self.order == "random":
+            random = np.random.default_rng([state.seed, int(look.runs.sum())])
+            return random.permutation(len(space.points))
+        return grid_order(space)
+
+
+def grid_order(space: Space) -> Ids:
+    """Return the places from the corners of the space inwards: each value by how coarse a grid has it."""
+    level = np.zeros(len(space.points))
+    for column in space.points.T:
+        values = np.unique(column)
+        coarse = {0: 0, len(values) - 1: 0}
+        queue, depth = [(0, len(values) - 1)], 1
+        while queue:
+            halves = []
+            for low, high in queue:
+                if high - low > 1:
+                    middle = (low + high) // 2
+                    coarse[middle] = depth
+                    halves += [(low, middle), (middle, high)]
+            queue, depth = halves, depth + 1
+        level += np.array([coarse[k] for k in range(len(values))])[np.searchsorted(values, column)]
+    return np.argsort(level, kind="stable")

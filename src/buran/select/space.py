@@ -1,0 +1,103 @@
+"""The search space: which points may be measured, and what a run at each of them is charged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.errors import UsageError
+
+Array = NDArray[np.float64]
+Ids = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+MOST_REPETITIONS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Candidate points, Eq. 2 of the paper on cost-effective modelling, with what they are charged.
+
+    Attributes
+    ----------
+    parameters
+        Names, in the order of the columns.
+    points
+        Shape (place, parameter), distinct, cheapest first as far as one can tell before anything ran.
+    cores
+        Shape (place,): cores that a run is charged for; whole nodes where the queue gives only those.
+    target
+        Shape (parameter,): the point that the models are for.
+    most_repetitions
+        So many runs of one point at most.
+    overhead
+        Factor of a run's cost: its instrumentation, and the runs that are made beside it, such as a baseline.
+    first_runs
+        So many further runs are made when a point is measured for the first time, a warm-up for example.
+    least_s
+        Shortest time that a run is charged for.
+    expected_s
+        Shape (place,): a guess of the run time before there are models.
+    known_s
+        Shape (place,): run times that are known beforehand, as only evaluations of published protocols have them.
+    ranks
+        The parameter that counts MPI ranks, if one does.
+    """
+
+    parameters: tuple[str, ...]
+    points: Array
+    cores: Array
+    target: Array
+    most_repetitions: int = MOST_REPETITIONS
+    overhead: float = 1.0
+    first_runs: float = 0.0
+    least_s: float = 0.0
+    expected_s: Array | None = None
+    known_s: Array | None = None
+    ranks: str | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.points):
+            raise UsageError(
+                "the search space has no points",
+                why="constraints and evaluation points left none",
+                hint="relax a constraint, or add values",
+            )
+        if not (self.cores > 0).all() or self.most_repetitions < 1:
+            raise UsageError("a run takes at least one core, and a point at least one repetition")
+
+    @cached_property
+    def _place(self) -> Mapping[tuple[float, ...], int]:
+        return {tuple(point): place for place, point in enumerate(self.points.tolist())}
+
+    def places(self, points: Array) -> Ids:
+        """Return the places of `points` (point, parameter); -1 for those outside the space."""
+        return np.array([self._place.get(tuple(point), -1) for point in points.tolist()], dtype=np.int64)
+
+    def core_hours(self, seconds: Array) -> Array:
+        """Return what runs of (place,) seconds without instrumentation are charged."""
+        return np.asarray(np.maximum(seconds * self.overhead, self.least_s) * self.cores / 3600.0)
+
+    def spelled(self, place: int) -> str:
+        """Return a point for people."""
+        return ", ".join(f"{n} = {v:g}" for n, v in zip(self.parameters, self.points[place].tolist(), strict=True))
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what the space makes of models, in words: parameters with few values."""
+        out = []
+        for column, name in enumerate(self.parameters):
+            count = len(np.unique(self.points[:, column]))
+            if count < 5:
+                allowed = {1: "no influence can be seen", 2: "only straight lines can be told"}
+                what = allowed.get(count, "similar exponents cannot be told apart")
+                out.append(f"{name} has {count} value{'s' if count > 1 else ''}: {what}")
+        return tuple(out)
+
+
+def cheapest_first(points: Array, cores: Array) -> Ids:
+    """Return the order by cores, then by the values of the parameters."""
+    return np.lexsort((*points.T[::-1], cores))

@@ -1,0 +1,140 @@
+"""The mathematics of `design`: closed forms beside brute force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from simulated import measured, plain, space
+
+from buran.select.base import base_places
+from buran.select.belief import Belief, belief_of
+from buran.select.design import Design, after_run, allocate, gains
+from buran.select.gaussian import expected_improvement, fit_process, matern
+from buran.select.gpr import repetition_weight
+from buran.select.protocol import Budget, State
+from buran.select.space import Array
+
+BASE = base_places(space()).tolist()
+
+
+def belief(calls: int = 1, places: int = 6, directions: int = 4, seed: int = 1) -> Belief:
+    random = np.random.default_rng(seed)
+    factors = 0.2 * random.normal(size=(calls, places + 1, directions))
+    share = np.full(calls, 1 / calls)
+    return Belief(np.ones((calls, places + 1)), factors, np.zeros((calls, places + 1)), np.full(calls, 0.05), share)
+
+
+def left_over(own: Belief, runs: Array) -> float:
+    """Variance at the target after runs, by the textbook formula."""
+    total = 0.0
+    for factors, noise, share in zip(own.factors, own.noise, own.share, strict=True):
+        covariance = factors @ factors.T
+        here = np.flatnonzero(runs)
+        inside = covariance[np.ix_(here, here)] + np.diag(noise**2 / runs[here])
+        cross = covariance[here, -1]
+        total += share**2 * (covariance[-1, -1] - cross @ np.linalg.solve(inside, cross))
+    return total
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_gains_and_updates_are_those_of_the_posterior(calls: int) -> None:
+    own = belief(calls)
+    before = float(own.share**2 @ (own.factors[:, -1] ** 2).sum(axis=1))
+    for place in range(6):
+        runs = np.zeros(6)
+        runs[place] = 1
+        after = left_over(own, runs)
+        assert gains(own)[place] == pytest.approx(1 - after / before)
+        new = after_run(own, place)
+        assert float(new.share**2 @ (new.factors[:, -1] ** 2).sum(axis=1)) == pytest.approx(after)
+    twice = after_run(after_run(own, 2), 4)
+    runs = np.array([0, 0, 1, 0, 1, 0.0])
+    assert float(twice.share**2 @ (twice.factors[:, -1] ** 2).sum(axis=1)) == pytest.approx(left_over(own, runs))
+
+
+def test_the_plan_keeps_to_the_budget_and_no_exchange_improves_it() -> None:
+    own = belief(2, seed=4)
+    cost, room = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), np.full(6, 10.0)
+    plan, remains = allocate(own, cost, 40.0, room)
+    assert cost @ plan <= 40 * (1 + 1e-9) and (plan <= 10 * (1 + 1e-9)).all()
+    best = left_over(own, np.maximum(plan, 1e-12))
+    before = float(own.share**2 @ (own.factors[:, -1] ** 2).sum(axis=1))
+    assert remains * before == pytest.approx(best, rel=0.05)
+    random = np.random.default_rng(3)
+    for _ in range(300):
+        other = random.dirichlet(np.full(6, 0.3)) * 40 / cost
+        if (other <= room).all():
+            assert left_over(own, np.maximum(other, 1e-12)) >= 0.97 * best
+
+
+def test_nothing_is_planned_where_nothing_is_affordable() -> None:
+    plan, remains = allocate(belief(), np.full(6, 9.0), 1.0, np.full(6, 10.0))
+    assert not plan.any() and remains == 1.0
+
+
+def test_more_runs_make_the_belief_narrower() -> None:
+    one, many = belief_of(measured(BASE, plain, 1), space()), belief_of(measured(BASE, plain, 9), space())
+    assert one is not None and many is not None
+    assert many.expected_error < one.expected_error
+    assert one.share.sum() == pytest.approx(1)
+
+
+def test_hypotheses_that_agree_at_the_target_leave_less_to_learn() -> None:
+    own = belief_of(measured(list(range(25)), plain, 9, 0.001), space())
+    assert own is not None and own.expected_error < 0.05
+
+
+def test_it_stops_when_the_prediction_is_certain_enough() -> None:
+    known = measured(list(range(25)), plain, 5, 0.005)
+    advice = Design(accuracy=0.3).suggest(known, space(), Budget(), State())
+    assert advice.stop and "within 30%" in advice.stop
+    assert Design(accuracy=1e-6).suggest(known, space(), Budget(), State()).suggestions
+
+
+def test_batches_are_limited_by_runs_and_by_points() -> None:
+    known = measured(BASE, plain, 1, 0.1)
+    runs = Design().suggest(known, space(), Budget(3.0), State(most=4)).suggestions
+    assert len(runs) <= 4
+    points = Design().suggest(known, space(), Budget(3.0), State(points=2)).suggestions
+    assert 0 < len({each.place for each in points}) <= 2
+
+
+def test_the_last_round_spends_what_is_left() -> None:
+    known, asked = measured(BASE, plain, 1, 0.1), space()
+
+    def spent(state: State) -> float:
+        advice = Design().suggest(known, asked, Budget(30.0), state)
+        return sum(each.cost_core_hours or 0.0 for each in advice.suggestions)
+
+    assert spent(State(rounds_left=1)) > spent(State(rounds_left=10))
+
+
+def test_call_paths_weigh_by_their_share_and_metrics_alike() -> None:
+    known = measured(BASE, plain)
+    both = replace(known, values=np.concatenate([known.values, 1e6 * known.values]), program_s=known.values[0])
+    own = belief_of(both, space())
+    assert own is not None and own.share[1] > 0.99
+    apart = belief_of(replace(both, groups=np.array([0, 1])), space())
+    assert apart is not None and apart.share == pytest.approx([0.5, 0.5])
+
+
+def test_weights_of_repetitions_are_those_of_the_paper() -> None:
+    runs = np.array([1.0, 3.0, 10.0])
+    expected = [-np.tanh(5 / 4 - 2.5) + 2 ** (r / 2 - 0.5) for r in runs]
+    assert repetition_weight(5.0, runs) == pytest.approx(expected)
+    low, high = repetition_weight(1.0, runs), repetition_weight(20.0, runs)
+    assert (high < low).all()
+    assert high[1] / high[0] > low[1] / low[0]
+
+
+def test_a_process_returns_to_its_data_and_knows_where_it_knows_little() -> None:
+    x = np.linspace(0, 1, 7)[:, None]
+    y = np.sin(4 * x[:, 0])
+    own = fit_process(x, y, np.full(7, 1e-8))
+    mean, deviation = own.predict(x)
+    assert mean == pytest.approx(y, abs=1e-3)
+    assert deviation.max() < 1e-2 < own.predict(np.array([[2.0]]))[1][0]
+    assert matern(x, x, np.ones(1)).diagonal() == pytest.approx(1)
+    assert expected_improvement(np.array([1.0]), np.array([0.0]), 0.5) == pytest.approx(0.5)

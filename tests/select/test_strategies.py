@@ -1,0 +1,224 @@
+"""Strategies: what they ask for, that they keep to the budget, and what they do with strange measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import constant, measured, plain, space
+
+from buran.errors import UsageError
+from buran.model import Factor, Term
+from buran.select.base import base_places
+from buran.select.measured import PRIOR_NOISE, Measured
+from buran.select.outlook import Outlook, predicted_s
+from buran.select.protocol import Budget, State
+from buran.select.simple import TWICE, Base, grid_order, without_progress
+from buran.select.space import Array, Space
+from buran.select.strategies import NAMES, strategy_of
+
+ADAPTIVE = tuple(name for name in NAMES if name not in ("full", "lines"))
+BASE = base_places(space()).tolist()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_everybody_begins_with_the_cheapest_lines_when_nothing_is_known(name: str) -> None:
+    asked = space()
+    advice = strategy_of(name).suggest(Measured.nothing(2), asked, Budget(1.0), State())
+    assert advice.suggestions and advice.stop is None
+    assert all(each.cost_core_hours is None for each in advice.suggestions)
+    if name in ADAPTIVE:
+        places = [each.place for each in advice.suggestions]
+        assert set(places) <= set(BASE) and (asked.points[places, 0] <= 16).all()
+        assert all(each.repetition == 1 for each in advice.suggestions)
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+@pytest.mark.parametrize("share", [0.02, 0.3, 5.0])
+def test_suggestions_fit_into_the_budget_and_are_numbered(name: str, share: float) -> None:
+    asked, known = space(), measured(BASE, plain)
+    full = float(asked.core_hours(plain(asked.points)).sum())
+    budget = Budget(share * full + 1.0, 1.0)
+    advice = strategy_of(name).suggest(known, asked, budget, State(most=12))
+    costs = [each.cost_core_hours for each in advice.suggestions]
+    assert sum(cost or 0.0 for cost in costs) <= budget.left * (1 + 1e-9)
+    runs = Outlook.of(known, asked, State()).runs
+    for each in advice.suggestions:
+        before = [other for other in advice.suggestions[: advice.suggestions.index(each)] if other.place == each.place]
+        assert each.repetition == runs[each.place] + len(before) + 1 <= asked.most_repetitions
+    assert bool(advice.suggestions) != bool(advice.stop)
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+def test_nothing_is_asked_for_without_budget(name: str) -> None:
+    advice = strategy_of(name).suggest(measured(BASE, plain), space(), Budget(1.0, 1.0), State())
+    assert not advice.suggestions and advice.stop and advice.budget_reached
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_failed_points_are_not_asked_for_again(name: str) -> None:
+    asked = space()
+    failed = frozenset({BASE[0], BASE[-1], 13})
+    for known in (Measured.nothing(2), measured(BASE[1:-1], plain)):
+        advice = strategy_of(name).suggest(known, asked, Budget(), State(failed=failed))
+        assert advice.suggestions or (name == "lines" and advice.stop == "the lines are measured")
+        assert not failed & {each.place for each in advice.suggestions}
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+def test_the_answer_is_the_same_every_time(name: str) -> None:
+    asked, strategy = space(), strategy_of(name)
+    answers = [strategy.suggest(measured(BASE, plain), asked, Budget(2.0), State(seed=3, most=4)) for _ in range(2)]
+    assert answers[0] == answers[1]
+
+
+def falling(points: Array) -> Array:
+    return np.asarray(1 + 400 / points[:, 0] + 5 * np.sin(points[:, 1]))
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+@pytest.mark.parametrize("truth", [constant, falling])
+@pytest.mark.parametrize(("noise", "repetitions"), [(0.0, 2), (0.02, 1), (0.0, 1)])
+def test_strange_run_times_have_answers(
+    name: str, truth: Callable[[Array], Array], noise: float, repetitions: int
+) -> None:
+    known = measured(BASE, truth, repetitions, noise)
+    advice = strategy_of(name).suggest(known, space(), Budget(5.0), State(most=3))
+    assert advice.suggestions or advice.stop
+    assert all(each.cost_core_hours and each.cost_core_hours > 0 for each in advice.suggestions)
+
+
+def test_a_negative_prediction_costs_what_the_shortest_run_did() -> None:
+    asked = space()
+
+    def diving(points: Array) -> Array:
+        return np.asarray(100.0 - 0.9 * points[:, 1] - points[:, 0])
+
+    known = measured(BASE, diving, noise=0.0)
+    model = known.program_fit.models[0]
+    assert model is not None and model.function.evaluate(asked.points).min() < 0
+    seconds = predicted_s(known, asked)
+    assert seconds is not None and seconds.min() == pytest.approx(known.program_means_s.min())
+
+
+def test_measured_points_outside_the_space_are_used_and_not_asked_for() -> None:
+    asked = space()
+    known = measured(BASE, plain)
+    outside = Measured(
+        np.vstack([known.points, [[3.0, 7.0]]]), np.concatenate([known.values, np.full((1, 1, 2), 9.0)], axis=1)
+    )
+    look = Outlook.of(outside, asked, State())
+    assert look.runs.sum() == known.counts.sum()
+    advice = strategy_of("design").suggest(outside, asked, Budget(5.0), State(most=3))
+    assert advice.suggestions
+
+
+def test_two_values_of_a_parameter_are_enough_for_advice_and_said_to_be_few() -> None:
+    full = space()
+    narrow = Space(
+        full.parameters,
+        full.points[np.isin(full.points[:, 0], (4, 8))],
+        full.cores[np.isin(full.points[:, 0], (4, 8))],
+        full.target,
+    )
+    assert any("a has 2 values" in note and "straight lines" in note for note in narrow.notes())
+    places = base_places(narrow).tolist()
+    assert len(places) == 5 + 2 - 1 + 2
+    advice = strategy_of("design").suggest(measured(places, plain, own=narrow), narrow, Budget(5.0), State())
+    assert advice.suggestions
+
+
+def test_an_empty_space_is_refused() -> None:
+    with pytest.raises(UsageError, match="no points"):
+        Space(("a",), np.zeros((0, 1)), np.zeros(0), np.ones(1))
+
+
+def test_a_base_that_the_budget_does_not_reach_is_cut_or_refused() -> None:
+    asked, known = space(), measured(BASE[:4], plain, 1)
+    tiny = Budget(1e-3)
+    cut = strategy_of("cpf", base=Base(2)).suggest(known, asked, tiny, State())
+    refused = strategy_of("cpf", base=Base(2, whole=True)).suggest(known, asked, tiny, State())
+    assert cut.stop or all(each.cost_core_hours and each.cost_core_hours <= 1e-3 for each in cut.suggestions)
+    assert refused.stop and "base" in refused.stop and refused.budget_reached
+
+
+@pytest.mark.parametrize(("parameters", "points"), [(2, 9), (3, 13), (4, 17)])
+def test_bases_have_the_sizes_of_the_paper_and_points_off_the_lines(parameters: int, points: int) -> None:
+    from buran.evaluate.functions import beyond, grid
+    from buran.evaluate.selection_play import space_of
+
+    own = space_of(grid(parameters), beyond(parameters))
+    assert len(base_places(own, off_lines=False)) == points
+    off = set(base_places(own)) - set(base_places(own, off_lines=False))
+    assert len(off) == parameters
+    assert all((own.points[place] != own.points[0]).sum() >= 2 for place in off)
+
+
+def test_cpf_takes_the_cheapest_and_stops_at_the_first_that_does_not_fit() -> None:
+    asked, known = space(), measured(BASE, plain)
+    look = Outlook.of(known, asked, State())
+    assert look.cost is not None
+    rest = [place for place in np.argsort(look.cost).tolist() if look.runs[place] < 2]
+    advice = strategy_of("cpf").suggest(known, asked, Budget(100.0), State())
+    assert [each.place for each in advice.suggestions] == [rest[0], rest[0]]
+    nothing = strategy_of("cpf").suggest(known, asked, Budget(float(look.cost[rest[0]]) * 0.99), State())
+    assert nothing.stop
+
+
+def test_patience_ends_it_without_progress() -> None:
+    assert without_progress((5.0, 6.0, 7.0, 5.0), 3)
+    assert not without_progress((5.0, 6.0, 7.0, 4.0), 3)
+    assert not without_progress((5.0, 6.0, 7.0), 3)
+    assert not without_progress((5.0,) * 9, None)
+    advice = strategy_of("gpr", patience=3).suggest(measured(BASE, plain), space(), Budget(), State(errors=(1.0,) * 4))
+    assert advice.stop and "3 rounds" in advice.stop
+
+
+def test_the_grid_begins_with_the_corners() -> None:
+    asked = space()
+    first = asked.points[grid_order(asked)[:4]]
+    assert {tuple(point) for point in first} == {(4, 10), (4, 50), (64, 10), (64, 50)}
+
+
+def test_unknown_strategies_and_goals_are_refused() -> None:
+    with pytest.raises(UsageError, match="no strategy 'best'"):
+        strategy_of("best")
+    with pytest.raises(UsageError, match="accuracy"):
+        strategy_of("cpf", accuracy=0.05)
+
+
+def test_known_terms_need_a_smaller_base() -> None:
+    terms = (Term((Factor(0, 1, 1),)), Term((Factor(1, 2, 0),)))  # type: ignore[arg-type]
+    asked = space()
+    nothing = replace(Measured.nothing(2), skeletons=(terms,))
+    first = strategy_of("design").suggest(nothing, asked, Budget(), State())
+    assert len(first.suggestions) < 6
+    few = replace(measured([each.place for each in first.suggestions], plain, 1, 0.0), skeletons=(terms,))
+    model = few.fit.models[0]
+    assert model is not None
+    assert float(model.function.evaluate(asked.target)) == pytest.approx(float(plain(asked.target[None])[0]))
+
+
+def test_noise_is_never_taken_for_nothing() -> None:
+    silent = measured(BASE, plain, 3, 0.0)
+    assert 0 < silent.noise[0] < PRIOR_NOISE
+    assert measured(BASE, plain, 3, 0.2).noise[0] > 3 * silent.noise[0]
+    assert np.isnan(measured(BASE, plain, 1).noise_percent)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.lists(st.tuples(st.integers(1, 64), st.integers(1, 64)), min_size=1, max_size=25, unique=True),
+    st.sampled_from(("design", "cpf", "gpr", "random")),
+    st.floats(0.01, 100),
+)
+def test_any_space_has_an_answer(pairs: list[tuple[int, int]], name: str, budget: float) -> None:
+    points = np.array(sorted(pairs), dtype=float)
+    own = Space(("a", "b"), points, points[:, 0], points.max(axis=0))
+    runs = measured(base_places(own).tolist(), plain, 1, own=own)
+    advice = strategy_of(name, base=TWICE).suggest(runs, own, Budget(budget), State())
+    assert advice.suggestions or advice.stop
