@@ -11,7 +11,7 @@ from pathlib import Path
 from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
 from buran.campaign.point import Point, Value
-from buran.campaign.shape import CampaignFile, Environment, GitSource, Modelling
+from buran.campaign.shape import CampaignFile, Environment, GitSource
 from buran.campaign.template import Template
 from buran.errors import ConfigError, UsageError
 from buran.files import digest, file_sha256
