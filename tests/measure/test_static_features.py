@@ -86,7 +86,7 @@ def test_features_are_those_of_the_source(sources, flags):
     assert set(functions["main"].calls) == {
         Call("nest", 0, 1),
         Call("helper@second.c", 0, 1),
-        Call("*", 0, 1),
+        Call("*", 0, 1, "i32(i32)"),
         Call("printf", 0, 1),
     }
     assert functions["straight"].blocks == 1 and functions["straight"].loops == ()
