@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "experiment": {"model", "profile", "campaign"},
     "measure": {"campaign", "profile"},
     "select": {"campaign", "experiment", "model"},
-    "instrument": {"campaign", "experiment", "model", "profile"},
+    "instrument": {"campaign", "experiment", "measure", "model", "profile"},
     "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
     "steps": {"campaign", "experiment", "instrument", "measure", "model", "profile", "report", "select"},
     "evaluate": {"campaign", "experiment", "instrument", "measure", "model", "profile", "select", "steps"},

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from buran.errors import FormatError
 from buran.instrument import Filter, Rule, format_filter, initial_filter, only, parse, read_filter
-from buran.instrument.filter_file import literal
+from buran.instrument.pattern import literal
 from buran.profile.profile import Region
 
 TEXT = r"""
