@@ -21,6 +21,7 @@ from buran.instrument.verdicts import Verdict, Verdicts
 from buran.model import ModelSet
 from buran.profile.profile import CallTree, Region
 
+CONSTANT = ", but constant"
 VISIT_COST_S = 60e-9
 """Enter and exit of one visit where nothing was calibrated: Score-P 8.4 takes 58 ns."""
 
@@ -135,6 +136,11 @@ class Refinement:
     def coverage(self) -> float:
         """Share of the predicted time inside of kernels and MPI."""
         return self.prediction.coverage(self.kernels, self.keep)
+
+    @property
+    def drops_constants(self) -> bool:
+        """Whether something goes because its time does not grow."""
+        return any(reason.endswith(CONSTANT) for reason in self.reasons)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -333,7 +339,7 @@ def _reason(
     if kept[i]:
         return f"on the way to such a function, {100 * share:.2g} % itself"
     if steady[i] and share >= wishes.share:
-        return f"{percent}, but constant"
+        return f"{percent}{CONSTANT}"
     if distorted[i] and own.own_s[i] > 0:
         return f"hooks would take {100 * min(own.hook_s[i] / own.own_s[i], 1):.0f} % of its {percent}"
     return f"{100 * share:.2g} % of the time, below {100 * wishes.share:.3g} %"

@@ -52,10 +52,10 @@ class Target:
         """Identity of the whole question: the campaign file and the target it asks about."""
         return digest([self.id, self.campaign.digest()])
 
-    def build_spec(self, mode: Mode, filter_text: str, point: Point) -> BuildSpec:
-        """Return the build that a point needs."""
+    def build_spec(self, mode: Mode, filter_text: str, point: Point, hooks: str | None = None) -> BuildSpec:
+        """Return the build that a point needs; `hooks` as in `BuildSpec`, for timed runs."""
         values = tuple((name, point[name]) for name in sorted(self.campaign.build_parameters))
-        return BuildSpec(self.id, mode, "" if mode is Mode.VANILLA else filter_text, values)
+        return BuildSpec(self.id, mode, "" if mode is Mode.VANILLA else filter_text, values, hooks)
 
 
 def open_target(campaign: Campaign, layout: Layout) -> Target:
