@@ -254,6 +254,14 @@ class Refinement(Part):
     rebuild_every: Annotated[int, Field(ge=2, le=100)] = Field(2, description="For `filtering: hybrid`.")
 
 
+class ScoreP(Part):
+    """Settings of Score-P."""
+
+    memory_mb: Annotated[int, Field(ge=16, le=4000)] = Field(
+        128, description="Memory for its profile in each process; too little loses data."
+    )
+
+
 class Resources(Part):
     """What one run needs: numbers, or expressions over parameters."""
 
@@ -368,7 +376,12 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    backend: Literal["embedded"] = Field("embedded", description="Measurement system.")
+    backend: Literal["embedded", "scorep"] = Field(
+        "embedded",
+        description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then counted in "
+        "builds of their own with Buran's.",
+    )
+    scorep: ScoreP = Field(default_factory=ScoreP, description="Settings of Score-P.")
     compiler: Literal["auto", "clang", "gcc"] = Field(
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from buran.errors import FormatError
-from buran.instrument.pattern import SPECIAL, Decider, literal, matches_any
-from buran.profile.profile import Region
+from buran.instrument.pattern import SPECIAL, Decider, literal, matches_any, plain
 
 Block = Literal["file", "region"]
 _BEGIN: dict[str, Block] = {"SCOREP_FILE_NAMES_BEGIN": "file", "SCOREP_REGION_NAMES_BEGIN": "region"}
@@ -77,12 +76,17 @@ class Filter:
     def _regions(self) -> Decider:
         return Decider([(rule.pattern, rule.mangled, rule.include) for rule in self.regions])
 
-    def unmatched(self, regions: Iterable[Region]) -> tuple[Rule, ...]:
-        """Rules that match none of `regions`: mostly misspelt names. Catch-all patterns are not reported."""
-        known = list(regions)
-        symbols = {region.mangled or region.name for region in known}
-        names = {region.name for region in known}
-        files = {region.file for region in known if region.file}
+    @property
+    def named(self) -> frozenset[str]:
+        """Names and symbols that rules include one by one."""
+        exact = (plain(rule.pattern) for rule in self.regions if rule.include)
+        return frozenset(name for name in exact if name is not None)
+
+    def unmatched(self, functions: Iterable[tuple[str, str, str]]) -> tuple[Rule, ...]:
+        """Rules that match no function (symbol, name, file): mostly misspelt. Catch-all patterns are not reported."""
+        known = list(functions)
+        symbols, names = {symbol for symbol, _, _ in known}, {name for _, name, _ in known}
+        files = {file for _, _, file in known if file}
         rules = [(rule, files) for rule in self.files]
         rules += [(rule, symbols if rule.mangled else names) for rule in self.regions]
         return tuple(

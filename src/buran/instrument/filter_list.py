@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from buran.errors import UsageError
-from buran.instrument.filter_file import format_filter, only, parse
+from buran.instrument.filter_file import format_filter, only
 from buran.instrument.refine import Refinement
 
 SCHEMA = "buran-filter/1"
@@ -71,12 +71,6 @@ def list_of(refinement: Refinement) -> FilterList:
     return FilterList(tuple(functions), (*refinement.head, *refinement.notes))
 
 
-def list_of_symbols(symbols: Iterable[str], names: Mapping[str, str] | None = None) -> FilterList:
-    """Return a list of functions of which nothing else is known, sorted."""
-    known = names or {}
-    return FilterList(tuple(Listed(symbol, known.get(symbol, symbol)) for symbol in sorted(set(symbols))))
-
-
 def _scorep(own: FilterList) -> str:
     comments = [*own.comments, *(function.comment for function in own.functions if function.comment)]
     return format_filter(only(own.symbols), comments)
@@ -129,15 +123,3 @@ WRITERS: Mapping[str, Callable[[FilterList], str]] = {
     "xray": _xray,
     "json": _json,
 }
-
-
-def symbols_of_filter(text: str, functions: Sequence[tuple[str, str, str]]) -> set[str]:
-    """Return the linker symbols of those functions (symbol, name, file) that a Score-P filter lets through.
-
-    Raises
-    ------
-    FormatError
-        On a syntax error.
-    """
-    rules = parse(text)
-    return {symbol for symbol, name, file in functions if rules.matches(name, symbol, file)}

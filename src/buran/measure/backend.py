@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from buran.campaign.plan import Mode
-from buran.errors import BuildError, ConfigError
-from buran.files import write_text
+from buran.errors import BuildError
 from buran.measure.dump import read_dumps
 from buran.measure.elf import Elf, is_elf
 from buran.measure.hook_cost import hook_cost_s
 from buran.measure.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain import GCC_FALLBACK, Toolchain, find_toolchain
+from buran.measure.toolchain import GCC_FALLBACK, Toolchain
 from buran.measure.wrappers import ccache
 from buran.profile.profile import Profile
 
@@ -161,33 +160,3 @@ class EmbeddedBackend:
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
         """Merge the dumps of all ranks."""
         return read_dumps(folder, ranks)
-
-
-def open_backend(name: str, compiler: str, scratch: Path, counters: tuple[str, ...] = ()) -> Backend:
-    """Prepare a backend for use on this machine.
-
-    Parameters
-    ----------
-    name
-        As in the campaign file.
-    compiler
-        Wanted compiler family, or ``auto``.
-    scratch
-        Folder of the campaign for files that builds refer to.
-    counters
-        As in the campaign file.
-
-    Raises
-    ------
-    ToolError
-        A compiler or an MPI is missing.
-    ConfigError
-        There is no such backend.
-    """
-    if name != "embedded":
-        raise ConfigError(f"unknown backend {name!r}", where="backend", why="allowed: embedded")
-    toolchain = find_toolchain(compiler=compiler)
-    path = scratch / f"toolchain-{toolchain.fingerprint}.json"
-    if not path.is_file():
-        write_text(path, toolchain.to_json())
-    return EmbeddedBackend(toolchain, path, counters)

@@ -231,6 +231,11 @@ def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]
     for number in features.unmatched_lines:
         text = lines[number - 1].strip() if number <= len(lines) else ""
         notes.append(f"filter line {number} ({text}): a rule matches no function of the program")
+    hooked = {function.mangled for function in features.functions if function.hooked}
+    bare = {function.mangled for function in features.functions} - hooked
+    if lacking := sorted(included_symbols(filter_text) & bare):
+        some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+        notes.append(f"{len(lacking)} functions of the filter cannot have hooks: {some}")
     if features.foreign is None:
         notes.append("The program is stripped: whether all of it was compiled with the wrappers cannot be told.")
     elif features.foreign:
@@ -241,6 +246,12 @@ def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]
             f"and their basic blocks are not counted: {some}"
         )
     return tuple(notes)
+
+
+def included_symbols(filter_text: str) -> frozenset[str]:
+    """Return the linker symbols that a filter of ours names."""
+    lines = (line.split() for line in filter_text.splitlines())
+    return frozenset(words[2] for words in lines if words[:2] == ["INCLUDE", "MANGLED"] and len(words) == 3)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.files import digest
-from buran.measure.backend import Backend, open_backend
+from buran.measure.backend import Backend
+from buran.measure.backends import open_backend
 from buran.measure.source import Source, git_source, local_source
 
 
@@ -75,5 +76,7 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
         if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
             skipped = (*skipped, campaign.results_root.parent)
         source = local_source(folder, skipped)
-    backend = open_backend(campaign.backend, campaign.compiler, layout.root, campaign.config.counters)
+    backend = open_backend(
+        campaign.backend, campaign.compiler, layout.root, campaign.config.counters, campaign.config.scorep.memory_mb
+    )
     return Target(campaign, source, backend, skipped)
