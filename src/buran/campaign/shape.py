@@ -378,10 +378,10 @@ class CampaignFile(Part):
     )
     backend: Literal["embedded", "scorep"] = Field(
         "embedded",
-        description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then counted in "
-        "builds of their own with Buran's.",
+        description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then "
+        "counted in builds of their own with Buran's.",
     )
-    scorep: ScoreP = Field(default_factory=ScoreP, description="Settings of Score-P.")
+    scorep: ScoreP = Field(default_factory=ScoreP, description="How Score-P measures, for `backend: scorep`.")
     compiler: Literal["auto", "clang", "gcc"] = Field(
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",

@@ -76,7 +76,6 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
         if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
             skipped = (*skipped, campaign.results_root.parent)
         source = local_source(folder, skipped)
-    backend = open_backend(
-        campaign.backend, campaign.compiler, layout.root, campaign.config.counters, campaign.config.scorep.memory_mb
-    )
+    config = campaign.config
+    backend = open_backend(config.backend, config.compiler, layout.root, config.counters, config.scorep.memory_mb)
     return Target(campaign, source, backend, skipped)
