@@ -12,7 +12,9 @@ from buran.errors import UsageError
 from buran.evaluate.evaluation import Evaluation
 from buran.files import digest
 
-STUDIES: Mapping[str, str] = {}
+STUDIES: Mapping[str, str] = {
+    "refinement": "what finding and using a filter costs, and what it loses",
+}
 """Names of the studies, each a module of this package, and what they ask."""
 
 Shard = Mapping[str, Any]

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
 from buran.model import ModelSet
-from buran.profile.profile import CallTree, Region
+from buran.profile.profile import SEPARATOR, CallTree, Region
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -53,8 +53,8 @@ class Prediction:
     visit_cost_s
         What one visit costs.
     work
-        For each further metric, its name and shape (call path,): the share of each call path in its total at the
-        target, 0 where it does not grow.
+        For each further metric, its name and shape (region,): the share of each region in its total at the target, 0
+        where it does not grow.
     """
 
     tree: CallTree
@@ -235,8 +235,13 @@ def predict_regions(
 
 
 def _growing_share(tree: CallTree, models: ModelSet, at: Floats, origin: Floats) -> Floats:
+    """Return shape (region,): by names, since counts are mostly taken with more functions than times."""
     values = np.nan_to_num(np.maximum(models.predict(np.stack([at, origin])), 0.0))
-    total = values[:, 0].sum()
-    grows = values[:, 0] > (1 + STEADY) * values[:, 1]
-    known = dict(zip(models.call_paths, np.where(grows, values[:, 0], 0.0).tolist(), strict=True))
-    return np.array([known.get(name, 0.0) for name in tree.names]) / (total or 1.0)
+    by_name: dict[str, Floats] = {}
+    for path, row in zip(models.call_paths, values, strict=True):
+        name = path.rsplit(SEPARATOR, 1)[-1]
+        by_name[name] = by_name.get(name, np.zeros(2)) + row
+    total = float(values[:, 0].sum()) or 1.0
+    own = np.array([by_name.get(region.name, np.zeros(2)) for region in tree.regions]).reshape(-1, 2)
+    share: Floats = np.where(own[:, 0] > (1 + STEADY) * own[:, 1], own[:, 0] / total, 0.0)
+    return share

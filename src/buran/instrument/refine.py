@@ -22,6 +22,7 @@ from buran.model import ModelSet
 from buran.profile.profile import CallTree, Region
 
 CONSTANT = ", but constant"
+_GROWN = 1.5
 VISIT_COST_S = 60e-9
 """Enter and exit of one visit where nothing was calibrated: Score-P 8.4 takes 58 ns."""
 
@@ -189,6 +190,7 @@ def refine(
     visit_cost_s: float = VISIT_COST_S,
     work: Sequence[ModelSet] = (),
     imbalance: Floats | None = None,
+    ends_s: Floats | None = None,
     graph: CallGraph | None = None,
     known: Verdicts | None = None,
     hooked: Collection[str] = (),
@@ -209,6 +211,10 @@ def refine(
         What one visit costs in hooks.
     imbalance
         Shape (call path,): by how much the slowest rank's time exceeds the mean, in seconds, at the largest point.
+    ends_s
+        Shape (call path, 2): measured times at the points with the least and the most time. A model of few noisy
+        values may miss a kernel: a function that has the share at the largest point is one too, and none is constant
+        whose measured time grew by more than half.
     graph
         Call graph of the program, for functions that were never measured and for the static closure.
     known
@@ -232,16 +238,16 @@ def refine(
     before = np.array([name in memory and memory[name].kept for name in symbols], dtype=bool)
     least = np.where(before, wishes.share / 2, wishes.share)
     distorted = own.mostly_hooks(wishes.hook_share)
+    seen, grew = _measured(own, ends_s)
     positive = own.total_s > 0
     with np.errstate(invalid="ignore"):
         share: Floats = np.where(distorted, own.bare_share, own.upper_share)
-        large: Mask = (share >= least) & ~unknown & positive
-    by_work = [(name, own.by_region(each)) for name, each in own.work]
-    busy: Mask = np.any([each >= wishes.share for _, each in by_work] or [np.zeros_like(large)], axis=0)
+        large: Mask = ((share >= least) | (~distorted & (seen >= least))) & ~unknown & positive
+    busy: Mask = np.any([each >= wishes.share for _, each in own.work] or [np.zeros_like(large)], axis=0)
     waiting = _waiting(own, imbalance, wishes.share) & own.filterable
     wanted = _matching(regions, wishes.keep)
     unwanted = _matching(regions, wishes.drop) & ~wanted
-    steady = own.constant & own.filterable & ~own.main
+    steady = own.constant & own.filterable & ~own.main & ~grew
     if wishes.constants:
         steady = np.zeros_like(steady)
     kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | wanted) & ~unwanted
@@ -257,7 +263,7 @@ def refine(
         added = {name: why for name, why in added.items() if not any(glob(each).match(name) for each in wishes.drop)}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(
-        _reason(own, i, wishes, kernels, kept, costly, steady, distorted, by_work, waiting, wanted, unwanted)
+        _reason(own, i, wishes, kernels, kept, costly, steady, distorted, waiting, wanted, unwanted)
         for i in range(len(regions))
     )
     result = Refinement(own, kept, kernels & (kept | ~own.filterable), reasons, added, (), never)
@@ -271,6 +277,16 @@ def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
         [any(each.match(symbol_of(region)) or each.match(region.name) for each in compiled) for region in regions],
         dtype=bool,
     )
+
+
+def _measured(own: Prediction, ends_s: Floats | None) -> tuple[Floats, Mask]:
+    """Return the share of each region in the time of the largest point, and whether its time grew clearly."""
+    if ends_s is None:
+        return np.zeros(len(own.tree.regions)), np.zeros(len(own.tree.regions), dtype=bool)
+    startup = own.seconds == 0  # starting and ending MPI, or nothing
+    by_region = own.by_region(np.where(startup[:, None], 0.0, ends_s))
+    total = float(by_region[:, 1].sum())
+    return by_region[:, 1] / (total or 1.0), by_region[:, 1] > _GROWN * by_region[:, 0]
 
 
 def _waiting(own: Prediction, imbalance: Floats | None, share: float) -> Mask:
@@ -314,7 +330,6 @@ def _reason(
     costly: Mask,
     steady: Mask,
     distorted: Mask,
-    by_work: Sequence[tuple[str, Floats]],
     waiting: Mask,
     wanted: Mask,
     unwanted: Mask,
@@ -331,7 +346,7 @@ def _reason(
         return "no model yet"
     if kernels[i]:
         if share >= wishes.share or not (wanted[i] or waiting[i]):
-            grown = [name for name, each in by_work if each[i] >= wishes.share]
+            grown = [name for name, each in own.work if each[i] >= wishes.share]
             return percent + (f", {' and '.join(grown)} grow" if grown and share < wishes.share else "")
         return "on the list of what is always kept" if wanted[i] else f"ranks wait for each other, {percent}"
     if own.main[i]:

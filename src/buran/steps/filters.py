@@ -18,7 +18,7 @@ from buran.instrument.callgraph import CallGraph, make_graph
 from buran.instrument.filter_file import Filter, Rule, parse, read_filter
 from buran.instrument.filter_list import WRITERS, FilterList, Listed, list_of
 from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
-from buran.instrument.imbalance import imbalance_s
+from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.metacg import read_metacg, write_metacg
 from buran.instrument.pattern import glob
 from buran.instrument.refine import VISIT_COST_S, Wishes, refine
@@ -230,6 +230,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
         visit_cost_s=VISIT_COST_S if request.visit_cost_s is None else request.visit_cost_s,
         work=[sets[name] for name in _USED[2:] if name in sets],
         imbalance=imbalance_s(experiment),
+        ends_s=ends_s(experiment),
         graph=universe.graph,
     )
     return list_of(chosen)

@@ -46,6 +46,8 @@ class Findings:
         Call paths of the time models.
     imbalance_s
         For each call path of `tree`, by how much the slowest rank's time exceeds the mean at the largest point.
+    ends_s
+        For each call path of `tree`, its time at the points with the least and the most time in all.
     runtime
         Model of the baseline's wall time, one row; None without a baseline.
     shortest_run_s
@@ -62,6 +64,7 @@ class Findings:
     filter_text: str
     tree: CallTree
     imbalance_s: tuple[float, ...]
+    ends_s: tuple[tuple[float, float], ...]
     runtime: ModelSet | None
     shortest_run_s: float
     overhead: tuple[Overhead, ...]
@@ -82,6 +85,7 @@ class Findings:
                     "parent": self.tree.parent.tolist(),
                 },
                 "imbalance_s": list(self.imbalance_s),
+                "ends_s": [list(each) for each in self.ends_s],
                 "runtime": self.runtime.to_json() if self.runtime else None,
                 "shortest_run_s": self.shortest_run_s,
                 "overhead": [asdict(each) for each in self.overhead],
@@ -112,6 +116,7 @@ class Findings:
                 np.array(tree["parent"], dtype=np.int64),
             ),
             imbalance_s=tuple(data["imbalance_s"]),
+            ends_s=tuple((least, most) for least, most in data["ends_s"]),
             runtime=ModelSet.from_json(data["runtime"]) if data["runtime"] else None,
             shortest_run_s=data["shortest_run_s"],
             overhead=tuple(Overhead(**each) for each in data["overhead"]),

@@ -110,6 +110,7 @@ def refinement_of(session: Session, iteration: int, findings: Findings, known: d
         visit_cost_s=visit_cost_s(session, iteration),
         work=[sets[name] for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in sets],
         imbalance=np.array(findings.imbalance_s),
+        ends_s=np.array(findings.ends_s).reshape(-1, 2),
         graph=graph if new or own.closure == "static" else None,
         known=known,
         hooked=() if features is None else [each.mangled for each in features.functions if each.hooked],

@@ -1,4 +1,4 @@
-"""Load imbalance: how unevenly ranks share the work of a call path."""
+"""What measurements say without models: how unevenly ranks share the work, and how times change."""
 
 from __future__ import annotations
 
@@ -40,6 +40,22 @@ def imbalance_of(values: Floats) -> Imbalance:
         ratio, variation = most / mean, spread / mean
     spent = most > 0
     return Imbalance(np.where(spent, percentage, 0), np.where(spent, ratio, 1), np.where(spent, variation, 0))
+
+
+def ends_s(experiment: Experiment) -> Floats:
+    """Return shape (call path, 2): mean times over ranks at the points with the least and the most time in all.
+
+    The median over repetitions; 0 where nothing was measured.
+    """
+    if "time" not in experiment.values or not len(experiment.points):
+        return np.zeros((len(experiment.tree), 2))
+    values = experiment.over_locations("time")
+    whole = np.nanmax(np.nansum(values, axis=0), axis=1)
+    chosen = values[:, [int(whole.argmin()), int(whole.argmax())]]
+    known = np.isfinite(chosen).any(axis=2)
+    out = np.zeros(chosen.shape[:2])
+    out[known] = np.nanmedian(chosen[known], axis=1)
+    return out
 
 
 def imbalance_s(experiment: Experiment) -> Floats:
