@@ -257,7 +257,7 @@ class Refinement(Part):
 class ScoreP(Part):
     """Settings of Score-P."""
 
-    memory_mb: Annotated[int, Field(ge=16, le=4000)] = Field(
+    process_memory_mb: Annotated[int, Field(ge=16, le=4000)] = Field(
         128, description="Memory for its profile in each process; too little loses data."
     )
 

@@ -247,11 +247,11 @@ def refine(
     waiting = _waiting(own, imbalance, wishes.share) & own.filterable
     wanted = _matching(regions, wishes.keep)
     unwanted = _matching(regions, wishes.drop) & ~wanted
-    steady = own.constant & own.filterable & ~own.main & ~grew
+    steady = own.constant & own.filterable & ~grew
     if wishes.constants:
         steady = np.zeros_like(steady)
     kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | wanted) & ~unwanted
-    kernels = _enough(own, kernels, ~(steady | unwanted | distorted | unknown), wishes.coverage)
+    kernels = _enough(own, kernels, ~(steady | unwanted | distorted | unknown | own.main), wishes.coverage)
     keep = own.filterable & (own.leading_to(kernels) | own.main) & ~unwanted
     if wishes.closure == "static":
         keep |= own.filterable & _static_closure(graph, regions, kernels & keep) & ~unwanted

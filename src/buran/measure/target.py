@@ -77,5 +77,7 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
             skipped = (*skipped, campaign.results_root.parent)
         source = local_source(folder, skipped)
     config = campaign.config
-    backend = open_backend(config.backend, config.compiler, layout.root, config.counters, config.scorep.memory_mb)
+    backend = open_backend(
+        config.backend, config.compiler, layout.root, config.counters, config.scorep.process_memory_mb
+    )
     return Target(campaign, source, backend, skipped)
