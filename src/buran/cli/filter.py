@@ -26,6 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--visit-cost", type=float, metavar="NS", help="of one visit in ns (default 60)")
     choice.add_argument("--constants", action="store_true", help="keep functions whose time does not grow, too")
     choice.add_argument("--select", metavar="QUERY", help="functions of the call graph instead, as 'loops(2) - inline'")
+    choice.add_argument(
+        "--initial",
+        choices=("statements", "instructions", "branches", "loops"),
+        help="functions of the call graph that reach most of these, before anything was measured",
+    )
+    choice.add_argument(
+        "--cut", default="unique_median", help="for --initial: unique_median, median, half_of_largest, or a number"
+    )
     choice.add_argument("--add", metavar="QUERY", action="append", default=[], help="these functions too")
     choice.add_argument("--remove", metavar="QUERY", action="append", default=[], help="not these functions")
     choice.add_argument("--union", type=Path, metavar="FILTER", action="append", default=[], help="and this list's")
@@ -53,10 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
             text, fine = filters.difference(arguments.diff[0], arguments.diff[1], universe, as_json=arguments.json)
         _put(text, arguments.output)
         return int(Exit.DONE if fine else Exit.SOME_RUNS_FAILED)
-    if not (arguments.file or arguments.experiment or arguments.select):
+    if not (arguments.file or arguments.experiment or arguments.select or arguments.initial):
         raise UsageError(
             "nothing to make a list from",
-            hint="name a campaign file, or --from EXPERIMENT, or --select QUERY --callgraph CG",
+            hint="name a campaign file, or --from EXPERIMENT, or --select QUERY or --initial statements with --callgraph CG",
         )
     wishes = filters.Request(
         target=arguments.target,
@@ -65,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         visit_cost_s=None if arguments.visit_cost is None else arguments.visit_cost * 1e-9,
         constants=arguments.constants,
         select=arguments.select,
+        initial=arguments.initial,
+        cut=arguments.cut,
         add=tuple(arguments.add),
         remove=tuple(arguments.remove),
         union=tuple(arguments.union),

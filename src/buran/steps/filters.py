@@ -14,6 +14,7 @@ from buran.errors import FormatError, UsageError
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
 from buran.experiment.table import Experiment
+from buran.instrument.aggregation import CUTS, Cut, Size, initial_selection
 from buran.instrument.callgraph import CallGraph, make_graph
 from buran.instrument.filter_file import Filter, Rule, parse, read_filter
 from buran.instrument.filter_list import WRITERS, FilterList, Listed, list_of
@@ -43,6 +44,8 @@ class Request:
     visit_cost_s: float | None = None
     constants: bool = False
     select: str | None = None
+    initial: Size | None = None
+    cut: str = "unique_median"
     add: tuple[str, ...] = ()
     remove: tuple[str, ...] = ()
     union: tuple[Path, ...] = ()
@@ -193,6 +196,13 @@ def _base(universe: Universe, request: Request) -> FilterList:
         return FilterList(
             tuple(Listed(graph.symbols[i], graph.names[i]) for i in chosen.tolist()), (f"selected: {request.select}",)
         )
+    if request.initial is not None:
+        graph = universe.needed
+        chosen = np.flatnonzero(initial_selection(graph, request.initial, _cut(request.cut)) & graph.has_body)
+        return FilterList(
+            tuple(Listed(graph.symbols[i], graph.names[i]) for i in chosen.tolist()),
+            (f"functions that reach most {request.initial}, cut at {request.cut}",),
+        )
     if universe.experiment is not None:
         return _modelled(universe, universe.experiment, request)
     session = universe.session
@@ -208,6 +218,15 @@ def _base(universe: Universe, request: Request) -> FilterList:
     listed = parse(in_force).named
     reasons = {each.symbol: each for each in own.functions}
     return replace(own, functions=tuple(reasons.get(name, Listed(name, name)) for name in sorted(listed)))
+
+
+def _cut(text: str) -> Cut | int:
+    for kind in CUTS:
+        if text == kind:
+            return kind
+    if text.isdecimal():
+        return int(text)
+    raise UsageError("the cut cannot be read", where=text, why=f"one of {', '.join(CUTS)}, or a whole number")
 
 
 def _modelled(universe: Universe, experiment: Experiment, request: Request) -> FilterList:
