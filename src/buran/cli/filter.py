@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not (arguments.file or arguments.experiment or arguments.select or arguments.initial):
         raise UsageError(
             "nothing to make a list from",
-            hint="name a campaign file, or --from EXPERIMENT, or --select QUERY or --initial statements with --callgraph CG",
+            hint="name a campaign file, or --from EXPERIMENT; or --callgraph CG with --select QUERY or --initial",
         )
     wishes = filters.Request(
         target=arguments.target,

@@ -101,7 +101,8 @@ def follow(lab: Lab, method: str, repetitions: int) -> Trail:
         text = new
         filters.append(text)
     assert chosen is not None
-    steady = chosen.prediction.constant & chosen.kernels & chosen.keep & ~chosen.prediction.main
+    constant = chosen.prediction.constant if chosen.steady is None else chosen.steady
+    steady = constant & chosen.kernels & chosen.keep & ~chosen.prediction.main
     return Trail(
         tuple(filters),
         len(filters) - (0 if converged else 1),

@@ -90,6 +90,8 @@ class Refinement:
         What deserves a word, in sentences.
     never_called
         Functions that had hooks and were not visited.
+    steady
+        Shape (region,): whose time and work do not change between the smallest point and the target; None if nobody asked.
     """
 
     prediction: Prediction
@@ -99,6 +101,7 @@ class Refinement:
     added: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     never_called: tuple[str, ...] = ()
+    steady: Mask | None = None
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -244,10 +247,10 @@ def refine(
         share: Floats = np.where(distorted, own.bare_share, own.upper_share)
         large: Mask = ((share >= least) | (~distorted & (seen >= least))) & ~unknown & positive
     busy: Mask = np.any([each >= wishes.share for _, each in own.work] or [np.zeros_like(large)], axis=0)
+    steady = own.constant & own.filterable & ~grew & ~busy
     waiting = _waiting(own, imbalance, wishes.share) & own.filterable
     wanted = _matching(regions, wishes.keep)
     unwanted = _matching(regions, wishes.drop) & ~wanted
-    steady = own.constant & own.filterable & ~grew
     if wishes.constants:
         steady = np.zeros_like(steady)
     kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | wanted) & ~unwanted
@@ -268,7 +271,7 @@ def refine(
     )
     result = Refinement(own, kept, kernels & (kept | ~own.filterable), reasons, added, (), never)
     notes = _notes(result, wishes, costly)
-    return Refinement(own, kept, result.kernels, reasons, added, notes, never)
+    return Refinement(own, kept, result.kernels, reasons, added, notes, never, steady)
 
 
 def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
