@@ -91,7 +91,7 @@ class Refinement:
     never_called
         Functions that had hooks and were not visited.
     steady
-        Shape (region,): whose time and work do not change between the smallest point and the target; None if nobody asked.
+        Shape (region,): whose time and work are the same at the smallest point and at the target; None if unknown.
     """
 
     prediction: Prediction
