@@ -11,6 +11,7 @@ from pathlib import Path
 from snakemake.utils import min_version
 
 from buran.cli.status import print_failures
+from buran.steps.batches import batch_request, batches_of
 from buran.steps.jobs import job_request, resource_names
 from buran.steps.progress import progress_of
 from buran.steps.session import open_session
@@ -36,6 +37,7 @@ wildcard_constraints:
     iteration="[0-9]+",
     build="[0-9a-f]{16}",
     bundle="[0-9a-f]{16}",
+    batch="[0-9a-f]{16}",
 
 
 include: "rules/common.smk"
@@ -53,11 +55,17 @@ onsuccess:
 
 localrules:
     all,
-    build,
-    plan,
-    model,
-    refine,
-    report,
+
+
+# What is not measured runs where the engine runs, unless the profile says `config: [cheap_rules=jobs]`.
+if config.get("cheap_rules", "here") == "here":
+
+    localrules:
+        build,
+        plan,
+        model,
+        refine,
+        report,
 
 
 rule all:

@@ -1,22 +1,31 @@
 """What driving a campaign costs, beside its measurements: planning, the job graph, status, going on.
 
     python benchmarks/orchestration.py [--runs 10000] [--json FILE]
+    python benchmarks/orchestration.py --slurm [--points 200] [--points-per-job 1 20] [--plain]
 
-Nothing is measured: the store is filled with made-up runs that are sealed and booked like real ones. CPU time is user
-and system, of all processes; memory is the largest resident set of one process. Times on a loaded machine are upper
-bounds.
+Without --slurm nothing is measured: the store is filled with made-up runs that are sealed and booked like real ones,
+and submitted to a Slurm whose jobs end at once. CPU time is user and system, of all processes; memory is the largest
+resident set of one process. Times on a loaded machine are upper bounds.
+
+With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the wall time from start to
+end outside of the measured program, per run. --plain does the same with Snakemake alone: the same program, one job for
+each run, the Slurm plugin's defaults. Builds are made before.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +35,9 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Plan
 from buran.files import write_json
 from buran.measure import ledger, store
-from buran.measure.bundle import _outcome, slot_of
-from buran.steps import controller
+from buran.measure.build import build
+from buran.measure.bundle import _outcome, slots_of
+from buran.steps import controller, finished
 from buran.steps.plan import first_plan
 from buran.steps.progress import progress_of
 from buran.steps.session import Session, open_session
@@ -82,12 +92,12 @@ def timed(work: Callable[[], Any]) -> tuple[dict[str, float], Any]:
 def fill(session: Session, plan: Plan) -> None:
     """Make up all runs of a plan and the pointers to them."""
     layout = session.layout
-    for build in plan.builds:
-        write_json(layout.build_pointer(build.hash), {"build": build.hash, "status": "measured", "folder": None})
+    for spec in plan.builds:
+        write_json(layout.build_pointer(spec.hash), {"build": spec.hash, "status": "measured", "folder": None})
     lines = []
     for bundle in plan.bundles:
-        for run in bundle.runs:
-            slot = slot_of(session.target, layout, run, bundle)
+        slots = slots_of(session.target, layout, bundle)
+        for run, slot in slots:
             slot.folder.mkdir(parents=True)
             record = {
                 "target": session.target.id,
@@ -98,7 +108,7 @@ def fill(session: Session, plan: Plan) -> None:
             }
             (slot.folder / store.RECORD).write_text(json.dumps(record))
             lines.append(ledger.entry_of(layout.store, slot.folder))
-        outcomes = [_outcome(layout, run, slot_of(session.target, layout, run, bundle)) for run in bundle.runs]
+        outcomes = [_outcome(layout, run, slot) for run, slot in slots]
         path = layout.bundle_pointer(bundle.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**bundle.to_json(), "complete": True, "runs": outcomes}))
@@ -116,6 +126,65 @@ def engine(session: Session, *extra: str) -> Callable[[], int]:
         return done.returncode
 
     return work
+
+
+_SBATCH = """#!/bin/sh
+for word; do case $word in rule_measure*) bundle=${{word##*_}};; esac; done
+mv {made}/$bundle.json {pointers}/$bundle.json
+echo "$$|COMPLETED" >> {made}/jobs
+echo $$
+"""
+
+
+def submitting(session: Session, plan: Plan, folder: Path) -> Callable[[], int]:
+    """Return the engine's whole work for a plan, with a Slurm whose jobs end at once and leave made-up results."""
+    layout, made, tools = session.layout, folder / "made", folder / "tools"
+    made.mkdir()
+    tools.mkdir()
+    for bundle in plan.bundles:
+        layout.bundle_pointer(bundle.id).rename(made / f"{bundle.id}.json")
+    scripts = {
+        "sbatch": _SBATCH.format(made=made, pointers=layout.bundle_pointer("x").parent),
+        "squeue": f"#!/bin/sh\ntest $1 = --me || exec cat {made}/jobs\n",
+        "scontrol": "#!/bin/sh\necho 'MinJobAge = 300 sec'\n",
+        "sinfo": "#!/bin/sh\necho 'debug*'\n",
+    }
+    for name, text in scripts.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    profile = controller.find_profile("slurm")
+    options = ["--slurm-status-command", "squeue", "--slurm-no-account", "--quiet", "all", "--until", "measure"]
+    options += ["--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "1"]
+    command = controller.engine_command(session.campaign.path, layout, profile, options)
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+
+    def work() -> int:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert all(layout.bundle_pointer(bundle.id).is_file() for bundle in plan.bundles)
+        return done.returncode
+
+    return work
+
+
+def command(verb: str, session: Session) -> Callable[[], str]:
+    """Return a command as a user types it."""
+
+    def work() -> str:
+        words = [sys.executable, "-m", "buran.cli", verb, str(session.campaign.path)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return work
+
+
+def made_up_end(session: Session, plan: Plan) -> None:
+    """Make up what the engine leaves when a campaign is done; models take no part in what is timed here."""
+    layout = session.layout
+    last = replace(plan, iteration=1, done=True, reason="made up", builds=(), bundles=())
+    write_json(layout.plan(session.id, 1), last.to_json())
+    finished.remember(layout, session.id)
 
 
 def measure(folder: Path, runs: int) -> dict[str, Any]:
@@ -136,15 +205,100 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
         lambda: controller.make_eligible(layout, session.id, retry_failed=False)
     )
     result["job graph, everything measured"], _ = timed(engine(session))
+    result["submitting all jobs"], _ = timed(submitting(session, plan, folder))
+    result["buran status"], _ = timed(command("status", session))
+    made_up_end(session, plan)
+    result["buran run, everything made"], told = timed(command("run", session))
+    assert "nothing is left to do" in told
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {"runs": runs, "bundles": len(plan.bundles), "steps": result, "peak_rss_mib": peak / 1024}
+
+
+_PLAIN = """
+rule all:
+    input: [f"out/{n}" for n in range({points})]
+rule run:
+    output: "out/{{n}}"
+    resources: runtime=5, slurm_extra="--exclusive"
+    shell: "{binary} 1 > {{output}}"
+"""
+
+
+def on_slurm(folder: Path, points: int, points_per_job: int) -> dict[str, float]:
+    """Measure so many points by real jobs; return wall time and runs."""
+    path = campaign(folder, RUNS_PER_POINT * points)
+    config = yaml.safe_load(path.read_text())
+    config |= {
+        "parameters": {"n": {"role": "size", "values": list(range(1, points + 1))}},
+        "repetitions": 1,
+        "metrics": ["time"],
+        "resources": {"ranks": 1, "expected_s": 0.1, "time_limit_s": 60, "points_per_job": points_per_job},
+        "environments": {"sandbox": {"launcher": "auto", "variables": {"OMPI_MCA_btl": "self,tcp"}}},
+    }
+    path.write_text(yaml.safe_dump(config))
+    command = [sys.executable, "-m", "buran.cli", "run", str(path), "--profile", "slurm"]
+    session = open_session(path)
+    plan = first_plan(session)
+    layout = session.layout
+    write_json(layout.plan(session.id, 0), plan.to_json())
+    layout.read_plan(session.id, 0)
+    for spec in plan.builds:
+        write_json(layout.build_pointer(spec.hash), build(session.target, layout, spec))
+    shutil.rmtree(layout.root / "iterations")
+    times, done = timed(lambda: subprocess.run(command, capture_output=True, text=True))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    records = [json.loads(path.read_text()) for path in layout.store.glob("*/*~*/rep-*/run.json")]
+    return {**times, "runs": len(records), "program_s": sum(record["wall_s"] for record in records)}
+
+
+def plain(folder: Path, points: int) -> dict[str, float]:
+    """Do the same with Snakemake alone."""
+    binary = folder / "program"
+    (folder / "program.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-o", str(binary), str(folder / "program.c")], check=True)
+    (folder / "Snakefile").write_text(_PLAIN.format(points=points, binary=binary))
+    command = [sys.executable, "-m", "snakemake", "--executor", "slurm", "--jobs", "50", "--slurm-no-account"]
+    command += ["--slurm-status-command", "squeue"]  # the default needs accounting, which the sandbox has not
+    times, done = timed(lambda: subprocess.run(command, cwd=folder, capture_output=True, text=True))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {**times, "runs": points, "program_s": 0.0}
+
+
+def compare_on_slurm(points: int, points_per_job: list[int], with_plain: bool) -> dict[str, Any]:
+    """Print what a run costs beside the program, for each way to cut the points into jobs."""
+    ways: dict[str, Callable[[Path], dict[str, float]]] = {
+        f"{number} points a job": partial(on_slurm, points=points, points_per_job=number) for number in points_per_job
+    }
+    if with_plain:
+        ways["Snakemake alone"] = partial(plain, points=points)
+    found: dict[str, Any] = {}
+    for name, work in ways.items():
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = work(Path(folder))
+        each = found[name]
+        overhead_s = (each["wall_s"] - each["program_s"]) / each["runs"]
+        print(
+            f"{name:20} {points:5} points {each['runs']:6.0f} runs {each['wall_s']:8.1f} s wall, "
+            f"{overhead_s:6.2f} s a run outside of the program; controller {each['cpu_s']:.1f} s CPU",
+            flush=True,
+        )
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--slurm", action="store_true", help="measure tiny points by real jobs")
+    parser.add_argument("--points", type=int, default=200)
+    parser.add_argument("--points-per-job", type=int, nargs="*", default=[1, 20])
+    parser.add_argument("--plain", action="store_true", help="with --slurm: Snakemake alone too")
     arguments = parser.parse_args()
+    if arguments.slurm:
+        compared = compare_on_slurm(arguments.points, arguments.points_per_job, arguments.plain)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(compared, indent=2))
+        return
     with tempfile.TemporaryDirectory() as name:
         found = measure(Path(name), arguments.runs)
     print(f"{found['runs']} runs in {found['bundles']} bundles; peak memory {found['peak_rss_mib']:.0f} MiB")

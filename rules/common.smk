@@ -15,33 +15,65 @@ def last_iteration(campaign):
     return iteration
 
 
-def builds_of_bundle(wildcards):
+def builds_of(bundle):
     """Builds that a bundle runs."""
-    bundle = SESSION.layout.read_bundle_spec(wildcards.bundle)
-    return sorted({PATHS.build_pointer(run.build) for run in bundle.runs})
+    return {
+        PATHS.build_pointer(run.build)
+        for run in SESSION.layout.read_bundle_spec(bundle).runs
+    }
+
+
+def builds_of_bundle(wildcards):
+    """Builds that a bundle runs, in order."""
+    return sorted(builds_of(wildcards.bundle))
+
+
+def builds_of_batch(wildcards):
+    """Builds that the bundles of a job run."""
+    return sorted(
+        set().union(*map(builds_of, SESSION.layout.read_batch_spec(wildcards.batch)))
+    )
 
 
 @cache
-def request_of(bundle):
+def request_of_bundle(bundle):
     """What a bundle's job asks the scheduler for."""
     return job_request(SESSION, SESSION.layout.read_bundle_spec(bundle))
 
 
-def measure_resources():
+@cache
+def request_of_batch(batch):
+    """What a job for several bundles asks the scheduler for."""
+    return batch_request(SESSION, batch)
+
+
+def measure_resources(request):
     """Resources of measurements: those that the campaign file decides."""
 
     def resource(name):
-        return lambda wildcards: getattr(request_of(wildcards.bundle), name)
+        return lambda wildcards: getattr(request(*wildcards), name)
 
     return {name: resource(name) for name in resource_names(SESSION)}
 
 
-def bundles_so_far(wildcards):
-    """Bundles of all iterations up to this one."""
-    return [
+def measured(plan):
+    """What the measurements of a plan leave behind: of each bundle, or of the job that it shares with others."""
+    batches = batches_of(SESSION, plan)
+    shared = set().union(*batches.values())
+    alone = [
         PATHS.bundle_pointer(bundle.id)
+        for bundle in plan.bundles
+        if bundle.id not in shared
+    ]
+    return alone + [PATHS.batch_pointer(batch) for batch in batches]
+
+
+def bundles_so_far(wildcards):
+    """Measurements of all iterations up to this one."""
+    return [
+        pointer
         for iteration in range(int(wildcards.iteration) + 1)
-        for bundle in plan_of(wildcards.campaign, iteration).bundles
+        for pointer in measured(plan_of(wildcards.campaign, iteration))
     ]
 
 

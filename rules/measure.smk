@@ -14,10 +14,32 @@ rule measure:
     conda:
         "../workflow/envs/buran.yaml"
     resources:
-        **measure_resources(),
+        **measure_resources(request_of_bundle),
         bench_slot=1,
         mpi=0,
     message:
         "Measuring bundle {wildcards.bundle}"
     script:
         "../scripts/measure.py"
+
+
+# Runs of several points that need the same resources, key resources.points_per_job: one job instead of many.
+# Each point has its records, its claim and its pointer as if it were alone.
+rule measure_together:
+    input:
+        builds=builds_of_batch,
+    output:
+        PATHS.batch_pointer("{batch}"),
+    log:
+        "logs/measure/{batch}.log",
+    retries: 0
+    conda:
+        "../workflow/envs/buran.yaml"
+    resources:
+        **measure_resources(request_of_batch),
+        bench_slot=1,
+        mpi=0,
+    message:
+        "Measuring the bundles of job {wildcards.batch}"
+    script:
+        "../scripts/measure_together.py"

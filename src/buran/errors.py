@@ -78,3 +78,7 @@ class BuildError(BuranError):
 
 class RunError(BuranError):
     """A run whose result cannot be trusted: crashed, timed out, incomplete."""
+
+
+class StorageError(BuranError):
+    """A file system that is full, read-only, away or closed to this user."""

@@ -2,24 +2,72 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from buran.errors import FormatError
+from buran.errors import FormatError, StorageError
+
+_NEXT_STEPS = {
+    errno.ENOSPC: "make room there",
+    errno.EDQUOT: "make room there, or ask for a larger quota",
+    errno.EROFS: "have it mounted for writing, or name another folder in the campaign's key `results`",
+    errno.EACCES: "make it writable for you, or name another folder in the campaign's key `results`",
+    errno.EPERM: "make it writable for you, or name another folder in the campaign's key `results`",
+    errno.EIO: "have the file system checked",
+    errno.ESTALE: "have the file system mounted anew",
+}
 
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file by way of a temporary name, synced to disk before it takes its place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    temporary = _temporary(path)
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)  # writing does not say where
+        raise
+
+
+def storage_error(error: OSError) -> StorageError | None:
+    """Return what a user can do about a file system that does not take files; None if it is something else."""
+    step = _NEXT_STEPS.get(error.errno or 0)
+    if step is None:
+        return None
+    return StorageError(
+        "files cannot be written",
+        where=error.filename,
+        why=error.strerror,
+        hint=f"{step}; what is finished stays, and `buran run` goes on",
+    )
+
+
+def check_room(folder: Path, size: int = 1 << 18) -> None:
+    """Write a file and remove it again.
+
+    Raises
+    ------
+    OSError
+        There is no room, or nothing can be written.
+    """
+    probe = folder / f".probe.{os.getpid()}"
+    try:
+        write_bytes(probe, bytes(size))
+    finally:
+        for path in (probe, _temporary(probe)):
+            path.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def write_text(path: Path, text: str) -> None:

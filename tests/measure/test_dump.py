@@ -1,5 +1,6 @@
 """Reading and merging of profiles that are written here, byte by byte."""
 
+import json
 import struct
 import zlib
 
@@ -86,6 +87,16 @@ def test_one_process(tmp_path):
     assert profile.attributes["mode"] == "effort"
     assert profile.attributes["visits_below_depth_limit"] == "2"
     assert profile.attributes["complete"] == "true"
+
+
+def test_where_the_ranks_ran_is_kept(tmp_path):
+    places = [("n1", "0"), ("n1", "0"), ("n2", "0-3"), ("n1", "0")]
+    dumps = [encode(i, 4, info={**INFO, "host": host, "cpus": cpus}) for i, (host, cpus) in enumerate(places)]
+    profile = read_dumps(put(tmp_path, *dumps), 4)
+    assert json.loads(profile.attributes["placement"]) == [
+        {"host": "n1", "cpus": "0", "ranks": "0-1,3"},
+        {"host": "n2", "cpus": "0-3", "ranks": "2"},
+    ]
 
 
 def test_trees_of_ranks_and_threads_are_merged(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,31 @@ def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
     assert [entry.run for entry in ledger.read(tmp_path)] == ["a"]
     ledger.append(tmp_path, Entry("c", "t", "time", "measured", 1.0))
     assert [entry.run for entry in ledger.read(tmp_path)] == ["a", "c"]
+
+
+def test_a_reader_reads_on_and_starts_again_when_the_ledger_was_rebuilt(tmp_path: Path) -> None:
+    reader = ledger.Reader(tmp_path)
+    assert not reader.read()
+    run_record(tmp_path, "b/n=1~c/rep-00", 1.0)
+    ledger.append(tmp_path, Entry("b/n=1~c/rep-00", "t", "time", "measured", 1.0))
+    ledger.append(tmp_path, Entry("gone", "t", "time", "measured", 2.0))
+    assert ledger.spent_core_hours(reader.read(), "t") == 3.0
+    with ledger.ledger_path(tmp_path).open("a") as file:
+        file.write('{"run": "half", "tar')
+    ledger.append(tmp_path, Entry("more", "t", "time", "measured", 4.0))
+    assert ledger.spent_core_hours(reader.read(), "t") == 7.0
+    ledger.rebuild(tmp_path)
+    assert [entry.run for entry in reader.read()] == ["b/n=1~c/rep-00"]
+
+
+def test_a_reader_leaves_a_line_that_is_being_written_for_the_next_time(tmp_path: Path) -> None:
+    reader = ledger.Reader(tmp_path)
+    line = json.dumps(asdict(Entry("a", "t", "time", "measured", 1.0)))
+    path = ledger.ledger_path(tmp_path)
+    path.write_text(f"\n{line}")
+    assert not reader.read()
+    path.write_text(f"\n{line}\n")
+    assert [entry.run for entry in reader.read()] == ["a"]
 
 
 def book(store: Path, writer: int) -> None:

@@ -1,7 +1,9 @@
 """What the runtime makes of programs that end, start others, are interrupted, load libraries or recurse."""
 
+import json
 import os
 import re
+import socket
 import subprocess
 from pathlib import Path
 
@@ -388,3 +390,15 @@ def test_mpi_calls_from_several_threads(mpi_ends, tmp_path):
         ("bytes_received", "MPI_Waitall", 16),
     ):
         assert table(profile, metric)[f"{path}->{operation}"] == [0, 400 * each, 400 * each, 400 * each] * 2
+
+
+def test_the_place_of_a_process_is_told(clang_ends, tmp_path, monkeypatch):
+    cpu = min(os.sched_getaffinity(0))
+    place = {"ranks": "0", "cpus": str(cpu)}
+    bound = ["taskset", "--cpu-list", str(cpu)]
+    for job, host in ((None, socket.gethostname()), ("1", "node7")):
+        monkeypatch.setenv("SLURMD_NODENAME", "node7")
+        monkeypatch.setenv("SLURM_JOB_ID", job) if job else monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+        folder = tmp_path / host
+        subprocess.run([*bound, clang_ends, "work"], env={**os.environ, "BURAN_PROFILE_DIR": str(folder)}, check=True)
+        assert json.loads(read_dumps(folder, 1).attributes["placement"]) == [{"host": host, **place}]

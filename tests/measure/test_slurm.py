@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -76,6 +76,11 @@ def test_an_allocation_that_was_not_asked_for_is_named(wanted: Placement, compla
     assert found is None if complaint is None else complaint in str(found)
 
 
+def test_ranks_on_another_number_of_nodes_are_named() -> None:
+    assert slurm.misplaced(["n1", "n2", "n1"], Placement(3, 1, 2)) is None
+    assert slurm.misplaced(["n1", "n1"], Placement(2, 1, 2)) == "the ranks ran on 1 nodes instead of 2: n1"
+
+
 def test_a_users_own_job_may_be_larger_than_a_run_needs() -> None:
     assert slurm.mismatch(an_allocation(), Placement(2, 1, 1), exact=False) is None
     assert "2 nodes instead of 3" in str(slurm.mismatch(an_allocation(), Placement(3, 1, 3), exact=False))
@@ -86,9 +91,17 @@ def test_a_users_own_job_may_be_larger_than_a_run_needs() -> None:
 
 def test_the_end_of_a_jobs_time_is_known() -> None:
     given = an_allocation()
-    assert not replace(given, end=None).time_is_over()
-    assert not replace(given, end=datetime.now(UTC) + timedelta(minutes=5)).time_is_over()
-    assert replace(given, end=datetime.now(UTC) + timedelta(seconds=1)).time_is_over()
+    assert given.left_s == given.time_limit_s - 3 and not given.time_is_over()
+    assert not replace(given, left_s=None).time_is_over()
+    assert replace(given, left_s=1.0).time_is_over()
+    assert replace(given, asked_s=given.asked_s - given.left_s).time_is_over()
+
+
+def test_the_end_of_a_jobs_time_does_not_depend_on_the_nodes_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    for skew in (-7200, 7200):
+        monkeypatch.setattr(time, "time", lambda skew=skew: now + skew)
+        assert not an_allocation().time_is_over()
 
 
 def script(folder: Path, name: str, body: str) -> None:
@@ -131,9 +144,29 @@ def test_the_state_of_a_job(fake: Path, body: str, state: slurm.JobState) -> Non
         ("exit 1", "Slurm did not tell what became of its job 12"),
     ],
 )
-def test_a_failure_counts_only_while_the_job_goes_on(fake: Path, body: str, why: str | None) -> None:
+def test_a_failure_counts_only_while_the_job_goes_on(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, body: str, why: str | None
+) -> None:
+    monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
     script(fake, "scontrol", body)
     assert slurm.why_ended(an_allocation()) == why
+
+
+def test_an_answer_is_waited_for(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "_ASK_AGAIN_S", 0.0)
+    script(fake, "scontrol", f"mkdir {fake}/asked 2>/dev/null && exit 1\necho JobId=12 JobState=RUNNING Restarts=1")
+    assert slurm.why_ended(an_allocation()) is None
+    assert (fake / "asked").is_dir()
+
+
+def test_outages_are_noticed(fake: Path) -> None:
+    script(fake, "scontrol", "echo BOOT_TIME = 1")
+    outages = slurm.Outages()
+    assert [outages.one_since(), outages.one_since()] == [False, False]
+    script(fake, "scontrol", "echo BOOT_TIME = 2")
+    assert [outages.one_since(), outages.one_since()] == [True, False], "it was started anew"
+    script(fake, "scontrol", "exit 1")
+    assert [outages.one_since(), outages.one_since()] == [True, True], "nobody knows"
 
 
 def test_a_campaigns_jobs_are_told_from_others(fake: Path) -> None:
@@ -177,6 +210,40 @@ def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
     assert not cluster.job_ends(log).may_resume
     log.write_text("SLURM sbatch failed. The error message was 'sbatch: error: invalid partition'.\n  sbatch call\n")
     assert not cluster.job_ends(log).may_resume
-    assert cluster.job_ends(log).in_words() == ["Slurm refused a job: sbatch: error: invalid partition"]
+    (words,) = cluster.job_ends(log).in_words()
+    assert words.startswith("Slurm refused a job: sbatch: error: invalid partition: `sinfo` lists the partitions")
     log.write_text("SLURM sbatch failed. The error message was 'Unable to contact slurm controller'.\n")
     assert cluster.job_ends(log).may_resume
+
+
+@pytest.mark.parametrize(
+    ("why", "step"),
+    [
+        ("Invalid account or account/partition combination specified", "resources.account"),
+        ("Invalid qos specification", "resources.qos"),
+        ("Invalid feature specification", "resources.constraint"),
+        ("Memory specification can not be satisfied", "resources.memory_mb"),
+        ("Requested node configuration is not available", "resources.nodes"),
+        ("Node count specification invalid", "resources.nodes"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "resources.time_limit_s"),
+        ("Requested reservation is invalid", "resources.reservation"),
+        ("Invalid authentication credential", "clocks"),
+        ("Something new", ""),
+    ],
+)
+def test_refusals_come_with_the_next_step(why: str, step: str) -> None:
+    found = cluster.next_step(why)
+    assert step in found and bool(found) == bool(step)
+
+
+def test_jobs_that_will_never_start_are_told_once() -> None:
+    said: list[str] = []
+    stuck = cluster.StuckJobs(said.append)
+    waiting = [slurm.Job(str(i), "PENDING", "", reason) for i, reason in enumerate(("(Priority)", "(Resources)"))]
+    stuck.look([*waiting, slurm.Job("9", "RUNNING", "", "n1")])
+    assert not said
+    hopeless = [slurm.Job(str(i), "PENDING", "", "(PartitionTimeLimit)") for i in range(3)]
+    for _ in range(2):
+        stuck.look([*waiting, *hopeless])
+    (text,) = said
+    assert "3 jobs" in text and "PartitionTimeLimit" in text and "resources.time_limit_s" in text

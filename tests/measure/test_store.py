@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import RunError
-from buran.files import write_json
+from buran.files import check_room, storage_error, write_json
 from buran.measure import claims, slurm, store
 
 
@@ -266,3 +267,19 @@ def test_the_dead_have_one_successor_at_a_time(tmp_path: Path) -> None:
         assert process.exitcode == 0, "two owners at once"
     assert len((tmp_path / "log").read_text().split()) == 4 * rounds
     assert [path.name for path in tmp_path.iterdir()] == ["log"], "nothing is left behind"
+
+
+@pytest.mark.parametrize(("number", "step"), [(errno.ENOSPC, "make room"), (errno.EROFS, "mounted for writing")])
+def test_a_file_system_that_takes_no_files_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, step: str
+) -> None:
+    def refuse(handle: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError) as caught:
+        check_room(tmp_path)
+    shown = str(storage_error(caught.value))
+    assert os.strerror(number) in shown and step in shown and str(tmp_path) in shown
+    assert not list(tmp_path.iterdir())
+    assert storage_error(FileNotFoundError(errno.ENOENT, "no such file")) is None

@@ -61,7 +61,7 @@ def bench(cluster: Cluster, tmp_path: Path) -> SlurmBench:
     profile = tmp_path / "profile"
     profile.mkdir()
     settings = yaml.safe_load((ROOT / "profiles" / "slurm" / "config.yaml").read_text())
-    settings |= {"slurm-init-seconds-before-status-checks": 2, "max-status-checks-per-second": 1, "latency-wait": 20}
+    settings |= {"slurm-init-seconds-before-status-checks": 5, "max-status-checks-per-second": 1, "latency-wait": 20}
     (profile / "config.yaml").write_text(yaml.safe_dump(settings))
     folder = tmp_path / "bench"
     folder.mkdir()

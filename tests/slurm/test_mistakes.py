@@ -14,21 +14,20 @@ from buran.steps import cluster as driving
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 
 
-@pytest.mark.parametrize(
-    ("resources", "why"),
-    [
-        ({"partition": "nowhere"}, "invalid partition specified"),
-        ({"memory_mb": 10**7}, "Memory specification can not be satisfied"),
-        ({"nodes": "p * 9", "ranks": "p * 9"}, "Node count specification invalid|not available"),
-    ],
-)
-def test_what_slurm_refuses_is_shown(bench: SlurmBench, resources: dict[str, object], why: str) -> None:
-    if "ranks" in resources:
-        bench.write(parameters={**bench.config["parameters"], "p": {"role": "size", "values": [1, 2]}})
-    bench.write(resources={"time_limit_s": 20, **resources})
-    output = bench.run(expect=3)
-    assert "Slurm refused a job" in output
-    assert any(each in output for each in why.split("|")), output
+REFUSED = [
+    ({"partition": "nowhere"}, "invalid partition specified", "`sinfo` lists the partitions"),
+    ({"memory_mb": 10**7}, "Memory specification can not be satisfied", "see resources.memory_mb"),
+    ({"constraint": "gpu"}, "Invalid feature specification", "see resources.constraint"),
+    ({"reservation": "mine"}, "reservation is invalid", "see resources.reservation"),
+]
+
+
+def test_what_slurm_refuses_is_shown_with_the_next_step(bench: SlurmBench) -> None:
+    for resources, why, step in REFUSED:
+        bench.write(resources={"time_limit_s": 20, **resources})
+        output = bench.run(expect=3)
+        (line, *_) = [line for line in output.splitlines() if line.startswith("Slurm refused a job")]
+        assert why in line and step in line
     assert not bench.starts()
 
 

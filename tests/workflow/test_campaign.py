@@ -51,6 +51,26 @@ def test_everything_planned_is_measured(finished: Workbench) -> None:
     assert "0 problems" in finished.buran("verify", "campaign.yaml")
 
 
+def test_runs_and_builds_say_what_they_were_made_on_and_with(finished: Workbench) -> None:
+    store = finished.results / "store"
+    for path in store.glob("*/*~*/rep-*/run.json"):
+        run = json.loads(path.read_text())
+        assert set(run["tools"]) >= {"python", "buran", "snakemake"}
+        assert run["configuration"]["ranks"] == run["point"]["p"] and run["argv"] and run["environment"]
+        for state in (run["before"], run["after"]):
+            assert state["cpu_mask"] and len(state["load"]) == 3
+            assert {"frequencies_khz", "throttle_count", "memory_available_kib"} <= set(state)
+        node = json.loads((store / "nodes" / f"{run['node']}.json").read_text())
+        assert node["kernel"] and node["host"] and {"lscpu", "governor", "microcode"} <= set(node)
+        if run["mode"] == "vanilla":
+            assert "placement" not in run, "nothing inside the program could tell"
+        else:
+            assert all(place["host"] and place["cpus"] and place["ranks"] for place in run["placement"])
+        build = json.loads((store / run["build"] / "build" / "run.json").read_text())
+        assert build["toolchain"]["compiler"] and build["toolchain"]["mpi"] and build["flags"] == "-O2"
+        assert build["filter"] is None and build["modules"] == [] and "commit" in build["source"]
+
+
 def test_exported_trees_can_be_read_again_and_extrap_opens_them(finished: Workbench) -> None:
     tree = finished.results / "latest" / "extrap" / "effort"
     experiment = read_experiment(tree)

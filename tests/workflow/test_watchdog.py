@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from buran.measure import slurm
-from buran.steps.cluster import Watchdog, wait_for_jobs
+from buran.steps.cluster import StuckJobs, Watchdog, wait_for_jobs
 
 QUIET_S = 0.2
 
@@ -73,5 +73,5 @@ def test_jobs_of_an_earlier_controller_are_waited_for_also_through_silence(
     monkeypatch.setattr(slurm, "campaign_jobs", lambda folder: next(answers))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     said: list[str] = []
-    wait_for_jobs(tmp_path, said.append, lambda: None)
+    wait_for_jobs(tmp_path, StuckJobs(said.append), lambda: None)
     assert "1 running" in said[0] and "does not answer" in said[1] and len(said) == 2

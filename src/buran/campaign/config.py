@@ -324,7 +324,16 @@ class Campaign:
         ):
             del config[key]
         resources = config["resources"]
-        for key in ("memory_mb", "account", "qos", "reservation", "exclusive", "extra", "time_margin"):
+        for key in (
+            "memory_mb",
+            "account",
+            "qos",
+            "reservation",
+            "exclusive",
+            "extra",
+            "time_margin",
+            "points_per_job",
+        ):
             del resources[key]
         for key in ("partition", "constraint", "tasks_per_node"):  # campaigns without them keep their identity
             if resources[key] is None:

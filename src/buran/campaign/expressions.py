@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ LONGEST = 500
 MOST_NODES = 200
 DEEPEST = 30
 MOST_BITS = 1024
+
+_QUANTITY = re.compile(r"(\d+-)?\d+(:\d+)+|\d[\d.]*\s*[A-Za-z]{1,3}")  # 1-00:10:00, 30min, 4G
 
 
 class ExpressionError(TextError):
@@ -126,6 +129,8 @@ def _parse(text: str) -> ast.expr:
         hint = "write `not`"
     elif "=" in text and not any(two in text for two in ("==", "<=", ">=", "!=")):
         hint = "write `==` to compare"
+    elif _QUANTITY.fullmatch(text.strip()):
+        hint = "write a plain number: seconds for a time, megabytes for memory"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -70,6 +70,11 @@ class Layout:
         return self.root / ".snakemake" / "slurm_logs"
 
     @property
+    def engine_log(self) -> Path:
+        """What the workflow engine said the last time."""
+        return self.root / "logs" / "snakemake.log"
+
+    @property
     def controller_lock(self) -> Path:
         """Held by the one process that drives the campaign."""
         return self.root / ".controller.lock"
@@ -97,7 +102,15 @@ class Layout:
         """Path of what became of a bundle's runs."""
         return self.root / "pointers" / "bundles" / f"{bundle}.json"
 
-    def made_pointers(self, kind: Literal["builds", "bundles"]) -> list[Path]:
+    def batch_spec(self, batch: str) -> Path:
+        """Path of which bundles share a job."""
+        return self.root / "pointers" / "batches" / f"{batch}.spec.json"
+
+    def batch_pointer(self, batch: str) -> Path:
+        """Made when all bundles of a job have their pointers."""
+        return self.root / "pointers" / "batches" / f"{batch}.json"
+
+    def made_pointers(self, kind: Literal["builds", "bundles", "batches"]) -> list[Path]:
         """Return the pointers that exist, without the specifications beside them, sorted."""
         found = (self.root / "pointers" / kind).glob("*.json")
         return sorted(path for path in found if not path.name.endswith(".spec.json"))
@@ -109,6 +122,14 @@ class Layout:
     def plan(self, campaign: str, iteration: int) -> Path:
         """Plan of an iteration."""
         return self.iteration(campaign, iteration) / "plan.json"
+
+    def batches(self, campaign: str, iteration: int) -> Path:
+        """Which bundles of an iteration share jobs."""
+        return self.iteration(campaign, iteration) / "batches.json"
+
+    def budget(self, campaign: str, iteration: int) -> Path:
+        """Core hours that may be spent until the end of an iteration: the plan says so too, but is long."""
+        return self.iteration(campaign, iteration) / "budget.json"
 
     def models(self, campaign: str, iteration: int) -> Path:
         """Models after an iteration."""
@@ -130,6 +151,10 @@ class Layout:
         """Folder of what the user takes home."""
         return self.root / "reports" / campaign
 
+    def finished(self, campaign: str) -> Path:
+        """Path of what the workflow had made when nothing was left to do."""
+        return self.results(campaign) / "finished.json"
+
     @property
     def latest(self) -> Path:
         """Link to the results of the last finished campaign run."""
@@ -143,8 +168,11 @@ class Layout:
     # -- plans and the specifications they name -----------------------------------------------------
 
     def read_plan(self, campaign: str, iteration: int) -> Plan:
-        """Read a plan and make sure that the specifications it names exist."""
+        """Read a plan and make sure that what it names or says in short exists."""
         plan = Plan.from_json(read_json(self.plan(campaign, iteration)))
+        budget, path = {"core_hours": plan.budget_core_hours}, self.budget(campaign, iteration)
+        if not path.is_file() or read_json(path) != budget:  # a plan may be made again
+            write_json(path, budget)
         for build in plan.builds:
             _write_once(self.build_spec(build.hash), build.to_json())
         for bundle in plan.bundles:
@@ -160,9 +188,26 @@ class Layout:
                 break
         return plans
 
+    def read_budget(self, campaign: str) -> float | None:
+        """Return the budget in force in core hours; None without one.
+
+        Only the newest plan's counts; it was read, if only to submit the job that asks for its budget.
+        """
+        iteration = 0
+        while self.plan(campaign, iteration + 1).is_file():
+            iteration += 1
+        if not self.budget(campaign, iteration).is_file():
+            return self.read_plan(campaign, iteration).budget_core_hours if self.plan(campaign, 0).is_file() else None
+        core_hours = read_json(self.budget(campaign, iteration))["core_hours"]
+        return None if core_hours is None else float(core_hours)
+
     def read_build_spec(self, build: str) -> BuildSpec:
         """Read how to make a build."""
         return BuildSpec.from_json(read_json(self.build_spec(build)))
+
+    def read_batch_spec(self, batch: str) -> tuple[str, ...]:
+        """Read which bundles share a job."""
+        return tuple(read_json(self.batch_spec(batch)))
 
     def read_bundle_spec(self, bundle: str) -> Bundle:
         """Read what a bundle consists of."""

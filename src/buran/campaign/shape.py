@@ -308,6 +308,11 @@ class Resources(Part):
         description="A job's time limit is the predicted time of its runs times this; it doubles each time a "
         "job runs out of time, up to the sum of its runs' own limits. Only with Slurm.",
     )
+    points_per_job: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        1,
+        description="Up to so many points that need the same resources share a job and are measured in it one after "
+        "the other; each keeps its own records, and one that fails does not stop the others.",
+    )
 
 
 class CampaignFile(Part):

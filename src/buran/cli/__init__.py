@@ -51,11 +51,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(end.code or 0)
     try:
         return int(parsed.run(parsed))
-    except BuranError as error:
-        from buran.cli.terminal import style
-
-        print(f"{style('error:', 'red', sys.stderr)} {error}", file=sys.stderr)
-        return int(error.exit_code)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return int(Exit.INTERRUPTED)
@@ -63,3 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader, such as `head`, has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.DONE)
+    except (BuranError, OSError) as error:
+        from buran.cli.terminal import style
+        from buran.files import storage_error
+
+        shown = error if isinstance(error, BuranError) else storage_error(error)
+        if shown is None:
+            raise
+        print(f"{style('error:', 'red', sys.stderr)} {shown}", file=sys.stderr)
+        return int(shown.exit_code)

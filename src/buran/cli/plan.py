@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the plans."""
     from buran.cli.terminal import style, table
-    from buran.measure.bundle import slot_of
+    from buran.measure.bundle import slots_of
     from buran.steps.plan import first_plan
     from buran.steps.session import open_session
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{len(plan.builds)} builds, {len(plan.bundles)} points, {runs} runs; expected cost: {cost}")
         rows = []
         for bundle in plan.bundles:
-            slots = [slot_of(session.target, session.layout, run, bundle) for run in bundle.runs]
+            slots = [slot for _, slot in slots_of(session.target, session.layout, bundle)]
             present = sum(slot.verdict() is not None for slot in slots)
             claimed = sum(slot.verdict() is None and slot.claim.exists() for slot in slots)
             rows.append((bundle.point.key, bundle.purpose, len(slots) - present - claimed, present, claimed))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from buran.steps.controller import End
+    from buran.steps.controller import End, Profile
     from buran.steps.session import Session
 
 HELP = "start or resume a campaign; what is measured stays measured"
@@ -75,9 +75,9 @@ def drive(
     if dry_run:
         import subprocess
 
-        _preview(session, job=where.is_slurm)
+        _preview(session, where, [*options, *extra])
         return subprocess.run(command, check=False).returncode
-    log = layout.root / "logs" / "snakemake.log"
+    log = layout.engine_log
 
     def say(text: str) -> None:
         print(text, flush=True)
@@ -86,7 +86,7 @@ def drive(
         say("another controller drives this campaign; waiting for it to end")
 
     with controller.sole_controller(layout, waiting) as lock:
-        drivers = _Drivers(session, command, log, lock, say)
+        drivers = _Drivers(session, command, log, lock, say, extra)
         end = drivers.on_slurm(retry_failed, cancel) if where.is_slurm else drivers.here(retry_failed)
     if end.interrupted:
         print("interrupted; finished runs are kept, `buran run` resumes")
@@ -94,17 +94,24 @@ def drive(
     return _finish(session, end.code, log)
 
 
-def _preview(session: Session, *, job: bool) -> None:
-    """Show the next plan, its cost and what one of its jobs does."""
+def _preview(session: Session, where: Profile, extra: list[str]) -> None:
+    """Show the next plan, its cost and, where measurements are jobs, one of them to the letter."""
     from buran.cli.estimate import show
     from buran.steps.estimate import estimate, next_plan_of
-    from buran.steps.jobs import job_script
+    from buran.steps.jobs import launch_lines
+    from buran.steps.preview import submission
 
     show(estimate(session))
-    bundles = next_plan_of(session).bundles
-    if job and bundles:
-        print(f"the largest of its {len(bundles)} jobs, {bundles[-1].point.key}:")
-        print("\n".join(f"  {line}" for line in job_script(session, bundles[-1]).splitlines()), flush=True)
+    plan = next_plan_of(session)
+    if not plan.bundles or where.executor == "local":
+        return
+    bundle = plan.bundles[-1]
+    print(
+        f"the largest of its {len(plan.bundles)} points, {bundle.point.key}, is submitted by (but for names drawn anew)"
+    )
+    print(f"  {submission(session, plan, bundle, where, extra)}")
+    print("and its job starts, one after the other,")
+    print("\n".join(f"  {line}" for line in launch_lines(session, bundle)), flush=True)
 
 
 @dataclass(frozen=True)
@@ -114,38 +121,47 @@ class _Drivers:
     log: Path
     lock: int
     say: Callable[[str], None]
+    extra: list[str]
 
     def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
-        """Run the engine once."""
-        from buran.steps import controller
+        """Run the engine once, unless it has nothing to do and was asked for nothing in particular."""
+        from buran.steps import controller, finished
 
-        layout = self.session.layout
+        layout, campaign = self.session.layout, self.session.id
         controller.forget_dead_engine(layout)
-        controller.make_eligible(layout, self.session.id, retry_failed=retry_failed)
+        controller.make_eligible(layout, campaign, retry_failed=retry_failed)
+        if not self.extra and finished.is_finished(layout, campaign):
+            self.say("nothing is left to do")
+            return controller.End(0)
         watcher = _Watcher(self.session)
         try:
-            return controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
+            end = controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
         finally:
             watcher.close()
+        if end.code == 0 and not self.extra:
+            finished.remember(layout, campaign)
+        return end
 
     def on_slurm(self, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
-        from buran.measure import claims, slurm
-        from buran.steps import cluster
+        from buran.errors import Exit
+        from buran.measure import claims
+        from buran.measure.process import Interrupted, interruptible
+        from buran.steps import cluster, controller
 
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
             self.say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
-        restarts = 0
+        restarts, stuck = 0, cluster.StuckJobs(self.say)
         with claims.claimed(claim):
             while True:
                 try:
-                    cluster.wait_for_jobs(folder, self.say, lambda: claims.beat(claim))
-                except KeyboardInterrupt:
-                    if cancel:
-                        slurm.cancel(slurm.campaign_jobs(folder) or [])
-                    raise
-                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim))
+                    with interruptible():
+                        cluster.wait_for_jobs(folder, stuck, lambda: claims.beat(claim))
+                except Interrupted:
+                    self._leave(cancel)
+                    return controller.End(Exit.INTERRUPTED, interrupted=True)
+                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim), stuck)
                 end = self.here(retry_failed and not restarts, watchdog.engine_hangs)
                 if end.interrupted:
                     self._leave(cancel)
@@ -218,9 +234,11 @@ class _Watcher:
 
     def __init__(self, session: Session) -> None:
         from buran.cli.terminal import ProgressLine
+        from buran.steps.progress import QuickCount
 
         self.session = session
         self.line = ProgressLine(sys.stdout)
+        self.count = QuickCount(session.layout, session.id)
         self.iterations = 0
         self.state: tuple[float, int] | None = None
         self.start_s = time.monotonic()
@@ -229,7 +247,6 @@ class _Watcher:
     def look(self) -> None:
         from buran.cli.terminal import duration
         from buran.measure.ledger import ledger_path
-        from buran.steps.progress import quick_count
 
         layout = self.session.layout
         plan = layout.plan(self.session.id, self.iterations)
@@ -238,12 +255,10 @@ class _Watcher:
         if state == self.state:
             return
         self.state = state
-        plans, settled, spent = quick_count(layout, self.session.id)
+        settled, spent = self.count.look()
+        plans, runs = self.count.plans, self.count.runs
         if not plans:
             return
-        runs = len(
-            {(run.build, bundle.point, run.repetition) for p in plans for bundle in p.bundles for run in bundle.runs}
-        )
         if self.settled_at_start is None:
             self.settled_at_start = settled
         new = settled - self.settled_at_start

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from buran.steps.progress import Progress
+    from collections.abc import Sequence
+
+    from buran.steps.progress import Failure, Progress
 
 HELP = "show what is measured, failed, running and missing"
 
@@ -70,14 +72,21 @@ def _show(state: Progress, *, as_json: bool) -> int:
     if state.other_targets:
         print(f"{state.other_targets} other versions of the target (sources, flags or compiler) were measured before")
     print_failures(state)
+    for problem in state.problems:
+        print(f"{style('stopped', 'yellow')} {problem}")
+    _print_some(state.interruptions, style("missing", "yellow"))
     return code
 
 
-def print_failures(state: Progress, limit: int = 10) -> None:
+def print_failures(state: Progress) -> None:
     """Name failed builds and runs with their reasons and logs."""
     from buran.cli.terminal import style
 
-    for failure in state.failures[:limit]:
-        print(f"{style('failed', 'red')} {failure.what}: {failure.reason}\n         log: {failure.log}")
-    if len(state.failures) > limit:
-        print(f"... and {len(state.failures) - limit} more")
+    _print_some(state.failures, style("failed", "red"))
+
+
+def _print_some(failures: Sequence[Failure], kind: str, limit: int = 10) -> None:
+    for failure in failures[:limit]:
+        print(f"{kind} {failure.what}: {failure.reason}\n         log: {failure.log}")
+    if len(failures) > limit:
+        print(f"... and {len(failures) - limit} more")

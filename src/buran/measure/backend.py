@@ -28,6 +28,10 @@ class Backend(Protocol):
         """Everything of the backend and the compiler that can change what is measured."""
 
     @property
+    def description(self) -> Mapping[str, str | None]:
+        """Compiler, MPI and their versions, in words, for the record of a build."""
+
+    @property
     def mpi_flavour(self) -> str:
         """``openmpi`` or ``mpich``: decides how programs are launched."""
 
@@ -86,6 +90,20 @@ class EmbeddedBackend:
     def identity(self) -> str:
         """Name and fingerprint: compiler, MPI, the runtime's sources, and the counters, which take time."""
         return "-".join(("embedded", self.toolchain.fingerprint, *self.counters))
+
+    @property
+    def description(self) -> Mapping[str, str | None]:
+        """As the toolchain found it."""
+        found = self.toolchain
+        return {
+            "kind": found.kind,
+            "compiler": found.compiler_version,
+            "cc": found.cc,
+            "cxx": found.cxx,
+            "fc": found.fc,
+            "mpi": f"{found.mpi} {found.mpi_version}",
+            "mpicc": found.mpicc,
+        }
 
     @property
     def mpi_flavour(self) -> str:

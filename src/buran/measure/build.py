@@ -11,7 +11,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.errors import BuildError, BuranError
-from buran.files import file_sha256, write_json, write_text
+from buran.files import digest, file_sha256, write_json, write_text
 from buran.measure import store
 from buran.measure.machine import new_marker
 from buran.measure.process import Interrupted, interruptible, run_limited
@@ -106,6 +106,9 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         "command": command,
         "source": {"identity": target.source.identity, "revision": target.source.revision},
         "backend": backend.identity,
+        "toolchain": dict(backend.description),
+        "flags": campaign.flags,
+        "filter": digest(spec.filter_text) if spec.filter_text else None,
         "notes": list(backend.notes),
         "environment": environment_of(environment),
         "modules": list(campaign.active_environment.modules),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +15,7 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.errors import BuranError
-from buran.files import digest, write_json
+from buran.files import check_room, digest, write_json
 from buran.measure import claims, ledger, slurm, store
 from buran.measure.build import run_filter, tree
 from buran.measure.machine import disturbances, exclusive_machine, new_marker
@@ -24,9 +26,11 @@ from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
 SCHEMA = 1
+_TRIES = 4
+_LARGEST_SKEW_S = 5.0
 
 
-def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
+def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:
     """Return everything beside the build that decides how a point is run."""
     campaign, point = target.campaign, bundle.point
     resources, placement = campaign.config.resources, campaign.placement(point)
@@ -47,48 +51,62 @@ def configuration(target: Target, run: Run, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def slot_of(target: Target, layout: Layout, run: Run, bundle: Bundle) -> store.Slot:
-    """Return the place of a run in the store."""
-    point = layout.point(run.build, bundle.point, digest(configuration(target, run, bundle), 8))
-    return store.Slot.of(point, run.name)
+def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
+    """Return the runs of a bundle with their places in the store."""
+    chosen = digest(configuration(target, bundle), 8)
+    points = {run.build: layout.point(run.build, bundle.point, chosen) for run in bundle.runs}
+    generations = {build: store.current_generation(point) for build, point in points.items()}
+    return [(run, store.Slot.of(points[run.build], run.name, generations[run.build])) for run in bundle.runs]
 
 
-def measure_bundle(target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None) -> dict[str, Any]:
+def measure_bundle(
+    target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None, job: str | None = None
+) -> dict[str, Any]:
     """Make the runs of a bundle that the store does not have; return what became of all of them.
+
+    Parameters
+    ----------
+    job
+        What a job that measures it was submitted for, if not for the bundle alone.
 
     Returns
     -------
     dict
         ``complete`` is False if a run was not started because the budget is spent.
     """
-    slots = [(run, slot_of(target, layout, run, bundle)) for run in bundle.runs]
+    slots = slots_of(target, layout, bundle)
     if any(slot.verdict() is None for _, slot in slots):
         given = slurm.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
-        wait = given is None or not given.is_for(bundle.id)
+        wait = given is None or not given.is_for(job or bundle.id)
         with interruptible(), claims.claimed(claim, wait=wait), exclusive_machine():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
+            outages = slurm.Outages() if given is not None else None
+            booked = ledger.Reader(layout.store)
+
+            def spent() -> float:
+                return ledger.spent_core_hours(booked.read(), target.id)
+
             for run, slot in slots:
-                if not _affordable(target, layout, budget_core_hours):
+                if budget_core_hours is not None and spent() >= budget_core_hours:
                     break
                 claims.beat(claim)
-                with store.reserve(slot, wait=wait) as temporary:
-                    if temporary is not None:
-                        _measure(target, layout, bundle, run, slot, temporary, given)
+                for left in reversed(range(_TRIES)):
+                    with store.reserve(slot, wait=wait) as temporary:
+                        if temporary is not None:
+                            _measure(target, layout, bundle, run, slot, temporary, given, outages, exact=not wait)
+                    if slot.verdict():
+                        break
+                    if not left:
+                        raise Interrupted("Slurm is away again and again")
     outcomes = [_outcome(layout, run, slot) for run, slot in slots]
     return {
         **bundle.to_json(),
         "complete": all(each["status"] in (store.Status.MEASURED, store.Status.FAILED) for each in outcomes),
         "runs": outcomes,
     }
-
-
-def _affordable(target: Target, layout: Layout, budget_core_hours: float | None) -> bool:
-    if budget_core_hours is None:
-        return True
-    return ledger.spent_core_hours(ledger.read(layout.store), target.id) < budget_core_hours
 
 
 def _outcome(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
@@ -120,9 +138,14 @@ def _measure(
     slot: store.Slot,
     temporary: Path,
     given: slurm.Allocation | None,
+    outages: slurm.Outages | None,
+    *,
+    exact: bool,
 ) -> None:
+    """Make a run; afterwards there is a verdict on it, unless Slurm was away."""
     campaign, backend, point = target.campaign, target.backend, bundle.point
     ranks, cores = campaign.ranks(point), campaign.cores(point)
+    clock_ahead_s = time.time() - temporary.stat().st_mtime  # of the file system's, which has just made the folder
     built = layout.build(run.build) / store.RECORD
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -133,17 +156,18 @@ def _measure(
         "purpose": bundle.purpose,
         "repetition": run.repetition,
         "warmup": run.repetition < 0,
-        "configuration": configuration(target, run, bundle),
+        "configuration": configuration(target, bundle),
         "node": record_node(layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "disturbances": disturbances(),
+        "clock_ahead_s": clock_ahead_s,
+        "disturbances": [*disturbances(), *_skew(clock_ahead_s)],
         "slurm_job": given and given.job,
         "slurm": given and _described(given),
         "cores": cores,
     }
     refusal = None if built.is_file() else "its build failed"
     if given is not None and refusal is None:
-        refusal = slurm.mismatch(given, campaign.placement(point), exact=given.is_for(bundle.id))
+        refusal = slurm.mismatch(given, campaign.placement(point), exact=exact)
     if refusal:
         record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
         _finish(layout, slot, temporary, record)
@@ -181,19 +205,31 @@ def _measure(
         if reason is None and run.mode is not Mode.VANILLA:
             profile = backend.collect(run.mode, raw, ranks)
             write_cubex(profile, temporary / PROFILE)
+            record["placement"] = json.loads(profile.attributes["placement"])
+            if given is not None:
+                reason = slurm.misplaced((each["host"] for each in record["placement"]), campaign.placement(point))
             if missing := profile.attributes.get("counters_unavailable"):
                 record["counters_unavailable"] = missing
     except Interrupted as interrupted:
         _give_up(layout, bundle, slot, temporary, record, f"interrupted by {interrupted}", given)
         raise
     except OSError as error:
+        if outcome is not None:
+            raise
         reason = f"cannot start the run: {error.strerror}: {error.filename}"
     except BuranError as error:
         reason = str(error).replace(f"{temporary}/", "")
+    if reason:
+        check_room(temporary)  # a program that cannot write says nothing about itself
     ended = slurm.why_ended(given) if reason and given is not None else None
     if ended is not None:  # no verdict on the program
         _give_up(layout, bundle, slot, temporary, record, f"{ended}; before that: {reason}", given)
         raise Interrupted(ended)
+    if outages is not None and outages.one_since():
+        if reason:
+            _give_up(layout, bundle, slot, temporary, record, f"Slurm was away meanwhile; {reason}", given)
+            return
+        record["disturbances"].append("Slurm was away for some time")
     if outcome is not None:
         record |= {
             "exit_code": outcome.exit_code,
@@ -231,13 +267,19 @@ def _give_up(
     _finish(layout, slot, temporary, record)
 
 
+def _skew(ahead_s: float) -> list[str]:
+    if abs(ahead_s) < _LARGEST_SKEW_S:
+        return []
+    return [f"the clock of this node is {ahead_s:+.0f} s off the file system's: have it set, as by NTP"]
+
+
 def _beat(*held: Path) -> None:
     for claim in held:
         claims.beat(claim)
 
 
 def _described(given: slurm.Allocation) -> dict[str, Any]:
-    return {**asdict(given), "end": None if given.end is None else given.end.isoformat()}
+    return {key: value for key, value in asdict(given).items() if key != "asked_s"}
 
 
 def _note(path: Path, job: str, seconds: float | None) -> None:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from buran.errors import RunError
@@ -73,6 +74,7 @@ def _host() -> str:
     return slurm.this_node() or socket.gethostname()
 
 
+@cache  # a job that is started anew has new processes
 def _restarts(job: str) -> int:
     fields = slurm.show_job(job)
     return 0 if isinstance(fields, slurm.JobState) else int(fields.get("Restarts", "0"))

@@ -101,7 +101,8 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
         stands for the executable. ``communicator_size_min`` and ``_max`` are 0 where no operation named a
         communicator. ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
         ``polling_regions`` is a JSON list of regions that poll (``MPI_Test``) or contain the loop that does: their
-        visits and basic blocks differ between runs.
+        visits and basic blocks differ between runs. ``placement`` is a JSON list of hosts, CPUs (``0-3,8``) and the
+        ranks that could run there.
 
     Raises
     ------
@@ -411,8 +412,27 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         **{key: str(sum(numbers(key))) for key in _ADDED_UP},
         **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
         **_unavailable_counters(dumps),
+        "placement": json.dumps(_placement(dumps)),
         "polling_regions": json.dumps(_polling_regions(tree)),
     }
+
+
+def _placement(dumps: Sequence[Dump]) -> list[dict[str, str]]:
+    """Return where the ranks ran: for each host and set of CPUs, the ranks that had it, as in ``0-3,8``."""
+    ranks: dict[tuple[str, str], list[int]] = {}
+    for dump in dumps:
+        ranks.setdefault((dump.info.get("host", ""), dump.info.get("cpus", "")), []).append(dump.rank)
+    return [{"host": host, "cpus": cpus, "ranks": _spans(own)} for (host, cpus), own in ranks.items()]
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
 def _polling_regions(tree: CallTree) -> list[str]:

@@ -37,8 +37,8 @@ def environment_of(variables: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def tool_versions() -> dict[str, str | None]:
-    """Return the versions of the tools that measure; None for one that is not installed."""
+@cache
+def _installed() -> dict[str, str | None]:
     found: dict[str, str | None] = {"python": platform.python_version()}
     for name in _TOOLS:
         try:
@@ -46,6 +46,11 @@ def tool_versions() -> dict[str, str | None]:
         except PackageNotFoundError:
             found[name] = None
     return found
+
+
+def tool_versions() -> dict[str, str | None]:
+    """Return the versions of the tools that measure; None for one that is not installed."""
+    return dict(_installed())
 
 
 def machine_state() -> dict[str, Any]:

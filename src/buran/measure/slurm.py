@@ -6,9 +6,10 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 
@@ -21,7 +22,9 @@ CONF_VARIABLE = "BURAN_SLURM_CONF"
 """Carries SLURM_CONF into jobs: the workflow engine removes variables of that name there."""
 
 _TIMEOUT_S = 30.0
-_EARLY_S = 5.0  # clocks of node and controller may differ
+_EARLY_S = 5.0  # Slurm looks at its jobs every few seconds
+_PATIENCE_S = 900.0
+_ASK_AGAIN_S = 5.0
 
 
 class JobState(Enum):
@@ -59,8 +62,10 @@ class Allocation:
     ----------
     restarts
         How often Slurm started it anew.
-    end
-        When its time is over; None without a limit.
+    left_s
+        Time that was left when Slurm was asked, by its own clock; None without a limit.
+    asked_s
+        When that was, on this process's monotonic clock.
     time_limit_s
         None without a limit.
     exclusive
@@ -75,7 +80,8 @@ class Allocation:
     tasks: int
     cpus: int
     cpus_per_task: int
-    end: datetime | None
+    left_s: float | None
+    asked_s: float
     time_limit_s: float | None
     exclusive: bool
     waited_s: float | None
@@ -92,7 +98,7 @@ class Allocation:
 
     def time_is_over(self) -> bool:
         """Tell whether Slurm ends the job about now for lack of time."""
-        return self.end is not None and datetime.now(UTC) >= self.end - timedelta(seconds=_EARLY_S)
+        return self.left_s is not None and time.monotonic() - self.asked_s >= self.left_s - _EARLY_S
 
 
 def is_available() -> bool:
@@ -146,9 +152,9 @@ def job_state(job: str, restarts: int) -> JobState:
 def why_ended(given: Allocation) -> str | None:
     """Return why this job is over, or may be, although this process still runs; None if it goes on.
 
-    Slurm ends programs and the process that measures them in any order.
+    Slurm ends programs and the process that measures them in any order. While it is away, nothing can be said.
     """
-    fields = show_job(given.job)
+    fields = _insist(given.job)
     if isinstance(fields, JobState):
         return f"Slurm did not tell what became of its job {given.job}"
     if fields["JobState"] == "RUNNING" and int(fields.get("Restarts", "0")) == given.restarts:
@@ -227,15 +233,41 @@ def allocation() -> Allocation | None:
     job = this_job()
     if job is None:
         return None
-    fields = show_job(job)
+    fields = _insist(job)
     if isinstance(fields, JobState):
         raise RunError("Slurm does not tell what this job was given", where=f"job {job}")
     return allocation_of(fields)
 
 
+def _insist(job: str) -> dict[str, str] | JobState:
+    """Ask about this job until Slurm answers; it may be away for minutes."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (fields := show_job(job)) is JobState.UNKNOWN and time.monotonic() < deadline:
+        time.sleep(_ASK_AGAIN_S)
+    return fields
+
+
+class Outages:
+    """Notices that Slurm was away: while it is, launchers that ask it for a step wait or fail."""
+
+    def __init__(self) -> None:
+        self._start = _controller_start()
+
+    def one_since(self) -> bool:
+        """Tell whether Slurm's controller was started anew, or has not answered, since this was asked last."""
+        before, self._start = self._start, _controller_start()
+        return before is None or before != self._start
+
+
+def _controller_start() -> str | None:
+    shown = _ask(["scontrol", "show", "config"])
+    found = re.search(r"^BOOT_TIME\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
+    return found and found[1]
+
+
 def allocation_of(fields: Mapping[str, str]) -> Allocation:
     """Read an allocation from the fields of ``scontrol show job``."""
-    end = fields.get("EndTime", "Unknown")
+    limit_s = seconds(fields.get("TimeLimit", "UNLIMITED"))
     nodes = fields.get("NodeList", "(null)")
     return Allocation(
         job=fields["JobId"],
@@ -244,8 +276,9 @@ def allocation_of(fields: Mapping[str, str]) -> Allocation:
         tasks=int(fields.get("NumTasks", "1")),
         cpus=int(fields["NumCPUs"]),
         cpus_per_task=int(fields.get("CPUs/Task", "1")) if fields.get("CPUs/Task", "1").isdigit() else 1,
-        end=None if end in ("Unknown", "NONE") else datetime.fromisoformat(end).astimezone(),
-        time_limit_s=seconds(fields.get("TimeLimit", "UNLIMITED")),
+        left_s=None if limit_s is None else limit_s - (seconds(fields.get("RunTime", "")) or 0.0),
+        asked_s=time.monotonic(),
+        time_limit_s=limit_s,
         exclusive=fields.get("OverSubscribe") == "NO",
         waited_s=_between(fields.get("SubmitTime"), fields.get("StartTime")),
         partition=fields.get("Partition", ""),
@@ -319,6 +352,14 @@ def mismatch(given: Allocation, wanted: Placement, *, exact: bool) -> str | None
         if differs and (exact or what in ("nodes", "CPUs")):  # in a user's own job only room counts
             problems.append(f"{have} {what} instead of {need}")
     return f"Slurm gave {', '.join(problems)} (job {given.job})" if problems else None
+
+
+def misplaced(hosts: Iterable[str], wanted: Placement) -> str | None:
+    """Return in words that a program's ranks said they ran on another number of nodes than wanted; None if not."""
+    names = sorted(set(hosts))
+    if len(names) == wanted.nodes:
+        return None
+    return f"the ranks ran on {len(names)} nodes instead of {wanted.nodes}: {', '.join(names)}"
 
 
 def launch_variables(given: Allocation, placement: Placement) -> dict[str, str]:

@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -48,9 +47,9 @@ class Slot:
     name: str
 
     @classmethod
-    def of(cls, point: Path, name: str) -> Slot:
-        """Return the place of a run in the point's current generation."""
-        generation = current_generation(point)
+    def of(cls, point: Path, name: str, generation: int | None = None) -> Slot:
+        """Return the place of a run in a generation of its point; by default the current one."""
+        generation = current_generation(point) if generation is None else generation
         return cls(point, f"{name}-g{generation}" if generation else name)
 
     @property
@@ -138,8 +137,9 @@ def _last_words(leftover: Path) -> dict[str, Any]:
     """Complete the record of an attempt whose process vanished, with what it has cost as far as is known."""
     try:
         data = record(leftover)
-        started = datetime.fromisoformat(data["started"]).timestamp()
-        data["wall_s"] = max(max(path.stat().st_mtime for path in leftover.iterdir()) - started, 0.0)
+        # All by the file system's clock: this host's and that of the vanished process may differ.
+        started = (leftover / RECORD).stat().st_mtime
+        data["wall_s"] = max(path.stat().st_mtime for path in leftover.iterdir()) - started
         data["cost_core_hours"] = data["wall_s"] * data["cores"] / 3600.0
     except (FormatError, KeyError):
         data = {}

@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,59 @@ _CHECK_S = 10.0
 _WAIT_POLL_S = 2.0
 _ENDED_JOB = re.compile(r"SLURM-job '(\d+)' failed\b.{0,200}?SLURM status is:\s*'(\w+)'", re.DOTALL)
 _REFUSED = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'\.", re.DOTALL)
+_NEXT_STEPS = {  # the first that fits
+    r"account": "`sacctmgr show associations user=$USER` lists yours; say which in resources.account",
+    r"partition": "`sinfo` lists the partitions; say which in resources.partition",
+    r"\bqos\b": "`sacctmgr show qos` lists them; say which in resources.qos",
+    r"feature|constraint": "`sinfo -o '%N %f'` lists what nodes have; see resources.constraint",
+    r"reservation": "`scontrol show reservation` lists them; see resources.reservation",
+    r"memory": "`sinfo -o '%N %m'` lists what nodes have; see resources.memory_mb",
+    r"time limit": "`sinfo -o '%P %l'` lists the partitions' limits; see resources.time_limit_s and time_margin",
+    r"node count|node configuration|cpu count|more processors": "see resources.nodes, tasks_per_node and threads",
+    r"credential|authentication|munge": "the clocks here and of Slurm differ, or munged is down: `munge -n | unmunge`",
+}
+_NEVER_STARTS = re.compile(
+    r"Partition|BadConstraints|JobHeld|Held|DependencyNeverSatisfied|NotAllowed|Invalid|ReqNodeNotAvail|"
+    r"(Assoc|QOS)\w*(PerJob|Minutes|Wall|Min)|launch failed"
+)
+_NEXT_STEP_OF_REASON = {
+    "PartitionTimeLimit": "the partition gives less time: see resources.time_limit_s, expected_s and time_margin",
+    "PartitionConfig": "the partition has less than that: see resources.nodes, tasks_per_node and threads, and `sinfo`",
+    "PartitionNodeLimit": "the partition gives fewer nodes: see resources.nodes",
+    "PartitionDown": "ask the operators of the cluster, or choose another in resources.partition",
+    "ReqNodeNotAvail": "its nodes are down or reserved: `sinfo -R` says why",
+}
 _NO_ANSWER = re.compile(r"Unable to contact slurm controller|Connection refused|Socket timed out", re.IGNORECASE)
+
+
+def next_step(why: str) -> str:
+    """Return what to do about Slurm's complaint, after a colon; empty if nothing is known of it."""
+    found = (step for pattern, step in _NEXT_STEPS.items() if re.search(pattern, why, re.IGNORECASE))
+    return next((f": {step}" for step in found), "")
+
+
+@dataclass(frozen=True)
+class StuckJobs:
+    """Tells, once for each reason, of queued jobs that wait for something that waiting alone may never bring.
+
+    Attributes
+    ----------
+    say
+        Called with what is wrong and what to do.
+    """
+
+    say: Callable[[str], None]
+    _told: set[str] = field(default_factory=set)
+
+    def look(self, jobs: Iterable[slurm.Job]) -> None:
+        """Look through the queue."""
+        reasons = Counter(job.reason.strip("()") for job in jobs if job.state == "PENDING")
+        for reason, number in reasons.items():
+            if _NEVER_STARTS.match(reason) and reason not in self._told:
+                self._told.add(reason)
+                known = (step for key, step in _NEXT_STEP_OF_REASON.items() if reason.startswith(key))
+                step = next(known, "`scontrol show job` tells more")
+                self.say(f"{number} jobs may never start ({reason}): {step}; `buran run --cancel` and Ctrl-C end them")
 
 
 def engine_options() -> list[str]:
@@ -42,13 +94,13 @@ def engine_options() -> list[str]:
     return command if accounting else [*command, "--slurm-no-account"]
 
 
-def wait_for_jobs(folder: Path, say: Callable[[str], None], beat: Callable[[], None]) -> None:
+def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> None:
     """Wait for jobs that an earlier controller left in the queue: they measure what would be measured twice.
 
     Parameters
     ----------
-    say
-        Called with each piece of news.
+    stuck
+        Is shown the queue, and says how many jobs are left.
     beat
         Called every few seconds.
     """
@@ -58,6 +110,7 @@ def wait_for_jobs(folder: Path, say: Callable[[str], None], beat: Callable[[], N
         jobs = slurm.campaign_jobs(folder)
         if jobs == []:
             return
+        stuck.look(jobs or ())
         if jobs is None:
             news = "Slurm does not answer; waiting until it does"
         else:
@@ -66,19 +119,21 @@ def wait_for_jobs(folder: Path, say: Callable[[str], None], beat: Callable[[], N
                 f"{number} {state}" for state, number in sorted(states.items())
             )
         if news != told:
-            say(news)
+            stuck.say(news)
             told = news
         time.sleep(_WAIT_POLL_S)
 
 
 @dataclass
 class Watchdog:
-    """Notices an engine that waits for jobs which are not in the queue any more.
+    """Notices an engine that waits for jobs which are not in the queue any more, and jobs that will never start.
 
     Attributes
     ----------
     beat
         Called at each look.
+    stuck
+        Is shown the queue now and then.
     quiet_s
         How long the engine must have been silent, with nothing in the queue and nothing running here.
     """
@@ -86,9 +141,11 @@ class Watchdog:
     folder: Path
     log: Path
     beat: Callable[[], None] = lambda: None
+    stuck: StuckJobs = field(default_factory=lambda: StuckJobs(lambda text: None))
     quiet_s: float = field(default_factory=lambda: float(os.environ.get("BURAN_WATCHDOG_S", _QUIET_S)))
     _checked: float = field(default_factory=time.monotonic)
     _suspicious_since: float | None = None
+    _asked: float = field(default_factory=time.monotonic)
 
     def engine_hangs(self, engine: int) -> bool:
         """Look, now and then; an outage of Slurm proves nothing and starts the time anew."""
@@ -97,12 +154,18 @@ class Watchdog:
             return False
         self._checked = now
         self.beat()
+        self._look_for_stuck_jobs(now)
         if self._silence_s() < self.quiet_s or _children(engine) or slurm.campaign_jobs(self.folder) != []:
             self._suspicious_since = None
             return False
         if self._suspicious_since is None:
             self._suspicious_since = now
         return now - self._suspicious_since >= self.quiet_s / 2
+
+    def _look_for_stuck_jobs(self, now: float) -> None:
+        if now - self._asked >= self.quiet_s / 8:
+            self._asked = now
+            self.stuck.look(slurm.campaign_jobs(self.folder) or ())
 
     def _silence_s(self) -> float:
         try:
@@ -154,7 +217,7 @@ class JobEnds:
             "OUT_OF_MEMORY": "ran out of memory (resources.memory_mb)",
         }
         ends = [f"Slurm job {job} {words.get(state, f'ended as {state}')}" for job, state in self.states.items()]
-        return [*ends, *(f"Slurm refused a job: {why}" for why in dict.fromkeys(self.refused))]
+        return [*ends, *(f"Slurm refused a job: {why}{next_step(why)}" for why in dict.fromkeys(self.refused))]
 
 
 def job_ends(log: Path) -> JobEnds:

@@ -110,10 +110,13 @@ class Profile:
     ----------
     executor
         Plugin of the workflow engine that runs jobs; ``local`` for this machine.
+    submit_program
+        What submits jobs, where the profile itself says so.
     """
 
     folder: Path
     executor: str
+    submit_program: str | None = None
 
     @property
     def is_slurm(self) -> bool:
@@ -144,8 +147,9 @@ def find_profile(name: str) -> Profile:
         settings = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise UsageError("the profile cannot be read", where=path, why=str(error)) from error
-    executor = settings.get("executor", "local") if isinstance(settings, dict) else "local"
-    return Profile(folder.resolve(), str(executor))
+    settings = settings if isinstance(settings, dict) else {}
+    submit = str(settings.get("cluster-generic-submit-cmd", "")).split()
+    return Profile(folder.resolve(), str(settings.get("executor", "local")), submit[0] if submit else None)
 
 
 def engine_command(campaign_file: Path, layout: Layout, profile: Profile, extra: Sequence[str]) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from buran.campaign.plan import Plan
 from buran.campaign.point import Point
 from buran.measure import ledger
-from buran.measure.bundle import slot_of
+from buran.measure.bundle import slots_of
 from buran.steps.findings import Findings
 from buran.steps.plan import first_plan, make_plan, question_of, runtime_model
 from buran.steps.session import Session
@@ -67,7 +68,7 @@ def estimate(session: Session) -> Estimate:
     runs, points, total = 0, 0, 0.0
     known = True
     for bundle in plan.bundles:
-        open_runs = sum(slot_of(session.target, layout, run, bundle).verdict() is None for run in bundle.runs)
+        open_runs = sum(slot.verdict() is None for _, slot in slots_of(session.target, layout, bundle))
         if open_runs:
             points, runs = points + 1, runs + open_runs
             each = seconds(bundle.point)
@@ -92,13 +93,31 @@ def estimate(session: Session) -> Estimate:
 
 
 def _run_times(session: Session) -> tuple[Callable[[Point], float | None], str]:
-    layout = session.layout
-    for plan in reversed(layout.read_plans(session.id)):
-        path = layout.findings(session.id, plan.iteration)
-        if path.is_file():
-            findings = Findings.read(path)
-            if findings.runtime is not None:
-                return runtime_model(session, findings), f"from the models after iteration {plan.iteration}"
+    """Return a prediction of run times: from this campaign's models, from those of an earlier version, else given."""
+    for path, words in (*_own_findings(session), *_earlier_findings(session)):
+        findings = Findings.read(path)
+        if findings.runtime is not None and findings.runtime.parameters == session.campaign.parameters:
+            return runtime_model(session, findings), words
     if session.campaign.formulas.expected_s is not None:
         return session.campaign.expected_s, "from resources.expected_s"
     return session.campaign.expected_s, "no run time is known yet: give resources.expected_s"
+
+
+def _own_findings(session: Session) -> Iterator[tuple[Path, str]]:
+    for plan in reversed(session.layout.read_plans(session.id)):
+        path = session.layout.findings(session.id, plan.iteration)
+        if path.is_file():
+            yield path, f"from the models after iteration {plan.iteration}"
+
+
+def _earlier_findings(session: Session) -> Iterator[tuple[Path, str]]:
+    """Yield those of other versions of the campaign file that asked about the same target, newest first."""
+    layout = session.layout
+    found = layout.findings("*", 0).relative_to(layout.root).parent.parent
+    paths = sorted(layout.root.glob(f"{found}/*/findings.json"), key=lambda path: -path.stat().st_mtime)
+    for path in paths:
+        campaign, iteration = path.parents[1].name, int(path.parent.name)
+        if campaign != session.id and layout.plan(campaign, iteration).is_file():
+            plan = layout.read_plan(campaign, iteration)
+            if {build.target for build in plan.builds} == {session.target.id}:
+                yield path, "from the models of an earlier version of this campaign"

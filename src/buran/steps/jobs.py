@@ -79,24 +79,11 @@ def job_limit_s(session: Session, bundle: Bundle) -> float:
     return float(min((likely + overhead) * 2.0**time_outs, most + overhead))
 
 
-def job_script(session: Session, bundle: Bundle) -> str:
-    """Return what a bundle's job asks Slurm for, and how it starts the program for each of its builds."""
-    request, campaign = job_request(session, bundle), session.campaign
-    options = [
-        f"--nodes={request.nodes}",
-        f"--ntasks={request.tasks}",
-        f"--cpus-per-task={request.cpus_per_task}",
-        f"--time={request.runtime}",
-        *([f"--mem={request.mem_mb}"] if request.mem_mb is not None else []),
-        *([f"--partition={request.slurm_partition}"] if request.slurm_partition else []),
-        *([f"--account={request.slurm_account}"] if request.slurm_account else []),
-        *([f"--constraint={request.constraint}"] if request.constraint else []),
-        *([f"--qos={request.qos}"] if request.qos else []),
-        *([request.slurm_extra] if request.slurm_extra else []),
-    ]
-    backend, layout = session.target.backend, session.layout
+def launch_lines(session: Session, bundle: Bundle) -> list[str]:
+    """Return how a bundle's job starts the program, run by run."""
+    campaign, backend, layout = session.campaign, session.target.backend, session.layout
     cores = campaign.cores(bundle.point)
-    lines = ["#!/bin/sh", *(f"#SBATCH {option}" for option in options)]
+    lines = []
     for run in bundle.runs:
         folder = tree(layout, run.build)
         argv, variables = campaign.launch(
@@ -104,7 +91,7 @@ def job_script(session: Session, bundle: Bundle) -> str:
         )
         words = [*(f"{name}={value}" for name, value in variables.items()), *argv]
         lines.append(f"{shlex.join(words)}  # {run.mode}, {run.name}")
-    return "\n".join(lines)
+    return lines
 
 
 def resource_names(session: Session) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -13,7 +12,8 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan
 from buran.files import read_json
 from buran.measure import claims, ledger, slurm, store
-from buran.measure.bundle import slot_of
+from buran.measure.bundle import slots_of
+from buran.steps.cluster import job_ends
 from buran.steps.session import Session
 
 
@@ -80,8 +80,13 @@ class Progress:
 
     Attributes
     ----------
+    interruptions
+        Why runs that are missing were begun and not finished, the last time each.
+    problems
+        Why the last controller's jobs did not do their work, in words.
     remaining_core_hours
-        Predicted for the runs of the current plan that are not made; None where nothing is known.
+        Predicted for the runs of the plans so far that are not made, those being made among them; None where nothing
+        is known.
     claimed_core_hours
         Predicted for the runs that are being made.
     eta_s
@@ -96,6 +101,8 @@ class Progress:
     budget_reached: bool
     rows: tuple[Row, ...]
     failures: tuple[Failure, ...]
+    interruptions: tuple[Failure, ...]
+    problems: tuple[str, ...]
     spent_core_hours: float
     budget_core_hours: float | None
     remaining_core_hours: float | None
@@ -137,17 +144,11 @@ def progress_of(session: Session) -> Progress:
     plans = layout.read_plans(session.id)
     rows: list[Row] = []
     failures: dict[Path, Failure] = {}
-    open_share: list[float] = []
     ahead = _Ahead()
     queue = _queue(layout)
     for plan in plans:
         rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
-    for plan in plans:
-        if plan.predicted_core_hours is not None and not plan.done:
-            own = [row for row in rows if row.iteration == plan.iteration]
-            total = sum(row.runs for row in own)
-            left = sum(row.queued + row.missing + row.running for row in own)
-            open_share.append(plan.predicted_core_hours * left / total if total else 0.0)
+    is_slurm = slurm.is_available() and layout.slurm_logs.is_dir()
     entries = ledger.read(layout.store)
     last = plans[-1] if plans else None
     return Progress(
@@ -157,11 +158,13 @@ def progress_of(session: Session) -> Progress:
         budget_reached=bool(last and last.budget_reached),
         rows=tuple(rows),
         failures=tuple(failures.values()),
+        interruptions=tuple(ahead.interruptions),
+        problems=tuple(job_ends(layout.engine_log).in_words()) if is_slurm and not (last and last.done) else (),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
-        remaining_core_hours=sum(open_share) if open_share else None,
+        remaining_core_hours=None if ahead.unknown or not plans else ahead.core_hours,
         claimed_core_hours=ahead.claimed_core_hours,
-        eta_s=ahead.eta_s(queue),
+        eta_s=ahead.eta_s(queue, session.campaign.config.resources.points_per_job),
         queue=queue,
         other_targets=len({entry.target for entry in entries} - {session.target.id}),
     )
@@ -169,35 +172,38 @@ def progress_of(session: Session) -> Progress:
 
 @dataclass
 class _Ahead:
-    """What is still to be made: predicted seconds by bundle, one job each."""
+    """What is still to be made: predicted seconds by bundle."""
 
     seconds: dict[str, float] = field(default_factory=dict)
+    core_hours: float = 0.0
     claimed_core_hours: float = 0.0
     unknown: bool = False
+    interruptions: list[Failure] = field(default_factory=list)
 
     def add(self, bundle: Bundle, cores: int, running: bool) -> None:
         if bundle.predicted_s is None:
             self.unknown = True
             return
         self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + bundle.predicted_s
+        self.core_hours += bundle.predicted_s * cores / 3600.0
         if running:
             self.claimed_core_hours += bundle.predicted_s * cores / 3600.0
 
-    def eta_s(self, queue: Queue | None) -> float | None:
-        """Return the time left: one after the other here, as many at a time as run now in a queue."""
+    def eta_s(self, queue: Queue | None, points_per_job: int) -> float | None:
+        """Return the time left: one after the other here, as many jobs at a time as run now in a queue."""
         if self.unknown:
             return None
         total = sum(self.seconds.values())
         if queue is None or not self.seconds:
             return total
         at_once = max(queue.running, 1)
-        waves = -(-len(self.seconds) // at_once)
+        waves = -(-len(self.seconds) // (at_once * points_per_job))
         return max(total / at_once, max(self.seconds.values())) + waves * (queue.median_wait_s or 0.0)
 
 
 def _queue(layout: Layout) -> Queue | None:
     """Look into Slurm's queue, if this campaign was ever measured by its jobs."""
-    waits = [float(line.split()[1]) for line in _lines(layout.waits)]
+    waits = dict(line.split() for line in _lines(layout.waits))  # of a job with several bundles, once
     if not slurm.is_available() or not (waits or layout.slurm_logs.is_dir()):
         return None
     jobs = slurm.campaign_jobs(layout.root)
@@ -208,9 +214,14 @@ def _queue(layout: Layout) -> Queue | None:
         running=len(jobs) - len(pending),
         pending=len(pending),
         reasons=dict(Counter(job.reason.strip("()") for job in pending)),
-        median_wait_s=median(waits) if waits else None,
-        bundles=frozenset(job.comment.rpartition("_")[2] for job in jobs),
+        median_wait_s=median(map(float, waits.values())) if waits else None,
+        bundles=frozenset(bundle for job in jobs for bundle in _bundles_of(layout, job)),
     )
+
+
+def _bundles_of(layout: Layout, job: slurm.Job) -> tuple[str, ...]:
+    name = job.comment.rpartition("_")[2]
+    return layout.read_batch_spec(name) if layout.batch_spec(name).is_file() else (name,)
 
 
 def _lines(path: Path) -> list[str]:
@@ -230,9 +241,8 @@ def _rows(
     counts: dict[tuple[Mode, str], list[int]] = {}
     for bundle in plan.bundles:
         cores = session.campaign.cores(bundle.point)
-        for run in bundle.runs:
+        for run, slot in slots_of(session.target, layout, bundle):
             own = counts.setdefault((run.mode, bundle.purpose), [0, 0, 0, 0, 0])
-            slot = slot_of(session.target, layout, run, bundle)
             verdict = slot.verdict()
             if verdict == slot.folder:
                 own[0] += 1
@@ -248,6 +258,10 @@ def _rows(
             else:
                 own[3 if bundle.id in in_queue else 4] += 1
                 ahead.add(bundle, cores, running=False)
+                for attempt in slot.attempts()[-1:]:
+                    reason = store.record(attempt)["reason"] or "unknown"
+                    what = f"{run.mode} run, {bundle.point.key}, {run.name}"
+                    ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, "stderr.log")))
     return [Row(plan.iteration, mode, purpose, sum(own), own[0], *own[1:]) for (mode, purpose), own in counts.items()]
 
 
@@ -255,13 +269,27 @@ def _log(layout: Layout, folder: Path, name: str) -> str:
     return str((folder / name).relative_to(layout.root))
 
 
-def quick_count(layout: Layout, campaign: str) -> tuple[Sequence[Plan], int, float]:
-    """Return the plans, the number of finished or failed runs and the core hours, from the ledger alone."""
-    plans = layout.read_plans(campaign)
-    builds = {build.hash for plan in plans for build in plan.builds}
-    entries = [each for each in ledger.read(layout.store) if each.run.split("/", 1)[0] in builds]
-    settled = sum(entry.status != store.Status.INTERRUPTED for entry in entries)
-    return plans, settled, sum(entry.cost_core_hours for entry in entries)
+class QuickCount:
+    """Counts the runs that are settled from the ledger alone, again and again; what was read stays known."""
+
+    def __init__(self, layout: Layout, campaign: str) -> None:
+        self.plans: list[Plan] = []
+        self.runs = 0
+        self._layout = layout
+        self._campaign = campaign
+        self._ledger = ledger.Reader(layout.store)
+        self._builds: frozenset[str] = frozenset()
+
+    def look(self) -> tuple[int, float]:
+        """Return the number of finished or failed runs and the core hours that this campaign's builds have cost."""
+        if self._layout.plan(self._campaign, len(self.plans)).is_file():
+            self.plans = self._layout.read_plans(self._campaign)
+            bundles = [bundle for plan in self.plans for bundle in plan.bundles]
+            self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
+            self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
+        entries = [each for each in self._ledger.read() if each.run.split("/", 1)[0] in self._builds]
+        settled = sum(entry.status != store.Status.INTERRUPTED for entry in entries)
+        return settled, sum(entry.cost_core_hours for entry in entries)
 
 
 def pointer_problems(layout: Layout) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -15,20 +16,35 @@ from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.errors import BuranError, Exit, UsageError
+from buran.files import storage_error
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
+
+RESULTS_VARIABLE = "BURAN_PREVIEW"
+"""Names another results folder in the environment of a workflow engine that only shows what it would do."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """A campaign with its paths; the target is opened on first use because that may build tools."""
+    """A campaign with its paths; the target is opened on first use because that may build tools.
+
+    Attributes
+    ----------
+    folder
+        Results folder, if not the campaign's own.
+    """
 
     campaign: Campaign
+    folder: Path | None = None
 
     @cached_property
     def layout(self) -> Layout:
         """Absolute paths."""
-        return Layout(self.campaign.results_root)
+        return Layout(self.folder or self.campaign.results_root)
+
+    def elsewhere(self, folder: Path) -> Session:
+        """Return the same with another results folder."""
+        return Session(self.campaign, folder)
 
     @property
     def relative_paths(self) -> Layout:
@@ -55,7 +71,8 @@ def open_session(path: Path) -> Session:
     ConfigError
         The file has mistakes.
     """
-    return Session(load_campaign(path))
+    folder = os.environ.get(RESULTS_VARIABLE)
+    return Session(load_campaign(path), Path(folder) if folder else None)
 
 
 def _unchanged(session: Session, campaign_id: str) -> None:
@@ -85,6 +102,10 @@ def step(snakemake: Any) -> Iterator[Session]:
         except Interrupted:
             print("interrupted", file=file)
             sys.exit(int(Exit.INTERRUPTED))
-        except Exception:
-            traceback.print_exc(file=file)
-            sys.exit(1)
+        except Exception as error:
+            storage = storage_error(error) if isinstance(error, OSError) else None
+            if storage is None:
+                traceback.print_exc(file=file)
+                sys.exit(1)
+            print(f"error: {storage}", file=file)
+            sys.exit(int(storage.exit_code))

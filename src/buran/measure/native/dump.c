@@ -134,7 +134,7 @@ static totals add_up(const buran_dump_source *source) {
 }
 
 #define NUMBERS 11
-#define TEXTS 6
+#define TEXTS 8
 
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
     char missing[2048];
@@ -143,6 +143,8 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
         {"executable", source->executable},
         {"build_id", source->build_id},
         {"clock", source->clock},
+        {"host", source->host},
+        {"cpus", source->cpus},
         {"recursion", source->settings->folds_recursion ? "fold" : "unfold"},
         {"incomplete", source->incomplete ? source->incomplete : ""},
         {"counters_unavailable", missing},

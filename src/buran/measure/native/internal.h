@@ -184,6 +184,7 @@ typedef struct buran_dump_source {
     uint64_t now; /* ticks */
     uint32_t forks;
     const char *clock, *build_id, *executable;
+    const char *host, *cpus; /* where the process runs; empty if unknown */
     const char *incomplete; /* why the profile is not whole; NULL if it is */
 } buran_dump_source;
 

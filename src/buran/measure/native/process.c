@@ -21,7 +21,7 @@ buran_settings buran_the_settings = {.depth_limit = 256, .node_limit = 1u << 18,
 
 static pid_t owner; /* a forked child must not write its parent's profile */
 static uint32_t forks;
-static char build_id[65], executable[NAME_MAX + 1];
+static char build_id[65], executable[NAME_MAX + 1], host[256], cpus[1024];
 
 _Noreturn void buran_give_up(const char *what, const char *why) {
     dprintf(2, "buran: %s: %s\n", what, why);
@@ -60,6 +60,22 @@ static void find_executable(void) {
     path[length > 0 ? length : 0] = '\0';
     const char *slash = strrchr(path, '/');
     snprintf(executable, sizeof executable, "%.*s", (int)sizeof executable - 1, slash ? slash + 1 : path);
+}
+
+/* Slurm's name of the node comes first: nodes that are emulated on one host differ in nothing else. */
+static void find_place(void) {
+    const char *node = getenv("SLURM_JOB_ID") ? getenv("SLURMD_NODENAME") : NULL;
+    if (node)
+        snprintf(host, sizeof host, "%s", node);
+    else if (gethostname(host, sizeof host - 1))
+        *host = '\0';
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[sizeof cpus + 32];
+    while (status && fgets(line, sizeof line, status))
+        if (sscanf(line, "Cpus_allowed_list: %1023s", cpus) == 1)
+            break;
+    if (status)
+        fclose(status);
 }
 
 static uint32_t number_from(const char *variable, uint32_t otherwise, uint32_t least, uint32_t most) {
@@ -143,6 +159,7 @@ void buran_start_process(void) {
     read_settings();
     dl_iterate_phdr(find_build_id, build_id);
     find_executable();
+    find_place();
     if (!was_started_by_measured_process()) {
         char pid[32];
         owner = getpid();
@@ -199,6 +216,8 @@ void buran_write_dump(int aborted) {
         .clock = buran_the_clock.name,
         .build_id = build_id,
         .executable = executable,
+        .host = host,
+        .cpus = cpus,
     };
     buran_lock_registry();
     buran_describe_registry(&source);

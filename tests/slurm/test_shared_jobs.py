@@ -1,0 +1,49 @@
+"""Several points in one job, and jobs for what is not measured."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from cluster import Cluster, SlurmBench, call, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+
+
+def test_points_share_jobs_and_nothing_else(bench: SlurmBench) -> None:
+    bench.program("test {n} != 20 || exit 3; exec {binary} {n}", resources={"time_limit_s": 60, "points_per_job": 2})
+    bench.run(expect=1)
+    records, failures = bench.records(), bench.attempts()
+    assert len(records) == len(failures) == 6, "a point that fails does not stop the others of its job"
+    assert {record["reason"] for record in failures} == {"exit code 3"}
+    jobs = {record["slurm_job"]: set() for record in (*records, *failures)}
+    for record in (*records, *failures):
+        jobs[record["slurm_job"]].add(record["point"]["p"])
+        assert record["slurm"]["tasks"] == record["point"]["p"]
+    assert sorted(map(sorted, jobs.values())) == [[1], [2]], "two jobs for four points"
+    assert set(bench.starts().values()) == {3}
+    assert "nothing is left to do" in bench.run(expect=1)
+
+
+def test_a_cancelled_job_leaves_what_it_has_measured(bench: SlurmBench, cluster: Cluster) -> None:
+    bench.program("sleep 2; exec {binary} {n}", resources={"time_limit_s": 60, "points_per_job": 2})
+    controller = bench.start()
+    wait_until(lambda: len(bench.finished()) >= 4, "finished runs")
+    before = bench.finished()
+    call("scancel", *cluster.running())
+    assert controller.wait(400) == 3, bench.output
+    assert "was cancelled" in bench.output
+    status = bench.status()
+    assert any("CANCELLED" in each["reason"] or "SIGTERM" in each["reason"] for each in status["interruptions"])
+    bench.run()
+    bench.assert_whole(before, interrupted=2)
+
+
+def test_everything_may_be_a_job(bench: SlurmBench) -> None:
+    profile = bench.profile / "config.yaml"
+    limits = [f"{rule}:runtime=9" for rule in ("build", "plan", "model", "refine", "report")]
+    settings = yaml.safe_load(profile.read_text()) | {"config": ["cheap_rules=jobs"], "set-resources": limits}
+    profile.write_text(yaml.safe_dump(settings))
+    bench.run()
+    bench.assert_whole({}, interrupted=0)
+    logs = {path.name for path in (bench.results / ".snakemake" / "slurm_logs").iterdir()}
+    assert {"rule_build", "rule_plan", "rule_model", "rule_report", "rule_measure"} <= logs

@@ -1,0 +1,98 @@
+"""Points that share a job, and campaigns that nothing is left to do for."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from workbench import Workbench
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import Plan
+from buran.files import write_json
+from buran.steps.batches import batch_request, batches_of, together
+from buran.steps.jobs import STARTUP_S, job_limit_s, job_request
+from buran.steps.plan import first_plan
+from buran.steps.session import Session, open_session
+
+pytestmark = [pytest.mark.mpi]
+
+
+def planned(workbench: Workbench, points_per_job: int) -> tuple[Session, Plan]:
+    workbench.write(
+        parameters={"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 30, 40]}},
+        resources={"time_limit_s": 60, "points_per_job": points_per_job},
+    )
+    session = open_session(workbench.file)
+    path = session.layout.plan(session.id, 0)
+    if not path.is_file():
+        write_json(path, first_plan(session).to_json())
+    return session, session.layout.read_plan(session.id, 0)
+
+
+def test_points_of_the_same_shape_share_a_job(workbench: Workbench) -> None:
+    session, plan = planned(workbench, 2)
+    ranks = {bundle.id: bundle.point["p"] for bundle in plan.bundles}
+    batches = batches_of(session, plan)
+    assert sorted(len(group) for group in batches.values()) == [2, 2], "a third point of each shape stays alone"
+    assert all(len({ranks[bundle] for bundle in group}) == 1 for group in batches.values())
+    assert batches_of(session, plan) == batches
+    bundles = [bundle for bundle in plan.bundles if bundle.point["p"] == 2]
+    request = together(session, bundles)
+    assert (request.nodes, request.tasks) == (1, 2)
+    assert request.walltime_s >= STARTUP_S + sum(job_limit_s(session, each) - STARTUP_S for each in bundles)
+    assert request.walltime_s < sum(job_limit_s(session, each) for each in bundles), "it starts only once"
+
+
+def test_what_is_measured_is_in_no_job(workbench: Workbench) -> None:
+    session, plan = planned(workbench, 3)
+    (batch, group), *_ = batches_of(session, plan).items()
+    first, *rest = group
+    session.layout.bundle_pointer(first).write_text("{}")
+    assert batches_of(session, plan)[batch] == group, "decided once"
+    left = [session.layout.read_bundle_spec(each) for each in rest]
+    assert batch_request(session, batch) == together(session, left) != job_request(session, left[0])
+    again, plan = planned(workbench, 10)
+    assert session.id == again.id, "how jobs are cut is no part of the question"
+    assert not any(first in group for group in batches_of(again, plan).values())
+    alone, plan = planned(workbench, 1)
+    assert batches_of(alone, plan) == {}
+
+
+@pytest.mark.slow
+def test_one_failing_point_does_not_stop_the_others_of_its_job(workbench: Workbench) -> None:
+    run = "bash -c 'test {n} != 20 || exit 3; exec {binary} {n}'"
+    workbench.write(
+        target={**workbench.config["target"], "run": run}, resources={"time_limit_s": 20, "points_per_job": 9}
+    )
+    workbench.buran("run", "campaign.yaml", expect=1)
+    state = json.loads(workbench.buran("status", "campaign.yaml", "--json", expect=1))
+    assert (state["measured"], state["failed"]) == (6, 6)
+    assert {failure["reason"] for failure in state["failures"]} == {"exit code 3"}
+    log = (workbench.results / "logs" / "snakemake.log").read_text()
+    assert "measure_together" in log and "rule measure:" not in log
+    assert len(Layout(workbench.results).made_pointers("batches")) == 2
+    before = workbench.started()
+    assert "nothing is left to do" in workbench.buran("run", "campaign.yaml", expect=1)
+    workbench.write(target={**workbench.config["target"], "run": run}, resources={"time_limit_s": 20})
+    workbench.buran("run", "campaign.yaml", "--retry-failed", expect=1)
+    assert len(workbench.started()) == len(before) + 6
+
+
+@pytest.mark.slow
+def test_a_campaign_that_is_made_needs_no_engine_until_something_changes(workbench: Workbench) -> None:
+    words = "nothing is left to do"
+    assert words not in workbench.buran("run", "campaign.yaml")
+    log = workbench.results / "logs" / "snakemake.log"
+    made = log.stat().st_mtime_ns
+    assert words in workbench.buran("run", "campaign.yaml")
+    assert log.stat().st_mtime_ns == made
+    report = (workbench.results / "latest" / "report.txt").resolve()
+    report.unlink()
+    assert words not in workbench.buran("run", "campaign.yaml")
+    assert report.is_file()
+    os.utime(Layout(workbench.results).made_pointers("bundles")[0])
+    assert words not in workbench.buran("run", "campaign.yaml"), "models are older than what they are made from"
+    assert words in workbench.buran("run", "campaign.yaml")
+    assert words not in workbench.buran("run", "campaign.yaml", "--", "--quiet", "rules")

@@ -1,0 +1,168 @@
+"""What `buran status` and `buran estimate` say of a campaign that is under way, on a cluster and off it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from workbench import Workbench
+
+from buran.campaign.plan import Bundle, Plan
+from buran.files import write_json
+from buran.measure import claims, store
+from buran.measure.bundle import slots_of
+from buran.steps.batches import batches_of
+from buran.steps.estimate import estimate
+from buran.steps.findings import Findings
+from buran.steps.plan import first_plan
+from buran.steps.progress import progress_of
+from buran.steps.session import Session, open_session
+
+pytestmark = [pytest.mark.mpi]
+EXPECTED_S = 36.0
+
+
+@pytest.fixture(autouse=True)
+def no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a Slurm whose queue is a file."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    (folder / "squeue").write_text(f"#!/bin/sh\ncat {tmp_path}/queue 2>/dev/null\n")
+    (folder / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+def planned(workbench: Workbench, **resources: object) -> tuple[Session, Plan]:
+    workbench.write(resources={"time_limit_s": 60, "expected_s": EXPECTED_S, **resources})
+    session = open_session(workbench.file)
+    write_json(session.layout.plan(session.id, 0), first_plan(session).to_json())
+    return session, session.layout.read_plan(session.id, 0)
+
+
+def in_queue(session: Session, folder: Path, *jobs: tuple[str, str, str]) -> None:
+    """Put jobs into the queue: state, what for, reason."""
+    lines = [
+        f"{number}|{state}|rule_measure_wildcards_{name}|{reason}|{session.layout.root}"
+        for number, (state, name, reason) in enumerate(jobs)
+    ]
+    (folder / "queue").write_text("".join(f"{line}\n" for line in lines))
+    session.layout.slurm_logs.mkdir(parents=True)
+    session.layout.waits.parent.mkdir(parents=True, exist_ok=True)
+    session.layout.waits.write_text("7 10.0\n7 10.0\n8 20.0\n9 60.0\n")
+
+
+def end(session: Session, bundle: Bundle, number: int, status: store.Status, reason: str | None) -> None:
+    """Make up the end of one of a bundle's runs."""
+    run, slot = slots_of(session.target, session.layout, bundle)[number]
+    with store.reserve(slot) as folder:
+        assert folder is not None
+        record = {"target": session.target.id, "mode": run.mode, "status": status, "reason": reason}
+        write_json(folder / store.RECORD, record | {"cost_core_hours": 1.0})
+        (store.commit if status is store.Status.MEASURED else store.keep_failure)(slot, folder)
+
+
+def test_before_anything_is_made_everything_is_missing(workbench: Workbench) -> None:
+    session, plan = planned(workbench)
+    state = progress_of(session)
+    assert state.runs == sum(row.missing for row in state.rows) == 12
+    hours = sum(bundle.point["p"] for bundle in plan.bundles) * 3 * EXPECTED_S / 3600
+    assert state.remaining_core_hours == pytest.approx(hours)
+    assert state.claimed_core_hours == 0 and state.queue is None
+    assert state.eta_s == pytest.approx(12 * EXPECTED_S), "here, one after the other"
+
+
+def test_runs_are_told_apart_by_what_slurm_and_their_claims_say(workbench: Workbench, no_slurm: Path) -> None:
+    session, plan = planned(workbench)
+    first, second, third, fourth = plan.bundles
+    in_queue(
+        session,
+        no_slurm,
+        ("RUNNING", first.id, "n1"),
+        ("PENDING", second.id, "(Priority)"),
+        ("PENDING", third.id, "(Priority)"),
+    )
+    end(session, first, 0, store.Status.MEASURED, None)
+    end(session, fourth, 0, store.Status.FAILED, "exit code 3")
+    end(session, fourth, 1, store.Status.INTERRUPTED, "the job's time limit was reached")
+    _, slot = slots_of(session.target, session.layout, first)[1]
+    with claims.claimed(slot.claim):
+        state = progress_of(session)
+    counts = {
+        name: sum(getattr(row, name) for row in state.rows)
+        for name in ("runs", "measured", "failed", "running", "queued", "missing")
+    }
+    assert counts == {"runs": 12, "measured": 1, "failed": 1, "running": 1, "queued": 7, "missing": 2}
+    assert {(row.iteration, row.mode) for row in state.rows} == {(0, "vanilla"), (0, "time"), (0, "effort")}
+    assert state.claimed_core_hours == pytest.approx(first.point["p"] * EXPECTED_S / 3600)
+    assert state.queue is not None and (state.queue.running, state.queue.pending) == (1, 2)
+    assert state.queue.reasons == {"Priority": 2}
+    assert state.queue.median_wait_s == 20.0, "each job counts once"
+    assert state.eta_s == pytest.approx(10 * EXPECTED_S + 4 * 20.0)
+    (failure,), (interruption,) = state.failures, state.interruptions
+    assert failure.reason == "exit code 3" and "time limit" in interruption.reason
+    assert all((session.layout.root / each.log).parent.is_dir() for each in (failure, interruption))
+
+
+def test_a_job_for_several_points_counts_for_all_of_them(workbench: Workbench, no_slurm: Path) -> None:
+    session, plan = planned(workbench, points_per_job=2)
+    (batch, group), *_ = batches_of(session, plan).items()
+    in_queue(session, no_slurm, ("PENDING", batch, "(Resources)"))
+    state = progress_of(session)
+    assert sum(row.queued for row in state.rows) == 3 * len(group) == 6
+    assert state.eta_s == pytest.approx(12 * EXPECTED_S + 2 * 20.0), "two jobs, one after the other"
+
+
+def test_what_slurm_refused_is_said_until_the_campaign_is_done(workbench: Workbench, no_slurm: Path) -> None:
+    session, _ = planned(workbench)
+    in_queue(session, no_slurm)
+    session.layout.engine_log.parent.mkdir(parents=True)
+    session.layout.engine_log.write_text(
+        "SLURM sbatch failed. The error message was 'sbatch: error: no such partition'.\n"
+    )
+    (problem,) = progress_of(session).problems
+    assert problem.startswith("Slurm refused a job: sbatch: error: no such partition")
+    assert "no such partition" in workbench.buran("status", "campaign.yaml")
+
+
+def test_an_unknown_run_time_gives_no_number(workbench: Workbench) -> None:
+    session, _ = planned(workbench, expected_s=None)
+    state = progress_of(session)
+    assert state.remaining_core_hours is None and state.eta_s is None
+    found = estimate(session)
+    assert found.next_core_hours is None and "resources.expected_s" in found.source
+
+
+def test_status_is_shown_again_until_it_is_stopped(workbench: Workbench) -> None:
+    planned(workbench)
+    command = workbench.command("status", "campaign.yaml", "--watch", "0.5")
+    watching = subprocess.Popen(
+        command, cwd=workbench.folder, env=workbench.environment, stdout=subprocess.PIPE, text=True
+    )
+    assert watching.stdout is not None
+    shown = 0
+    for line in watching.stdout:
+        shown += line.startswith("campaign small")
+        if shown == 2:
+            break
+    watching.send_signal(signal.SIGTERM)
+    watching.stdout.close()
+    watching.wait()
+
+
+@pytest.mark.slow
+def test_an_estimate_uses_models_even_of_an_earlier_version_of_the_file(workbench: Workbench) -> None:
+    workbench.buran("run", "campaign.yaml")
+    parameters = {**workbench.config["parameters"], "n": {"role": "size", "values": [20, 40, 60]}}
+    before = open_session(workbench.file)
+    workbench.write(parameters=parameters)
+    found = json.loads(workbench.buran("estimate", "campaign.yaml", "--json"))
+    assert found["source"] == "from the models of an earlier version of this campaign"
+    assert (found["points"], found["runs"]) == (2, 6), "what is measured costs nothing"
+    assert 0 < found["next_core_hours"] < found["full_matrix_core_hours"]
+    assert found["spent_core_hours"] > 0
+    assert Findings.read(before.layout.findings(before.id, 0)).runtime is not None
