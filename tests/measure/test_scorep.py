@@ -93,6 +93,7 @@ def test_it_is_opened_by_name(installed, tmp_path):
     backend = open_backend("scorep", "auto", tmp_path, (), 100)
     assert isinstance(backend, ScorePBackend) and backend.memory_mb == 100
     assert backend.identity.startswith("scorep-8.4-embedded-")
+    assert backend.description["scorep"] == "8.4"
 
 
 def command_line(backend, mode, filter_file, *arguments):

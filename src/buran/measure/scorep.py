@@ -122,6 +122,11 @@ class ScorePBackend:
         return f"scorep-{self.scorep.version}-{self.embedded.identity}"
 
     @property
+    def description(self) -> Mapping[str, str | None]:
+        """As the embedded backend found it, and Score-P's version."""
+        return {**self.embedded.description, "scorep": self.scorep.version}
+
+    @property
     def mpi_flavour(self) -> str:
         """As the embedded backend found it: both use the MPI in PATH."""
         return self.embedded.mpi_flavour
