@@ -8,7 +8,7 @@ import pytest
 from buran.errors import FormatError, UsageError
 from buran.experiment.table import Experiment
 from buran.instrument.callgraph import CALL, make_graph
-from buran.instrument.measured import ends_s, imbalance_of, imbalance_s
+from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Wishes, refine
 from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
@@ -184,13 +184,6 @@ def test_hotspots_are_those_of_one_run():
 
 
 # -- what measurements say ----------------------------------------------------------------------------
-
-
-def test_imbalance():
-    found = imbalance_of(np.array([[1.0, 1.0, 1.0, 1.0], [4.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]))
-    assert found.percentage.tolist() == [0, 1, 0]
-    assert found.ratio.tolist() == [1, 4, 1]
-    assert found.variation.tolist() == [0, pytest.approx(3**0.5), 0]
 
 
 def test_measured_ends_and_lost_time():

@@ -58,7 +58,7 @@ def test_functions_that_matter_and_the_way_to_them():
     assert kept(result) == {"main", "int solve(int)", "kernel()", "exchange()"}
     assert result.names == ("_Z5solvei", "_Z6kernelv", "_Z8exchangev", "main")
     assert result.total_s == pytest.approx(1 + 0.03 + 5e-3 + 2e-4 + 3e-5)
-    assert np.nansum(result.call_path_share) == pytest.approx(1)
+    assert np.nansum(result.prediction.path_share) == pytest.approx(1)
 
 
 def test_the_target_decides():

@@ -113,11 +113,6 @@ class Refinement:
         """Predicted time of all call paths at the target, without starting and ending MPI."""
         return self.prediction.total_s
 
-    @property
-    def call_path_share(self) -> Floats:
-        """Shape (call path,): predicted exclusive time at the target, of the total."""
-        return self.prediction.path_share
-
     @cached_property
     def unknown(self) -> tuple[str, ...]:
         """Names of the call paths that have no time model."""
