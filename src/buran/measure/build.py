@@ -79,7 +79,9 @@ def _filter_at_run_time(
     folder.unlink(missing_ok=True)
     folder.symlink_to(tree(layout, spec.compiled.hash), target_is_directory=True)
     write_text(temporary / FILTER, spec.filter_text)
-    shutil.copy(layout.root / compiled["folder"] / STATIC, temporary / STATIC)
+    features = layout.root / compiled["folder"] / STATIC
+    if features.is_file():
+        shutil.copy(features, temporary / STATIC)
     write_json(temporary / store.RECORD, record)
     store.commit(slot, temporary)
 
