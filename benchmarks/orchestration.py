@@ -7,9 +7,9 @@ Without --slurm nothing is measured: the store is filled with made-up runs that 
 and submitted to a Slurm whose jobs end at once. CPU time is user and system, of all processes; memory is the largest
 resident set of one process. Times on a loaded machine are upper bounds.
 
-With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the wall time from start to
-end outside of the measured program, per run. --plain does the same with Snakemake alone: the same program, one job for
-each run, the Slurm plugin's defaults. Builds are made before.
+With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the time of the sandbox's
+nodes from start to end outside of the measured program and its launcher, per run. --plain does the same with Snakemake
+alone: the same program, one job for each run, the Slurm plugin's defaults. Builds are made before.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from buran.steps.plan import first_plan
 from buran.steps.progress import progress_of
 from buran.steps.session import Session, open_session
 
+_NODES = 4  # of the sandbox
 RUNS_PER_POINT = 5  # two plain, two for time, one that counts
 
 
@@ -216,7 +217,7 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
 
 _PLAIN = """
 rule all:
-    input: [f"out/{n}" for n in range({points})]
+    input: [f"out/{{n}}" for n in range({points})]
 rule run:
     output: "out/{{n}}"
     resources: runtime=5, slurm_extra="--exclusive"
@@ -276,10 +277,11 @@ def compare_on_slurm(points: int, points_per_job: list[int], with_plain: bool) -
         with tempfile.TemporaryDirectory() as folder:
             found[name] = work(Path(folder))
         each = found[name]
-        overhead_s = (each["wall_s"] - each["program_s"]) / each["runs"]
+        overhead_s = (_NODES * each["wall_s"] - each["program_s"]) / each["runs"]
         print(
-            f"{name:20} {points:5} points {each['runs']:6.0f} runs {each['wall_s']:8.1f} s wall, "
-            f"{overhead_s:6.2f} s a run outside of the program; controller {each['cpu_s']:.1f} s CPU",
+            f"{name:20} {points:5} points {each['runs']:6.0f} runs {each['wall_s']:8.1f} s wall, that is "
+            f"{each['wall_s'] / each['runs']:6.2f} s a run; {overhead_s:6.2f} s of a node a run beside the program; "
+            f"controller {each['cpu_s']:.1f} s CPU",
             flush=True,
         )
     return found

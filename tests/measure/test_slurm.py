@@ -81,6 +81,18 @@ def test_ranks_on_another_number_of_nodes_are_named() -> None:
     assert slurm.misplaced(["n1", "n1"], Placement(2, 1, 2)) == "the ranks ran on 1 nodes instead of 2: n1"
 
 
+def test_the_task_that_failed_first_is_found(tmp_path: Path) -> None:
+    log = tmp_path / "stderr.log"
+    log.write_text(
+        "slurmstepd-n3: error: *** STEP 5.2 ON n3 CANCELLED AT 2026-11-20T14:08:00 ***\n"
+        "srun: error: n3: task 0: Terminated\nsrun: error: n4: tasks 2-3: Terminated\n"
+        "srun: error: n3: task 1: Exited with exit code 7\nsrun: Force Terminated StepId=5.2\n"
+    )
+    assert slurm.first_failure(log) == "n3: task 1: Exited with exit code 7"
+    log.write_text("anything else\n")
+    assert slurm.first_failure(log) is None
+
+
 def test_a_users_own_job_may_be_larger_than_a_run_needs() -> None:
     assert slurm.mismatch(an_allocation(), Placement(2, 1, 1), exact=False) is None
     assert "2 nodes instead of 3" in str(slurm.mismatch(an_allocation(), Placement(3, 1, 3), exact=False))
@@ -212,6 +224,13 @@ def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
     assert not cluster.job_ends(log).may_resume
     (words,) = cluster.job_ends(log).in_words()
     assert words.startswith("Slurm refused a job: sbatch: error: invalid partition: `sinfo` lists the partitions")
+    log.write_text(
+        "    message: Job submission failed with exception: The given account x appears to be invalid. Available\n"
+        "accounts: a, bFor further error details see the log\n"
+    )
+    (words,) = cluster.job_ends(log).in_words()
+    assert "appears to be invalid. Available accounts: a, b: " in words and "resources.account" in words
+    assert not cluster.job_ends(log).may_resume
     log.write_text("SLURM sbatch failed. The error message was 'Unable to contact slurm controller'.\n")
     assert cluster.job_ends(log).may_resume
 

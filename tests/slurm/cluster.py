@@ -76,6 +76,7 @@ class SlurmBench(Workbench):
     profile: Path = field(default_factory=Path)
     quiet_s: float = 300.0
     point: str = "{ranks}"
+    controllers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @classmethod
     def make(cls, folder: Path, profile: Path) -> SlurmBench:
@@ -115,7 +116,7 @@ class SlurmBench(Workbench):
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         with (self.folder / "output").open("ab") as output:
-            return subprocess.Popen(
+            controller = subprocess.Popen(
                 self.command("run", "campaign.yaml", "--profile", str(self.profile), *words),
                 cwd=self.folder,
                 env=self.environment,
@@ -124,6 +125,15 @@ class SlurmBench(Workbench):
                 stderr=output,
                 start_new_session=True,
             )
+        self.controllers.append(controller)
+        return controller
+
+    def stop(self) -> None:
+        """End controllers that a failed test left behind."""
+        for controller in self.controllers:
+            if controller.poll() is None:
+                controller.kill()
+                controller.wait()
 
     @property
     def output(self) -> str:

@@ -56,7 +56,7 @@ def cluster(sandbox: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def bench(cluster: Cluster, tmp_path: Path) -> SlurmBench:
+def bench(cluster: Cluster, tmp_path: Path) -> Iterator[SlurmBench]:
     """A small campaign with a profile that looks into the queue often."""
     profile = tmp_path / "profile"
     profile.mkdir()
@@ -65,7 +65,9 @@ def bench(cluster: Cluster, tmp_path: Path) -> SlurmBench:
     (profile / "config.yaml").write_text(yaml.safe_dump(settings))
     folder = tmp_path / "bench"
     folder.mkdir()
-    return SlurmBench.make(folder, profile)
+    bench = SlurmBench.make(folder, profile)
+    yield bench
+    bench.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -96,7 +96,9 @@ def test_a_node_may_fail_and_a_time_limit_may_be_too_short(bench: SlurmBench, cl
 
 
 def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench: SlurmBench, cluster: Cluster) -> None:
-    bench.program(SLOW)
+    hold = bench.folder / "hold"
+    hold.touch()
+    bench.program(f"while [ -e {hold} ]; do sleep 0.2; done; exec {{binary}} 40", resources={"time_limit_s": 300})
     controller = bench.start()
     wait_until(lambda: len(bench.starts()) == 2, "running programs")
     job, other = cluster.running()
@@ -106,7 +108,8 @@ def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench:
     options = ["--wait", "--comment", comment, "--exclusive", "-D", str(bench.results), "-o", str(bench.folder / "log")]
     copy = subprocess.Popen(["sbatch", *options, str(script)], env=bench.environment, stdout=subprocess.DEVNULL)
     call("scancel", other)
-    assert copy.wait(100) != 0
+    assert copy.wait(200) != 0
+    hold.unlink()
     logs = [path.read_text() for path in (bench.results / "logs" / "measure").glob("*.log")]
     (text,) = [text for text in logs if "being measured elsewhere" in text]
     assert f"Slurm job {job}" in text
@@ -135,7 +138,10 @@ def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) 
     bench.run(expect=1)
     state = bench.status()
     assert state["failed"] == 3 and state["measured"] == 3
-    assert all("n=40" in failure["what"] and "exit code 7" in failure["reason"] for failure in state["failures"])
+    assert all(
+        "n=40" in failure["what"] and "task 1: Exited with exit code 7" in failure["reason"]
+        for failure in state["failures"]
+    )
     for record in bench.records():
         assert record["argv"][:9] == [
             "srun",
@@ -150,7 +156,7 @@ def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) 
         ]
         places = record.get("placement", [])
         assert record["mode"] == "vanilla" or {each["host"] for each in places} == set(record["slurm"]["nodes"])
-        if (os.cpu_count() or 1) >= 2:
+        if len(os.sched_getaffinity(0)) >= 2:
             assert all(each["cpus"].isdecimal() and each["ranks"].isdecimal() for each in places), "a core for each"
     before = bench.starts()
     bench.run(expect=1)

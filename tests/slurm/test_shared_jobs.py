@@ -7,10 +7,13 @@ import yaml
 from cluster import Cluster, SlurmBench, call, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+FOUR_POINTS = {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}}
+TWO_IN_A_JOB = {"time_limit_s": 60, "points_per_job": 2}
 
 
 def test_points_share_jobs_and_nothing_else(bench: SlurmBench) -> None:
-    bench.program("test {n} != 20 || exit 3; exec {binary} {n}", resources={"time_limit_s": 60, "points_per_job": 2})
+    bench.point = "{ranks} {n}"
+    bench.program("test {n} != 20 || exit 3; exec {binary} {n}", parameters=FOUR_POINTS, resources=TWO_IN_A_JOB)
     bench.run(expect=1)
     records, failures = bench.records(), bench.attempts()
     assert len(records) == len(failures) == 6, "a point that fails does not stop the others of its job"
@@ -25,7 +28,8 @@ def test_points_share_jobs_and_nothing_else(bench: SlurmBench) -> None:
 
 
 def test_a_cancelled_job_leaves_what_it_has_measured(bench: SlurmBench, cluster: Cluster) -> None:
-    bench.program("sleep 2; exec {binary} {n}", resources={"time_limit_s": 60, "points_per_job": 2})
+    bench.point = "{ranks} {n}"
+    bench.program("sleep 2; exec {binary} {n}", parameters=FOUR_POINTS, resources=TWO_IN_A_JOB)
     controller = bench.start()
     wait_until(lambda: len(bench.finished()) >= 4, "finished runs")
     before = bench.finished()
@@ -35,7 +39,7 @@ def test_a_cancelled_job_leaves_what_it_has_measured(bench: SlurmBench, cluster:
     status = bench.status()
     assert any("CANCELLED" in each["reason"] or "SIGTERM" in each["reason"] for each in status["interruptions"])
     bench.run()
-    bench.assert_whole(before, interrupted=2)
+    bench.assert_whole(before, interrupted=2, runs=12)
 
 
 def test_everything_may_be_a_job(bench: SlurmBench) -> None:

@@ -30,7 +30,7 @@ def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: Slurm
     assert driving.engine_options() == ["--slurm-status-command", "sacct"]
     bench.write(resources={"time_limit_s": 60, "account": "nowhere"})
     refused = bench.run(expect=3)
-    assert "Invalid account" in refused and "say which in resources.account" in refused
+    assert "account nowhere appears to be invalid" in refused and "say which in resources.account" in refused
     bench.write(resources={"time_limit_s": 60, "account": "sandbox"})
     output = bench.run()
     assert "--slurm-status-command sacct" in output

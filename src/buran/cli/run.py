@@ -103,7 +103,7 @@ def _preview(session: Session, where: Profile, extra: list[str]) -> None:
 
     show(estimate(session))
     plan = next_plan_of(session)
-    if not plan.bundles or where.executor == "local":
+    if not plan.bundles or where.submit_program is None:
         return
     bundle = plan.bundles[-1]
     print(

@@ -202,6 +202,8 @@ def _measure(
             beat=lambda: _beat(slot.claim, layout.bundle_claim(bundle.id)),
         )
         reason = outcome.failure
+        if reason and (first := slurm.first_failure(temporary / "stderr.log")):
+            reason = f"{reason} ({first})"
         if reason is None and run.mode is not Mode.VANILLA:
             profile = backend.collect(run.mode, raw, ranks)
             write_cubex(profile, temporary / PROFILE)

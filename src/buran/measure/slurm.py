@@ -362,6 +362,12 @@ def misplaced(hosts: Iterable[str], wanted: Placement) -> str | None:
     return f"the ranks ran on {len(names)} nodes instead of {wanted.nodes}: {', '.join(names)}"
 
 
+def first_failure(log: Path) -> str | None:
+    """Return what srun says of the first task that failed; its exit code may be that of a task it ended."""
+    ends = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", log.read_text(errors="replace"), re.MULTILINE)
+    return next((end for end in ends if not end.endswith((": Terminated", ": Killed"))), None)
+
+
 def launch_variables(given: Allocation, placement: Placement) -> dict[str, str]:
     """Return the variables by which launchers know an allocation; the workflow engine removes them in its jobs."""
     nodes = str(len(given.nodes))

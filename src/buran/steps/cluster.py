@@ -20,8 +20,11 @@ _CHECK_S = 10.0
 _WAIT_POLL_S = 2.0
 _ENDED_JOB = re.compile(r"SLURM-job '(\d+)' failed\b.{0,200}?SLURM status is:\s*'(\w+)'", re.DOTALL)
 _REFUSED = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'\.", re.DOTALL)
+_NOT_SUBMITTED = re.compile(
+    r"Job submission failed with exception: (?!SLURM sbatch failed)(.*?)For further error details", re.DOTALL
+)
 _NEXT_STEPS = {  # the first that fits
-    r"account": "`sacctmgr show associations user=$USER` lists yours; say which in resources.account",
+    r"\baccount\b": "`sacctmgr show associations user=$USER` lists yours; say which in resources.account",
     r"partition": "`sinfo` lists the partitions; say which in resources.partition",
     r"\bqos\b": "`sacctmgr show qos` lists them; say which in resources.qos",
     r"feature|constraint": "`sinfo -o '%N %f'` lists what nodes have; see resources.constraint",
@@ -223,4 +226,5 @@ class JobEnds:
 def job_ends(log: Path) -> JobEnds:
     """Read from the engine's log what became of its jobs."""
     text = log.read_text(errors="replace") if log.is_file() else ""
-    return JobEnds(dict(_ENDED_JOB.findall(text)), tuple(" ".join(why.split()) for why in _REFUSED.findall(text)))
+    refused = [*_REFUSED.findall(text), *_NOT_SUBMITTED.findall(text)]
+    return JobEnds(dict(_ENDED_JOB.findall(text)), tuple(" ".join(why.split()) for why in refused))

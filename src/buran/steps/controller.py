@@ -111,7 +111,7 @@ class Profile:
     executor
         Plugin of the workflow engine that runs jobs; ``local`` for this machine.
     submit_program
-        What submits jobs, where the profile itself says so.
+        What submits jobs, where that is known.
     """
 
     folder: Path
@@ -148,8 +148,9 @@ def find_profile(name: str) -> Profile:
     except (OSError, yaml.YAMLError) as error:
         raise UsageError("the profile cannot be read", where=path, why=str(error)) from error
     settings = settings if isinstance(settings, dict) else {}
-    submit = str(settings.get("cluster-generic-submit-cmd", "")).split()
-    return Profile(folder.resolve(), str(settings.get("executor", "local")), submit[0] if submit else None)
+    executor = str(settings.get("executor", "local"))
+    submit = "sbatch" if executor == "slurm" else str(settings.get("cluster-generic-submit-cmd", ""))
+    return Profile(folder.resolve(), executor, next(iter(submit.split()), None))
 
 
 def engine_command(campaign_file: Path, layout: Layout, profile: Profile, extra: Sequence[str]) -> list[str]:

@@ -44,7 +44,7 @@ def submission(session: Session, plan: Plan, bundle: Bundle, profile: controller
     ToolError
         The executor did not come to submit anything.
     """
-    submit = "sbatch" if profile.is_slurm else profile.submit_program
+    submit = profile.submit_program
     if submit is None:
         raise ToolError("the profile does not say how jobs are submitted", where=profile.folder)
     with tempfile.TemporaryDirectory(prefix="buran-preview-") as name:
