@@ -17,6 +17,7 @@ MAY_IMPORT = {
     "campaign": {"profile"},
     "profile": set(),
     "model": set(),
+    "tensor": set(),
     "experiment": {"model", "profile", "campaign"},
     "measure": {"campaign", "profile"},
     "prior": {"experiment", "model", "profile"},
@@ -24,7 +25,18 @@ MAY_IMPORT = {
     "select": {"campaign", "experiment", "model"},
     "instrument": {"campaign", "experiment", "model", "profile"},
     "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
-    "steps": {"campaign", "experiment", "instrument", "measure", "model", "profile", "prior", "report", "select"},
+    "steps": {
+        "campaign",
+        "experiment",
+        "instrument",
+        "measure",
+        "model",
+        "profile",
+        "prior",
+        "report",
+        "select",
+        "tensor",
+    },
     "evaluate": {
         "campaign",
         "experiment",
@@ -36,6 +48,7 @@ MAY_IMPORT = {
         "profile",
         "select",
         "steps",
+        "tensor",
     },
     "cli": {
         "campaign",
@@ -50,6 +63,7 @@ MAY_IMPORT = {
         "report",
         "select",
         "steps",
+        "tensor",
     },
 }
 

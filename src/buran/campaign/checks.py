@@ -230,9 +230,9 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     for i, counter in enumerate(config.counters):
         if counter in config.counters[:i]:
             yield Mistake(("counters", i), f"the counter {counter!r} stands twice", hint="leave one of them out")
-    processes, parameters = config.modelling.strong_scaling, tuple(config.parameters)
+    processes, parameters = config.model.strong_scaling, tuple(config.parameters)
     if processes is not None:
-        path = ("modelling", "strong_scaling")
+        path = ("model", "strong_scaling")
         if processes not in parameters:
             why = f"the parameters are: {listed(parameters)}"
             yield Mistake(path, f"{processes!r} is no parameter", why, did_you_mean(processes, parameters))

@@ -11,7 +11,7 @@ from pathlib import Path
 from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
 from buran.campaign.point import Point, Value
-from buran.campaign.shape import CampaignFile, Environment, GitSource
+from buran.campaign.shape import CampaignFile, Environment, GitSource, Modelling
 from buran.campaign.template import Template
 from buran.errors import ConfigError, UsageError
 from buran.files import digest
@@ -333,12 +333,12 @@ class Campaign:
         for key in ("partition", "constraint", "tasks_per_node"):  # campaigns without them keep their identity
             if resources[key] is None:
                 del resources[key]
-        if config["modelling"]["priors"] == "auto":  # campaigns without it keep their identity
-            del config["modelling"]["priors"]
         strategy = config["strategy"]
         for key in ("batch", "base_repetitions", "most_repetitions", "accuracy_percent", "patience", "retry_failed"):
             if not strategy[key]:  # likewise
                 del strategy[key]
+        if config["model"] == Modelling().model_dump(mode="json"):  # campaigns without it keep their identity
+            del config["model"]
         config["environment"] = self.active_environment.model_dump(mode="json")
         config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
         config["points"] = [point.items_ for point in self.points]

@@ -256,8 +256,13 @@ class Modelling(Part):
 
     priors: Literal["auto", "off"] = Field(
         "auto",
-        description="`auto`: where effort was counted, models of time are made from it: counts give the growth, times "
-        "only the coefficients. `off`, and always with `strong_scaling`: from times alone.",
+        description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
+        "counts: they give the growth, times only the coefficients. `off`: from times alone.",
+    )
+    kind: Literal["auto", "pmnf", "cpr"] = Field(
+        "auto",
+        description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
+        "parameters. `auto`: `cpr` with more than four parameters and at least 20 measured points, else `pmnf`.",
     )
     strong_scaling: Text | None = Field(
         None,
@@ -395,13 +400,13 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    modelling: Modelling = Field(default_factory=Modelling, description="How models are made.")
     backend: Literal["embedded"] = Field("embedded", description="Measurement system.")
     compiler: Literal["auto", "clang", "gcc"] = Field(
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
     )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
+    model: Modelling = Field(default_factory=Modelling, description="How models are made.")
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(

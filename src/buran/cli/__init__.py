@@ -13,7 +13,7 @@ from buran.errors import BuranError, Exit
 
 VERBS = (
     "init", "check", "plan", "estimate", "run", "status", "verify", "remeasure", "model", "convert", "filter", "report",
-    "suggest", "generate", "evaluate",
+    "suggest", "predict", "generate", "evaluate",
 )  # fmt: skip
 
 _EPILOG = """\

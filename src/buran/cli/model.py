@@ -97,6 +97,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="look for values of a parameter from which on call paths behave differently, and say what to measure next",
     )
+    parser.add_argument(
+        "--kind",
+        choices=("pmnf", "cpr"),
+        default="pmnf",
+        help="cpr: one tensor model of the whole program, for many parameters and categories, from measurements or CSV",
+    )
+    parser.add_argument("--scale", metavar="P=SCALE,...", help="with cpr: log, linear or categorical")
+    parser.add_argument("--extrapolate", metavar="P,...", help="with cpr: parameters that may leave the measured range")
     parser.add_argument("--format", choices=_FORMATS, default="text", help="what to write (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to the terminal")
     parser.add_argument("--json", action="store_true", help="same as --format json")
@@ -107,6 +115,10 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.errors import Exit, UsageError
     from buran.files import write_text
 
+    if arguments.kind == "cpr":
+        from buran.cli.model_tensor import fit_and_write
+
+        return fit_and_write(arguments)
     if (arguments.input is None) == (arguments.compare is None):
         raise UsageError(
             "either measurements or two things to compare are wanted",

@@ -15,6 +15,7 @@ from buran.files import digest
 STUDIES: Mapping[str, str] = {
     "priors": "what noise-resilient priors save, and how much noise they bear",
     "selection": "strategies that choose measurement points",
+    "tensor": "CP tensor completion and its rivals, on the data of the CPR paper",
 }
 """Names of the studies, each a module of this package, and what they ask."""
 

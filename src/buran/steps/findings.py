@@ -56,6 +56,8 @@ class Findings:
         Predicted and measured baseline wall times at evaluation points.
     priors
         For each call path what its model of time is made from, with and without the prior; empty without priors.
+    program_model
+        Kind of the model that predicts the program's run time, and why.
     """
 
     iteration: int
@@ -67,6 +69,7 @@ class Findings:
     unsteady: Mapping[str, tuple[str, ...]]
     evaluation: tuple[Mapping[str, Any], ...]
     priors: tuple[Mapping[str, Any], ...] = ()
+    program_model: tuple[str, str] = ("pmnf", "")
 
     def write(self, path: Path) -> None:
         """Write the file."""
@@ -87,6 +90,7 @@ class Findings:
                 "unsteady": {metric: list(paths) for metric, paths in self.unsteady.items()},
                 "evaluation": [dict(each) for each in self.evaluation],
                 "priors": [dict(each) for each in self.priors],
+                "program_model": list(self.program_model),
             },
         )
 
@@ -117,4 +121,5 @@ class Findings:
             unsteady={metric: tuple(paths) for metric, paths in data["unsteady"].items()},
             evaluation=tuple(data["evaluation"]),
             priors=tuple(data.get("priors", ())),
+            program_model=tuple(data.get("program_model", ("pmnf", ""))),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +22,11 @@ from buran.profile.profile import CallTree
 from buran.select.question import EFFORT_METRICS
 from buran.steps import collect
 from buran.steps.findings import Findings
+from buran.steps.program_model import FILE, choose_kind, fit_program, write_program
 from buran.steps.session import Session
+
+if TYPE_CHECKING:
+    from buran.tensor import CPRegressor
 
 
 def make_models(session: Session, iteration: int, models_path: Path, findings_path: Path, table_path: Path) -> None:
@@ -46,16 +50,15 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
             sets |= model_experiment(
                 tables[-1],
                 aggregate=config.aggregate,
-                processes=config.modelling.strong_scaling,
+                processes=config.model.strong_scaling,
                 options=SearchOptions(
-                    nonnegative=config.modelling.nonnegative,
-                    terms_per_parameter=config.modelling.terms_per_parameter,
-                    criterion=config.modelling.criterion,
+                    nonnegative=config.model.nonnegative,
+                    terms_per_parameter=config.model.terms_per_parameter,
+                    criterion=config.model.criterion,
                 ),
             )
     said: tuple[dict[str, Any], ...] = ()
-    wanted_priors = config.modelling.priors == "auto" and config.modelling.strong_scaling is None
-    if wanted_priors and timed is not None and "time" in sets:
+    if config.model.priors == "auto" and config.model.strong_scaling is None and timed is not None and "time" in sets:
         processes = session.campaign.ranks_parameter
         target = [session.campaign.refinement_target[name] for name in parameters]
         sets["time"], said = noise_resilient(
@@ -68,7 +71,16 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     else:
         tree = timed.tree if timed is not None else table.tree
         write_jsonl(table, table_path)
-    runtime, shortest_s = _runtime(collect.baseline(own, Purpose.MODEL), parameters)
+    baseline = collect.baseline(own, Purpose.MODEL)
+    runtime, shortest_s = _runtime(baseline, parameters)
+    kind, reason = choose_kind(config.model.kind, len(parameters), len(baseline))
+    tensor = None
+    if kind == "cpr" and len(baseline) >= 2:
+        medians = np.array([median(each) for each in baseline.values()])
+        tensor = fit_program(collect.as_array(baseline, parameters), medians, tuple(parameters))
+        write_program(models_path.with_name(FILE), tensor, reason)
+    elif kind == "cpr":
+        kind, reason = "pmnf", "a tensor model needs two measured points at least"
     Findings(
         iteration=iteration,
         filter_text=filter_text,
@@ -77,7 +89,8 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         shortest_run_s=shortest_s,
         overhead=collect.overhead(own),
         unsteady=collect.unsteady_call_paths(counted, counts) if counted is not None else {},
-        evaluation=_evaluation(collect.baseline(runs, Purpose.EVALUATION), runtime, parameters),
+        evaluation=_evaluation(collect.baseline(runs, Purpose.EVALUATION), runtime, tensor, parameters),
+        program_model=(kind, reason),
         priors=said,
     ).write(findings_path)
     write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
@@ -104,11 +117,12 @@ def _runtime(times: dict[Any, list[float]], parameters: Sequence[str]) -> tuple[
 
 
 def _evaluation(
-    times: dict[Any, list[float]], runtime: ModelSet | None, parameters: Sequence[str]
+    times: dict[Any, list[float]], runtime: ModelSet | None, tensor: CPRegressor | None, parameters: Sequence[str]
 ) -> tuple[dict[str, Any], ...]:
     if not times or runtime is None:
         return ()
-    predicted = runtime.predict(collect.as_array(times, parameters))[0]
+    points = collect.as_array(times, parameters)
+    predicted = runtime.predict(points)[0] if tensor is None else tensor.predict(points)
     if not np.isfinite(predicted).all():
         raise RunError("the run-time model gives no prediction at an evaluation point")
     return tuple(

@@ -17,6 +17,7 @@ from buran.select.measured import Measured
 from buran.select.planner import next_plan
 from buran.select.question import FIXED, Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
+from buran.steps import program_model
 from buran.steps.collect import as_array, baseline, finished_runs
 from buran.steps.findings import Findings
 from buran.steps.refine import rules_of
@@ -142,9 +143,15 @@ def runtime_model(session: Session, findings: Findings) -> Callable[[Point], flo
     if findings.runtime is None:
         return lambda point: None
     model, names = findings.runtime, session.campaign.parameters
+    tensor = None
+    if findings.program_model[0] == "cpr":
+        from buran.tensor import load_model
+
+        tensor = load_model(session.layout.models(session.id, findings.iteration).with_name(program_model.FILE))[0]
 
     def predict(point: Point) -> float:
-        value = model.predict(as_array([point], names))[0, 0]
+        at = as_array([point], names)
+        value = model.predict(at)[0, 0] if tensor is None else tensor.predict(list(at.T), "clamp")[0][0]
         return float(max(value, findings.shortest_run_s))
 
     return predict

@@ -19,6 +19,7 @@ from buran.measure.bundle import PROFILE
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.report.text import Report, render
+from buran.steps import program_model
 from buran.steps.collect import finished_runs
 from buran.steps.findings import Findings
 from buran.steps.progress import progress_of
@@ -34,6 +35,9 @@ def write_results(session: Session, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
         shutil.copy(source, folder / source.name)
+    tensor = layout.models(session.id, last).with_name(program_model.FILE)
+    if tensor.is_file():
+        shutil.copy(tensor, folder / tensor.name)
     write_text(folder / "scorep.filter", commented_filter(session))
     for mode in (Mode.TIME, Mode.EFFORT):
         _export(session, mode, folder / "extrap" / mode)
@@ -77,6 +81,13 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
+def _kind(findings: Findings) -> list[str]:
+    kind, reason = findings.program_model
+    if kind != "cpr":
+        return []
+    return [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+
+
 def gather(session: Session) -> Report:
     """Collect the values of the report from plans, models and store."""
     layout, campaign = session.layout, session.campaign
@@ -90,7 +101,7 @@ def gather(session: Session) -> Report:
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=_notes(session, plans),
+        notes=[*_notes(session, plans), *_kind(findings)],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),

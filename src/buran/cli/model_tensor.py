@@ -1,0 +1,107 @@
+"""``buran model --kind cpr``: a tensor model of a table of run times, or of a program's measurements."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+_SUFFIXES = (".csv", ".tsv")
+
+
+def fit_and_write(arguments: argparse.Namespace) -> int:
+    """Fit a tensor model, write it, and say what it is worth."""
+    from buran.errors import Exit, UsageError
+    from buran.tensor import CPRegressor
+    from buran.tensor.store import save_model, to_bytes
+
+    if arguments.output is None:
+        raise UsageError("a tensor model is written to a file", hint="add -o MODEL.npz")
+    if arguments.input is None:
+        raise UsageError("there are no measurements", hint="buran model --kind cpr INPUT -o MODEL.npz")
+    names, X, y, metric, unit = _observations(arguments)
+    scale = None
+    if arguments.scale:
+        given = dict(part.partition("=")[::2] for part in arguments.scale.split(","))
+        for name in given:
+            if name not in names:
+                raise UsageError(f"--scale: there is no parameter {name!r}", hint=f"choose from {', '.join(names)}")
+        scale = [given.get(name, "auto") for name in names]
+    free = arguments.extrapolate.split(",") if arguments.extrapolate else []
+    model = CPRegressor(scale=scale, names=names, extrapolate=free, random_state=0).fit(X, y)
+    save_model(arguments.output, model.model_, {"metric": metric, "unit": unit})
+    error = model.model_.error_quantile(0.5)
+    print(f"{len(y)} observations of {metric} over {', '.join(names)}")
+    print("scales: " + ", ".join(f"{axis.name} {axis.scale}" for axis in model.model_.axes))
+    print("half of the observations that were left out are predicted within a factor of " + f"{2.718281828**error:.3f}")
+    if model.model_.growth is not None:
+        print(f"beyond the measured range: {model.model_.growth.reason}")
+    print(f"written to {arguments.output}, {len(to_bytes(model.model_)) / 1000:.1f} kB")
+    return int(Exit.DONE)
+
+
+def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, str, str]:
+    """Return parameters, points, times, the metric and its unit."""
+    import numpy as np
+
+    from buran.errors import UsageError
+    from buran.experiment.read import read_experiment
+
+    wanted = arguments.metric or []
+    if len(wanted) > 1:
+        raise UsageError("a tensor model is of one metric", hint="name it once with --metric")
+    if arguments.input.suffix in _SUFFIXES:
+        header, rows = read_table(arguments.input)
+        metric = wanted[0] if wanted else header[-1]
+        if metric not in header:
+            raise UsageError(f"the table has no column {metric!r}", hint=f"choose from {', '.join(header)}")
+        place = header.index(metric)
+        names = [name for name in header if name != metric]
+        X = np.array([[text for j, text in enumerate(row) if j != place] for row in rows], dtype=object)
+        try:
+            y = np.array([float(row[place]) for row in rows])
+        except ValueError as error:
+            raise UsageError("a time is no number", where=arguments.input, why=str(error)) from error
+        return names, X, y, metric, ""
+    experiment = read_experiment(arguments.input)
+    metric = wanted[0] if wanted else experiment.metrics[0]
+    if metric not in experiment.values:
+        raise UsageError(
+            f"the measurements have no metric {metric!r}", hint=f"choose from {', '.join(experiment.metrics)}"
+        )
+    program = experiment.over_locations(metric, arguments.aggregate).sum(axis=0)  # (point, repetition)
+    point, repetition = np.nonzero(np.isfinite(program))
+    X = experiment.points[point]
+    return list(experiment.parameters), X, program[point, repetition], metric, experiment.units.get(metric, "")
+
+
+def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
+    """Read a CSV or TSV file whose first row names the columns.
+
+    Raises
+    ------
+    FormatError
+        It cannot be read, or a row has another number of fields.
+    """
+    import csv
+
+    from buran.errors import FormatError
+
+    try:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FormatError("cannot read a table", where=path, why=str(error)) from error
+    if len(rows) < 2:
+        raise FormatError("a table has a row of names and at least one row of values", where=path)
+    header = [name.strip() for name in rows[0]]
+    if len(set(header)) < len(header) or not all(header):
+        raise FormatError("a table's columns need different names", where=path, why=", ".join(header))
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(header):
+            raise FormatError(
+                "a row has another number of fields than the first one",
+                where=f"{path}, row {number}",
+                why=f"{len(row)} instead of {len(header)}",
+            )
+    return header, [[text.strip() for text in row] for row in rows[1:]]

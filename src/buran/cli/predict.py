@@ -1,0 +1,146 @@
+"""``buran predict``: what a tensor model says about points, and the fastest configuration."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from buran.tensor import Model
+
+HELP = "predict run times with a tensor model, or find the fastest configuration"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="file made by `buran model --kind cpr -o MODEL`")
+    parser.add_argument("points", metavar="CSV", type=Path, nargs="?", help="points; the first row names parameters")
+    parser.add_argument("--at", metavar="P=V,...", action="append", default=[], help="a point (repeatable)")
+    parser.add_argument(
+        "--fastest", metavar="N", type=int, help="the N fastest configurations; --at says which parameters are given"
+    )
+    parser.add_argument("--level", metavar="SHARE", type=float, default=0.9, help="of the intervals (default: 0.9)")
+    parser.add_argument(
+        "--outside",
+        choices=("error", "clamp", "nan"),
+        default="error",
+        help="what becomes of points outside the measured range (default: error)",
+    )
+    parser.add_argument(
+        "--unseen",
+        choices=("error", "mean"),
+        default="error",
+        help="what becomes of categories that were not measured: refused, or the mean of all (default: error)",
+    )
+    parser.add_argument("--csv", action="store_true", help="write CSV")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print predictions."""
+    import json
+
+    from buran.cli.terminal import table
+    from buran.errors import Exit, UsageError
+    from buran.tensor import load_model
+
+    if not 0 < arguments.level < 1:
+        raise UsageError(f"an interval's level lies between 0 and 1, not at {arguments.level:g}")
+    model, notes = load_model(arguments.model)
+    if arguments.fastest is not None:
+        header, rows = _fastest(model, arguments)
+    else:
+        header, rows = _predictions(model, arguments)
+    if arguments.json:
+        print(
+            json.dumps({"notes": notes, "predictions": [dict(zip(header, row, strict=True)) for row in rows]}, indent=2)
+        )
+    elif arguments.csv:
+        import csv
+        import sys
+
+        csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
+    else:
+        unit = notes.get("unit", "")
+        print(f"{notes.get('metric', 'time')}{f' in {unit}' if unit else ''}, intervals of {100 * arguments.level:g} %")
+        print(table(header, [[f"{v:.4g}" if isinstance(v, float) else v for v in row] for row in rows]))
+    return int(Exit.DONE)
+
+
+def _predictions(model: Model, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
+    import numpy as np
+
+    from buran.errors import UsageError
+    from buran.tensor.axes import columns_of
+
+    points = [_point(text) for text in arguments.at]
+    if arguments.points is not None:
+        points += _read_points(arguments.points)
+    if not points:
+        raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file, or --fastest N")
+    for point in points:
+        if set(point) != set(model.names):
+            raise UsageError(
+                "a point does not have the model's parameters",
+                why=f"{', '.join(point) or 'none'} instead of {', '.join(model.names)}",
+            )
+    given = np.empty((len(points), len(model.names)), dtype=object)
+    for i, point in enumerate(points):
+        given[i] = [point[name] for name in model.names]
+    times, spread = model.predict(columns_of(given), arguments.outside, arguments.unseen)
+    half = np.sqrt(model.error_quantile(arguments.level) ** 2 + (2 * spread) ** 2)
+    rows = [
+        [*row, _finite(time), _finite(time * np.exp(-h)), _finite(time * np.exp(h))]
+        for row, time, h in zip(given.tolist(), times, half, strict=True)
+    ]
+    return [*model.names, "predicted", "lower", "upper"], rows
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if value == value else None
+
+
+def _fastest(model: Model, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
+    import sys
+
+    from buran.errors import UsageError
+    from buran.tensor import find_fastest
+
+    if arguments.points is not None or len(arguments.at) > 1 or arguments.fastest < 1:
+        raise UsageError("--fastest takes a number of 1 or more and at most one --at, and no CSV file")
+    given = _point(arguments.at[0]) if arguments.at else {}
+    found, complete = find_fastest(model, given, arguments.fastest, arguments.level)
+    if not complete:
+        print("note: there are too many configurations: a random part was looked at", file=sys.stderr)
+    rows = [[*each.values.values(), each.time, _finite(each.lower), _finite(each.upper)] for each in found]
+    return [*model.names, "predicted", "lower", "upper"], rows
+
+
+def _point(text: str) -> dict[str, float | str]:
+    """Read ``p=4096,solver=amg``."""
+    from buran.errors import UsageError
+
+    out: dict[str, float | str] = {}
+    for part in text.split(","):
+        name, equals, value = (each.strip() for each in part.partition("="))
+        if not (name and equals and value) or name in out:
+            raise UsageError(
+                f"--at {text} is no point", why=f"{part.strip()!r} is not", hint="write it as p=64,solver=cg"
+            )
+        out[name] = _value(value)
+    return out
+
+
+def _value(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _read_points(path: Path) -> list[dict[str, float | str]]:
+    from buran.cli.model_tensor import read_table
+
+    header, rows = read_table(path)
+    return [{name: _value(text) for name, text in zip(header, row, strict=True)} for row in rows]

@@ -1,0 +1,21 @@
+"""Models of run time over many parameters by completion of low-rank (CP) tensors."""
+
+from typing import TYPE_CHECKING, Any
+
+from buran.tensor.finder import Configuration, find_fastest
+from buran.tensor.model import Model
+from buran.tensor.store import is_model_file, load_model, save_model
+
+if TYPE_CHECKING:
+    from buran.tensor.regressor import CPRegressor
+
+__all__ = ["CPRegressor", "Configuration", "Model", "find_fastest", "is_model_file", "load_model", "save_model"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the regressor when it is asked for: scikit-learn takes a second to load."""
+    if name == "CPRegressor":
+        from buran.tensor.regressor import CPRegressor
+
+        return CPRegressor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,352 @@
+"""The default preset's model inside the measured range: CP parts, main effects, and boosted trees on the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from buran.tensor.axes import Array, Axis, Whole
+from buran.tensor.boost import Boosting, Features, Trees, grow, join, make_features
+from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
+
+SHARES = (0.0, 0.5, 0.8)
+"""How much of the base is the CP parts; main effects are the rest."""
+_FOLDS = 4
+_MOST_PARTS = 6
+_MIXED = (0.0, 0.25, 0.5, 0.75)
+_ONE_FOLD_FROM = 3000
+_UPDATE_SWEEPS = 3
+_ENOUGH_NEW = 100
+_LARGE = 20_000  # observations from which on choices are made on a part of them
+_CHUNK = 1 << 16
+_PATIENCE = 4
+_SHAPES = ((8, 16), (12, 24), (16, 8), (16, 16), (24, 24))
+"""Nodes and ranks that are tried, and those for fewer than 1000 observations."""
+_SHAPES_FEW = ((4, 2), (6, 1), (6, 4), (8, 2), (8, 8))
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """``log t = centre + spread * (w * mean of CP parts + (1 - w) * main effects + trees)``.
+
+    Attributes
+    ----------
+    bases
+        One for each parameter.
+    parts
+        CP parts that differ in their random start.
+    main
+        Shape (node,) for each parameter: main effects alone.
+    share
+        w.
+    residuals
+        Shape (quantile,): of the absolute errors of ``log t`` at observations that were left out, ascending.
+    """
+
+    axes: tuple[Axis, ...]
+    bases: tuple[Basis, ...]
+    centre: float
+    spread: float
+    parts: tuple[Part, ...]
+    main: Part
+    share: float
+    features: Features
+    trees: Trees
+    options: Options
+    residuals: Array
+
+    def predict_log(self, points: Array) -> tuple[Array, Array]:
+        """Return logarithms of times and their standard deviation among the CP parts, both of shape (point,).
+
+        Parameters
+        ----------
+        points
+            Shape (point, parameter), encoded; a little beyond the ends, functions go on linearly.
+        """
+        found = [self._predict(points[i : i + _CHUNK]) for i in range(0, max(len(points), 1), _CHUNK)]
+        return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
+
+    def _predict(self, points: Array) -> tuple[Array, Array]:
+        places = Places.of(points, self.bases)
+        several = np.zeros((1, len(points)))
+        if self.parts:
+            several = np.stack([part.predict(places) for part in self.parts])
+        out = self.share * several.mean(axis=0) + (1 - self.share) * self.main.predict(places)
+        if len(self.trees.values):
+            out += self.trees.predict(self.features.bins(points, self.axes))
+        return self.centre + self.spread * out, self.spread * self.share * several.std(axis=0)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user fixed.
+
+    Attributes
+    ----------
+    nodes, rank, ridge, smooth
+        See `Options`; None: chosen by validation.
+    members
+        CP parts; None: as many as the size allows, up to 5.
+    trees
+        Boosted trees; None: as many as the size allows.
+    size_kb
+        Of the model's file, in kB.
+    """
+
+    nodes: int | None = None
+    rank: int | None = None
+    ridge: float | None = None
+    smooth: float | None = None
+    members: int | None = None
+    trees: int | None = None
+    size_kb: float = 20.0
+
+
+@dataclass(eq=False)
+class Training:
+    """Observations and what was learnt about choices; kept for updates with new observations."""
+
+    points: Array
+    logs: Array
+    left_out: Array  # standardised predictions of CP parts that had not seen the observation
+    base: float  # trees are grown on what this share of CP parts, and main effects for the rest, leave over
+    mixed: float  # share of CP parts alone in the final mean with base and trees
+    boosting: Boosting
+
+
+def fit_blend(
+    points: Array, logs: Array, axes: tuple[Axis, ...], wanted: Wanted, random: np.random.Generator
+) -> tuple[Blend, Training]:
+    """Fit to observations; everything that is not given is chosen on observations that are left out.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), encoded.
+    logs
+        Shape (point,): logarithms of times.
+    """
+    centre, spread = float(logs.mean()), float(logs.std()) or 1.0
+    values = (logs - centre) / spread
+    order = random.permutation(len(values))
+    folds = np.empty(len(values), dtype=np.int64)
+    folds[order] = np.arange(len(values)) % _FOLDS
+    options = choose(points, values, axes, wanted, folds, order, random)
+    bases = tuple(make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes))
+    places = Places.of(points, bases)
+    boosting = _boosting(bases, options, wanted)
+    left_out = _left_out(places, values, bases, options, folds, random)
+    main = fit_part(places, values, bases, replace(options, rank=0), random)
+    ranks = {j: np.argsort(np.argsort(main.main[j])).astype(float) for j, a in enumerate(axes) if a.is_categorical}
+    features = make_features(points, axes, ranks)
+    base, mixed, residuals = 1.0, 0.0, values - left_out
+    trees = join([], boosting.depth)
+    if boosting.trees and len(values) >= 8 * _FOLDS:
+        bins = features.bins(points, axes)
+        alone = main.predict(places)
+        base, mixed, boosting, residuals = _choose_share(bins, values, left_out, alone, folds, boosting, random)
+        trees = grow(bins, values - base * left_out - (1 - base) * alone, boosting, random).scaled(1 - mixed)
+    share = mixed + (1 - mixed) * base
+    members = _members(bases, options, wanted, boosting) if share else 0
+    parts = tuple(fit_part(places, values, bases, options, random) for _ in range(members))
+    quantiles = np.quantile(np.abs(residuals) * spread, np.linspace(0, 1, 101))
+    own = Blend(axes, bases, centre, spread, parts, main, share, features, trees, options, quantiles)
+    return own, Training(points, logs, left_out, base, mixed, boosting)
+
+
+def _nodes(axis: Axis, column: Array, wanted: int) -> int:
+    return max(min(wanted, len(np.unique(column)) if len(column) < 10 * wanted else wanted), 2)
+
+
+def update_blend(
+    blend: Blend, training: Training, points: Array, logs: Array, random: np.random.Generator
+) -> tuple[Blend, Training]:
+    """Go on with new observations inside the measured range.
+
+    Before the new observations are learnt, they tell how well unseen ones are predicted; trees are then grown anew on
+    what is left over at all observations.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter): the new ones, encoded.
+    """
+    new = (logs - blend.centre) / blend.spread
+    before = blend.predict_log(points)[0]
+    unseen = Places.of(points, blend.bases)
+    several = [part.predict(unseen) for part in blend.parts] or [blend.main.predict(unseen)]
+    left_out = np.concatenate([training.left_out, np.mean(several, axis=0)])
+    points, logs = np.concatenate([training.points, points]), np.concatenate([training.logs, logs])
+    values = (logs - blend.centre) / blend.spread
+    places = Places.of(points, blend.bases)
+    few = replace(blend.options, sweeps=_UPDATE_SWEEPS)
+    parts = tuple(
+        fit_part(places, values, blend.bases, few, random, start=Part(list(part.main), list(part.factors)))
+        for part in blend.parts
+    )
+    main = fit_part(places, values, blend.bases, replace(few, rank=0), random)
+    base = training.base * left_out + (1 - training.base) * main.predict(places)
+    trees = grow(blend.features.bins(points, blend.axes), values - base, training.boosting, random)
+    trees = trees.scaled(1 - training.mixed)
+    quantiles = blend.residuals
+    if len(new) >= _ENOUGH_NEW:
+        quantiles = np.quantile(np.abs(before - logs[-len(new) :]), np.linspace(0, 1, 101))
+    own = replace(blend, parts=parts, main=main, trees=trees, residuals=quantiles)
+    return own, replace(training, points=points, logs=logs, left_out=left_out)
+
+
+def _room(bases: Sequence[Basis], options: Options, wanted: Wanted) -> tuple[float, int]:
+    """Return the bytes that are left for CP parts and trees, and those of one part."""
+    nodes = sum(basis.size for basis in bases)
+    return max(1000 * wanted.size_kb - 2500 - 60 * len(bases) - 5 * nodes, 0), nodes * (2 * options.rank + 4)
+
+
+def _boosting(bases: Sequence[Basis], options: Options, wanted: Wanted) -> Boosting:
+    """Return the trees that fit into the wanted size beside a few CP parts."""
+    room, part = _room(bases, options, wanted)
+    depth = 5 if wanted.size_kb < 50 else 6
+    trees = wanted.trees
+    if trees is None:
+        trees = int(max(room - min(2 * part, 0.5 * room), 0) / _tree_size(depth))
+    return Boosting(trees=trees, depth=depth)
+
+
+def _members(bases: Sequence[Basis], options: Options, wanted: Wanted, boosting: Boosting) -> int:
+    """Return the number of CP parts that fit beside the trees."""
+    room, part = _room(bases, options, wanted)
+    return wanted.members or int(np.clip((room - boosting.trees * _tree_size(boosting.depth)) / part, 1, _MOST_PARTS))
+
+
+def _tree_size(depth: int) -> int:
+    return 2 * depth + (2 << depth)
+
+
+def _left_out(
+    places: Places, values: Array, bases: Sequence[Basis], options: Options, folds: Whole, random: np.random.Generator
+) -> Array:
+    """Return predictions of each observation by a CP part that has not seen it."""
+    own = folds % 2 if len(values) > _LARGE else folds
+    out = np.empty(len(values))
+    for fold in range(int(own.max()) + 1):
+        inside, outside = np.flatnonzero(own != fold), np.flatnonzero(own == fold)
+        if len(inside) == 0 or len(outside) == 0:
+            continue
+        part = fit_part(places.take(inside), values[inside], bases, options, random)
+        out[outside] = part.predict(places.take(outside))
+    if own.max() == 0:
+        out[:] = values.mean()
+    return out
+
+
+def _choose_share(
+    bins: np.ndarray[tuple[int, ...], np.dtype[np.uint8]],
+    values: Array,
+    left_out: Array,
+    main: Array,
+    folds: Whole,
+    boosting: Boosting,
+    random: np.random.Generator,
+) -> tuple[float, float, Boosting, Array]:
+    """Choose on the first fold; return what `fit_blend` and `Training` call base, mixed and boosting, and errors."""
+    inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
+    if len(inside) > _LARGE // 2:
+        inside = inside[: _LARGE // 2]
+    best = (np.inf, 0.0, 0.0, boosting, np.zeros(0))
+    seed = int(random.integers(2**31))
+    for share in (*SHARES, 1.0):
+        base = share * left_out + (1 - share) * main
+        own = replace(boosting, rate=float(np.clip((25 if share < 0.8 else 10) / boosting.trees, 0.04, 0.25)))
+        rest = values[outside] - base[outside]
+        found = [(float(np.abs(rest).mean()), 0, rest.copy())]
+
+        def watch(number: int, tree: Trees, rest: Array = rest, found: list[tuple[float, int, Array]] = found) -> bool:
+            rest -= tree.predict(bins[:, outside])
+            if number % 10 == 0 or number == boosting.trees:
+                found.append((float(np.abs(rest).mean()), number, rest.copy()))
+            return number > 10 * _PATIENCE + min(found)[1]
+
+        grow(bins[:, inside], values[inside] - base[inside], own, np.random.default_rng(seed), watch)
+        _, number, rest = min(found, key=lambda each: each[0])
+        for mixed in _MIXED:
+            both = (1 - mixed) * rest + mixed * (values[outside] - left_out[outside])
+            error = float(np.abs(both).mean())
+            if error < best[0]:
+                best = (error, share, mixed, replace(own, trees=number), both)
+    return best[1], best[2], best[3], best[4]
+
+
+def choose(
+    points: Array,
+    values: Array,
+    axes: tuple[Axis, ...],
+    wanted: Wanted,
+    folds: Whole,
+    order: Whole,
+    random: np.random.Generator,
+) -> Options:
+    """Choose what is not given, one choice at a time, on the first fold."""
+    if len(values) > _LARGE:
+        keep = order[: _LARGE // 4]
+        points, values, folds = points[keep], values[keep], folds[keep]
+    inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
+    few = len(values) < 1000
+    options = Options(
+        wanted.nodes or (8 if few else 16),
+        8 if wanted.rank is None and few else 16 if wanted.rank is None else wanted.rank,
+        1e-2 if wanted.ridge is None else wanted.ridge,
+        1e-2 if wanted.smooth is None else wanted.smooth,
+    )
+    if len(outside) == 0 or len(inside) < 8:
+        return replace(options, rank=wanted.rank or 0)
+    seed = int(random.integers(2**31))
+    number = 1 if len(values) > _ONE_FOLD_FROM else 2
+    seen: dict[Options, tuple[float, int]] = {}
+
+    def error(given: Options) -> float:
+        if given not in seen:
+            tried = [
+                _validate(points, values, axes, given, np.flatnonzero(folds != k), np.flatnonzero(folds == k), seed + k)
+                for k in range(number)
+            ]
+            mean = np.mean([each for each, _ in tried])
+            seen[given] = float(mean), int(np.ceil(np.mean([sweeps for _, sweeps in tried])))
+        return seen[given][0]
+
+    shapes = {
+        (wanted.nodes or nodes, rank if wanted.rank is None else wanted.rank)
+        for nodes, rank in (_SHAPES_FEW if few else _SHAPES)
+    }
+    options = min((replace(options, nodes=n, rank=r) for n, r in sorted(shapes)), key=error)
+    for name, free in (("smooth", wanted.smooth is None), ("ridge", wanted.ridge is None)):
+        for factor in (0.3, 3.0) if free else ():
+            other = replace(options, **{name: factor * getattr(options, name)})
+            while error(other) < error(options) and 1e-5 < getattr(other, name) < 1:
+                options = other
+                other = replace(options, **{name: factor * getattr(options, name)})
+    return replace(options, sweeps=seen[options][1])
+
+
+def _validate(
+    points: Array,
+    values: Array,
+    axes: tuple[Axis, ...],
+    options: Options,
+    inside: Whole,
+    outside: Whole,
+    seed: int,
+) -> tuple[float, int]:
+    """Return the smallest error at observations that are left out, and the sweeps it takes."""
+    bases = [make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes)]
+    places = Places.of(points, bases)
+    there = places.take(outside)
+    errors: list[float] = []
+
+    def watch(sweep: int, part: Part) -> bool:
+        errors.append(float(np.abs(part.predict(there) - values[outside]).mean()))
+        return sweep > _PATIENCE + int(np.argmin(errors)) + 1
+
+    fit_part(places.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
+    best = int(np.argmin(errors))
+    return errors[best], best + 1

@@ -1,0 +1,220 @@
+"""Boosted symmetric trees for what smooth functions leave over.
+
+A symmetric tree asks the same question in all nodes of a level: one of depth D is D questions and 2^D values. It is
+found from histograms without a loop over observations, and needs about a hundred bytes. Questions are about
+parameters and about sums and differences of two: on logarithmic scales these are products and ratios, which is where
+codes change their behaviour (a working set that leaves a cache, work for each rank).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.tensor.axes import Array, Axis
+
+Bins = NDArray[np.uint8]
+BINS = 250
+_MOST_PAIRED = 8
+_CHUNK = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What trees may ask about.
+
+    Attributes
+    ----------
+    weights
+        Shape (feature, parameter): features are weighted sums of the parameters' positions.
+    low, high
+        Shape (feature,): range, cut into `BINS` equal bins.
+    ranks
+        By the place of a categorical parameter, shape (category,): where each category stands.
+    """
+
+    weights: Array
+    low: Array
+    high: Array
+    ranks: dict[int, Array]
+
+    def bins(self, points: Array, axes: Sequence[Axis]) -> Bins:
+        """Return shape (feature, point)."""
+        values = self.weights @ _positions(points, axes, self.ranks).T
+        width = np.maximum(self.high - self.low, 1e-12)
+        return np.clip((values - self.low[:, None]) / width[:, None] * BINS, 0, BINS - 1).astype(np.uint8)
+
+
+def make_features(points: Array, axes: Sequence[Axis], ranks: dict[int, Array]) -> Features:
+    """Return every parameter, and sums and differences of two numerical ones.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), encoded.
+    ranks
+        See `Features`.
+    """
+    numeric = [j for j, axis in enumerate(axes) if not axis.is_categorical and axis.high > axis.low]
+    rows = list(np.eye(len(axes)))
+    for i, j in combinations(numeric[:_MOST_PAIRED], 2):
+        for sign in (1.0, -1.0):
+            row = np.zeros(len(axes))
+            row[i], row[j] = 1.0, sign
+            rows.append(row)
+    if 2 < len(numeric) <= _MOST_PAIRED:
+        rows.append(np.isin(np.arange(len(axes)), numeric).astype(np.float64))
+    weights = np.stack(rows)
+    values = weights @ _positions(points, axes, ranks).T
+    return Features(weights, values.min(axis=1), values.max(axis=1), ranks)
+
+
+def _positions(points: Array, axes: Sequence[Axis], ranks: dict[int, Array]) -> Array:
+    out = np.empty_like(points)
+    for j, axis in enumerate(axes):
+        if axis.is_categorical:
+            place = points[:, j].astype(np.int64)
+            middle = (len(axis.categories) - 1) / 2
+            out[:, j] = np.where(place >= 0, ranks[j][np.maximum(place, 0)], middle)
+        else:
+            out[:, j] = axis.position(np.clip(points[:, j], axis.low, axis.high))
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Symmetric trees.
+
+    Attributes
+    ----------
+    feature, bound
+        Shape (tree, depth): level k asks whether the bin of the feature is above the bound.
+    values
+        Shape (tree, 2^depth).
+    """
+
+    feature: Bins
+    bound: Bins
+    values: NDArray[np.float16]
+
+    def predict(self, bins: Bins) -> Array:
+        """Return shape (point,) for bins of shape (feature, point)."""
+        out = np.zeros(bins.shape[1])
+        for begin in range(0, bins.shape[1], _CHUNK):
+            part = np.ascontiguousarray(bins[:, begin : begin + _CHUNK])
+            for feature, bound, values in zip(self.feature, self.bound, self.values.astype(np.float64), strict=True):
+                out[begin : begin + _CHUNK] += values[_leaves(part, feature, bound)]
+        return out
+
+    def scaled(self, factor: float) -> Trees:
+        """Return the same trees with other weights."""
+        return Trees(self.feature, self.bound, (factor * self.values.astype(np.float64)).astype(np.float16))
+
+
+def _leaves(bins: Bins, feature: Bins, bound: Bins) -> Bins:
+    leaf = (bins[feature[0]] > bound[0]).view(np.uint8)
+    for level in range(1, len(feature)):
+        leaf = (leaf << 1) | (bins[feature[level]] > bound[level]).view(np.uint8)
+    return np.asarray(leaf, dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Boosting:
+    """How trees are grown.
+
+    Attributes
+    ----------
+    trees, depth, rate
+        Number, questions of each, share of each that counts.
+    ridge
+        Observations of value 0 in each leaf.
+    rows, features
+        Shares of the observations and features that each tree sees.
+    """
+
+    trees: int = 200
+    depth: int = 5
+    rate: float = 0.08
+    ridge: float = 2.0
+    rows: float = 0.6
+    features: float = 0.5
+    most_rows: int = 1 << 15
+
+
+def grow(
+    bins: Bins,
+    target: Array,
+    boosting: Boosting,
+    random: np.random.Generator,
+    watch: Callable[[int, Trees], bool] | None = None,
+) -> Trees:
+    """Grow trees one after the other, each on what the earlier ones leave over.
+
+    Parameters
+    ----------
+    bins
+        Shape (feature, point).
+    target
+        Shape (point,).
+    watch
+        Called with each new tree; True ends.
+    """
+    features, count = bins.shape
+    rest = target.copy()
+    take = max(min(int(boosting.rows * count), boosting.most_rows), min(count, 8))
+    choose = max(int(np.ceil(boosting.features * features)), min(features, 2))
+    grown = []
+    for number in range(boosting.trees):
+        rows = random.permutation(count)[:take] if take < count else np.arange(count)
+        chosen = np.sort(random.permutation(features)[:choose])
+        places, bound = _questions(bins[np.ix_(chosen, rows)], rest[rows], boosting)
+        feature = chosen[places].astype(np.uint8)
+        leaf = _leaves(bins, feature, bound)
+        total = np.bincount(leaf, rest, minlength=1 << boosting.depth)
+        size = np.bincount(leaf, minlength=1 << boosting.depth)
+        values = (boosting.rate * total / (size + boosting.ridge)).astype(np.float16)
+        tree = Trees(feature[None], bound[None], values[None])
+        rest -= values.astype(np.float64)[leaf]
+        grown.append(tree)
+        if watch is not None and watch(number + 1, tree):
+            break
+    return join(grown, boosting.depth)
+
+
+def join(grown: Sequence[Trees], depth: int) -> Trees:
+    """Put trees together."""
+    if not grown:
+        empty = np.zeros((0, depth), dtype=np.uint8)
+        return Trees(empty, empty, np.zeros((0, 1 << depth), dtype=np.float16))
+    return Trees(
+        np.concatenate([t.feature for t in grown]),
+        np.concatenate([t.bound for t in grown]),
+        np.concatenate([t.values for t in grown]),
+    )
+
+
+def _questions(bins: Bins, target: Array, boosting: Boosting) -> tuple[NDArray[np.int64], Bins]:
+    """Choose the questions of a tree one by one, each the one that lowers the squared error most."""
+    features, count = bins.shape
+    base = bins + (BINS * np.arange(features))[:, None]
+    weights = np.broadcast_to(target, base.shape).ravel()
+    leaf = np.zeros(count, dtype=np.int64)
+    chosen, bounds = [], []
+    for level in range(boosting.depth):
+        place = (base + leaf * (features * BINS)).ravel()
+        length = (1 << level) * features * BINS
+        total = np.bincount(place, weights, minlength=length).reshape(-1, features, BINS).cumsum(axis=2)
+        size = np.bincount(place, minlength=length).reshape(-1, features, BINS).cumsum(axis=2)
+        right, right_size = total[:, :, -1:] - total, size[:, :, -1:] - size
+        gain = (total**2 / (size + boosting.ridge) + right**2 / (right_size + boosting.ridge)).sum(axis=0)
+        gain[:, -1] = -np.inf
+        best = int(np.argmax(gain))
+        feature, bound = divmod(best, BINS)
+        chosen.append(feature)
+        bounds.append(bound)
+        leaf = 2 * leaf + (bins[feature] > bound)
+    return np.array(chosen), np.array(bounds, dtype=np.uint8)

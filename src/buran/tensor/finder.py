@@ -1,0 +1,108 @@
+"""The fastest configuration under given inputs, as a model predicts it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.tensor.axes import columns_of
+from buran.tensor.model import Model
+
+Value = float | str
+_MOST = 200_000
+_STEPS = 9
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A predicted configuration.
+
+    Attributes
+    ----------
+    values
+        Of all parameters.
+    time, lower, upper
+        Prediction and the ends of its interval, in the unit of the measurements.
+    """
+
+    values: Mapping[str, Value]
+    time: float
+    lower: float
+    upper: float
+
+
+def find_fastest(
+    model: Model,
+    given: Mapping[str, Value],
+    count: int = 5,
+    level: float = 0.9,
+    allowed: Callable[[Mapping[str, Value]], bool] | None = None,
+    seed: int = 0,
+) -> tuple[list[Configuration], bool]:
+    """Return the fastest predicted configurations, the fastest first, and whether all were looked at.
+
+    Parameters
+    ----------
+    given
+        Values that are fixed, such as the inputs; the other parameters are free. Free categories and parameters with
+        few values take all measured values, others nine steps over their range.
+    count
+        How many to return.
+    level
+        Of the intervals.
+    allowed
+        Tells whether a configuration is possible.
+    seed
+        Of the configurations that are looked at where there are too many.
+
+    Raises
+    ------
+    UsageError
+        A name is unknown, or no configuration is allowed.
+    """
+    for name in given:
+        if name not in model.names:
+            raise UsageError(f"the model has no parameter {name!r}", hint=f"choose from {', '.join(model.names)}")
+    choices: list[Sequence[Value]] = []
+    for axis in model.axes:
+        if axis.name in given:
+            choices.append([given[axis.name]])
+        elif axis.is_categorical:
+            choices.append(axis.categories)
+        elif len(axis.values):
+            choices.append(axis.values.tolist())
+        else:
+            ends = axis.position(np.array([axis.low, axis.high]))
+            steps = np.linspace(ends[0], ends[1], _STEPS)
+            steps = np.clip(np.exp(steps) if axis.scale == "log" else steps, axis.low, axis.high)
+            choices.append(np.unique(np.rint(steps) if axis.whole else steps).tolist())
+    total = int(np.prod([float(len(c)) for c in choices]))
+    complete = total <= _MOST
+    random = np.random.default_rng(seed)
+    if complete:
+        places = np.stack([p.ravel() for p in np.indices([len(c) for c in choices])], axis=1)
+    else:
+        places = np.stack([random.integers(len(c), size=_MOST) for c in choices], axis=1)
+    table = np.empty(places.shape, dtype=object)
+    for j, choice in enumerate(choices):
+        table[:, j] = np.asarray(choice, dtype=object)[places[:, j]]
+    if allowed is not None:
+        possible = [allowed(dict(zip(model.names, row, strict=True))) for row in table]
+        table = table[np.asarray(possible, dtype=bool)]
+        if not len(table):
+            raise UsageError("no configuration is allowed")
+    times, spread = model.predict(columns_of(table))
+    best = np.argsort(times, kind="stable")[:count]
+    half = np.sqrt(model.error_quantile(level) ** 2 + (2 * spread[best]) ** 2)
+    return [
+        Configuration(
+            dict(zip(model.names, table[i], strict=True)),
+            float(times[i]),
+            float(times[i] * np.exp(-h)),
+            float(times[i] * np.exp(h)),
+        )
+        for i, h in zip(best, half, strict=True)
+    ], complete

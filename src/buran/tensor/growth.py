@@ -1,0 +1,258 @@
+"""Extrapolation of the default preset: the model at the edge of the measured range, times a growth beyond it.
+
+Growth comes from one of a few candidates that cannot oscillate: sums of monomials with positive coefficients, and
+products of smooth functions that go on as straight lines on a logarithmic scale. The one that best predicts the
+largest measured values from smaller ones is taken. A guard bounds the growth by the slopes at the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.optimize import nnls
+
+from buran.tensor.axes import Array, Axis
+from buran.tensor.edge import cut_off, narrowed
+from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
+
+_POWERS = (0.0, 0.5, 1.0)
+_LOGARITHM = -1.0  # stands for the factor log2(2 + x / low)
+_MOST_MONOMIALS = 256
+_ENOUGH = 100
+_SLACK = 0.5
+_APART = 0.5
+_OCTAVES = (1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Monomials:
+    """``sum_i c_i prod_j x_j^e_ij`` with c >= 0; a negative exponent stands for a logarithm.
+
+    Attributes
+    ----------
+    places
+        Of the parameters.
+    exponents
+        Shape (term, parameter).
+    low
+        Shape (parameter,): smallest measured value.
+    """
+
+    places: tuple[int, ...]
+    exponents: Array
+    coefficients: Array
+    low: Array
+
+    def predict_log(self, points: Array) -> Array:
+        """Return shape (point,)."""
+        return np.log(
+            np.maximum(_monomials(points[:, list(self.places)] / self.low, self.exponents) @ self.coefficients, 1e-300)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Main effects and a CP part of small rank, whose functions go on as straight lines."""
+
+    bases: tuple[Basis, ...]
+    part: Part
+    centre: float
+    spread: float
+
+    def predict_log(self, points: Array) -> Array:
+        """Return shape (point,)."""
+        return self.centre + self.spread * self.part.predict(Places.of(points, self.bases))
+
+
+Growing = Monomials | Lines
+
+
+@dataclass(frozen=True, eq=False)
+class Growth:
+    """What happens beyond the measured range.
+
+    Attributes
+    ----------
+    free
+        Places of the parameters that may leave the range.
+    models
+        Their growths are averaged, as logarithms; monomials count as much as all lines together.
+    slopes
+        Shape (parameter,): of ``log t`` at the upper edge over ``log x``.
+    reason
+        What was chosen, and by what.
+    """
+
+    free: tuple[int, ...]
+    models: tuple[Growing, ...]
+    slopes: Array
+    reason: str
+
+    def add(self, points: Array, axes: Sequence[Axis]) -> tuple[Array, Array]:
+        """Return the points moved to the edge, and the logarithm of the growth from there, shape (point,)."""
+        edge = points.copy()
+        for j in self.free:
+            edge[:, j] = np.clip(points[:, j], axes[j].low, axes[j].high)
+        out = np.zeros(len(points))
+        moved = np.flatnonzero((edge != points).any(axis=1))
+        if len(moved):
+            there, here = points[moved], edge[moved]
+            grown = self._rise(there, here)
+            lower, upper = np.zeros(len(moved)), np.zeros(len(moved))
+            for j in self.free:
+                far = _distance(there[:, j], here[:, j], axes[j])
+                ends = far * (self.slopes[j] - _SLACK), far * (self.slopes[j] + _SLACK)
+                lower += np.minimum(*ends)
+                upper += np.maximum(*ends)
+            out[moved] = np.clip(grown, lower, upper)
+        return edge, out
+
+    def _rise(self, there: Array, here: Array) -> Array:
+        rises: dict[bool, list[Array]] = {True: [], False: []}
+        for model in self.models:
+            rises[isinstance(model, Monomials)].append(model.predict_log(there) - model.predict_log(here))
+        means = [np.mean(own, axis=0) for own in rises.values() if own]
+        if len(means) == 1:
+            return np.asarray(means[0])
+        # Products of lines run away where several parameters are far out: they may correct monomials by so much.
+        return np.asarray(means[0] + np.clip(means[1] - means[0], -_APART, _APART) / 2)
+
+
+def _distance(there: Array, here: Array, axis: Axis) -> Array:
+    """Return how far a value is out: in natural logarithms, or in measured ranges where values are not positive."""
+    if axis.low > 0:
+        return np.log(np.maximum(there, 1e-300) / here)
+    return (there - here) / ((axis.high - axis.low) or 1.0)
+
+
+def fit_growth(
+    points: Array, logs: Array, axes: tuple[Axis, ...], free: tuple[int, ...], random: np.random.Generator
+) -> Growth:
+    """Choose and fit the growth.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), encoded.
+    logs
+        Shape (point,): logarithms of times.
+    free
+        Places of the parameters that are extrapolated.
+    """
+    scores: dict[str, list[float]] = {name: [] for name in CANDIDATES}
+    held = 0
+    for octaves in _OCTAVES:
+        inside, outside = cut_off(points, axes, free, octaves)
+        if len(outside) < 20 or len(inside) < 50:
+            continue
+        held = max(held, len(outside)) if octaves == 1 else held
+        own = narrowed(points[inside], axes, free)
+        base = _lines(points[inside], logs[inside], own, 12, 6, 1e-2, random)
+        for name in CANDIDATES:
+            models = _fit(name, points[inside], logs[inside], own, free, random)
+            grown = Growth(free, models, _slopes(points[inside], logs[inside], own, random), "")
+            edge, rise = grown.add(points[outside], own)
+            found = base.predict_log(edge) + rise
+            scores[name].append(float(np.abs(found - logs[outside]).mean()))
+    if len(free) > 1:
+        name, reason = _FALLBACK, "several parameters may leave the range together"
+    elif held < _ENOUGH:
+        name, reason = _FALLBACK, f"only {held} observations are left to try candidates on"
+    else:
+        means = {each: float(np.mean(own)) for each, own in scores.items()}
+        name = min(means, key=lambda each: means[each])
+        name = name if means[name] < _BETTER * means[_FALLBACK] else _FALLBACK
+        reason = f"mean error {np.mean(scores[name]):.3g} at the largest measured values, predicted from smaller ones"
+    models = _fit(name, points, logs, axes, free, random)
+    return Growth(free, models, _slopes(points, logs, axes, random), f"{name}: {reason}")
+
+
+_FALLBACK = "monomials and smooth lines 1"
+CANDIDATES = (_FALLBACK, "monomials", "smooth lines 1", "lines 1")
+_BETTER = 0.85  # of the fallback's error, before another one is trusted
+
+
+def _fit(
+    name: str,
+    points: Array,
+    logs: Array,
+    axes: tuple[Axis, ...],
+    free: tuple[int, ...],
+    random: np.random.Generator,
+) -> tuple[Growing, ...]:
+    out: list[Growing] = []
+    if name.startswith("monomials"):
+        out.append(_fit_monomials(points, logs, axes, free))
+    if "lines" in name:
+        rank = int(name[-1])
+        out += [_lines(points, logs, axes, 8, rank, 1e-1 if "smooth" in name else 1e-2, random) for _ in range(3)]
+    return tuple(out)
+
+
+def _lines(
+    points: Array,
+    logs: Array,
+    axes: tuple[Axis, ...],
+    nodes: int,
+    rank: int,
+    smooth: float,
+    random: np.random.Generator,
+) -> Lines:
+    bases = tuple(make_basis(axis, nodes) for axis in axes)
+    centre, spread = float(logs.mean()), float(logs.std()) or 1.0
+    values = (logs - centre) / spread
+    part = fit_part(Places.of(points, bases), values, bases, Options(nodes, rank, 1e-2, smooth, 15), random)
+    return Lines(bases, part, centre, spread)
+
+
+def _slopes(points: Array, logs: Array, axes: tuple[Axis, ...], random: np.random.Generator) -> Array:
+    """Return the slopes of the main effects over the upper part of each parameter's range."""
+    smooth = _lines(points, logs, axes, 8, 0, 1e-1, random)
+    out = np.zeros(len(axes))
+    for j, axis in enumerate(axes):
+        if axis.is_categorical or axis.high <= axis.low:
+            continue
+        middle = axis.high / 4 if axis.low > 0 else axis.high - (axis.high - axis.low) / 4
+        at = np.repeat(points[:1], 2, axis=0)
+        at[:, j] = max(middle, axis.low), axis.high
+        rise = smooth.predict_log(at)
+        far = float(_distance(at[1:, j], at[:1, j], axis)[0])
+        out[j] = (rise[1] - rise[0]) / far if far > 0 else 0.0
+    return out
+
+
+def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis], towards: Sequence[int]) -> Monomials:
+    numeric = tuple(j for j, a in enumerate(axes) if not a.is_categorical and a.low > 0 and a.high > a.low)
+    low = np.array([axes[j].low for j in numeric])
+    choices: tuple[float, ...] = (*_POWERS, _LOGARITHM)
+    while len(choices) > 2 and len(choices) ** len(numeric) > _MOST_MONOMIALS:
+        choices = choices[:-1] if len(choices) > 3 else (0.0, 1.0)
+    if len(choices) ** len(numeric) <= _MOST_MONOMIALS:
+        exponents = np.array(list(product(choices, repeat=len(numeric)))).reshape(-1, len(numeric))
+    else:  # too many parameters for all products: each alone, and products of two
+        eye = np.eye(len(numeric))
+        exponents = np.unique(np.concatenate([np.zeros((1, len(numeric))), *(eye + row for row in eye), eye]), axis=0)
+    ratio = _monomials(points[:, list(numeric)] / low, exponents) / np.exp(logs - logs.mean())[:, None]
+    size = np.maximum(np.linalg.norm(ratio, axis=0), 1e-300)
+    weight = np.ones(len(logs))
+    for j in towards:
+        weight *= np.sqrt(points[:, j] / axes[j].high) if axes[j].low > 0 else 1.0
+    found = nnls(weight[:, None] * ratio / size, weight, maxiter=30 * len(size))[0] / size
+    own = Monomials(numeric, exponents, found, low)
+    shift = float(np.median(logs - own.predict_log(points)))
+    kept = found > 0
+    return Monomials(numeric, exponents[kept], found[kept] * np.exp(shift), low)
+
+
+def _monomials(ratios: Array, exponents: Array) -> Array:
+    """Return shape (point, term)."""
+    out = np.ones((len(ratios), len(exponents)))
+    for j in range(ratios.shape[1]):
+        x = ratios[:, j]
+        for value in np.unique(exponents[:, j]):
+            factor = np.log2(1 + x) if value == _LOGARITHM else x**value
+            out[:, exponents[:, j] == value] *= factor[:, None]
+    return out

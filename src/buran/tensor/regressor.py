@@ -1,0 +1,331 @@
+"""Models of run time over many parameters, with the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags, check_random_state, column_or_1d
+
+from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
+from buran.tensor.blend import Blend, Wanted, fit_blend, update_blend
+from buran.tensor.growth import fit_growth
+from buran.tensor.model import Model
+from buran.tensor.paper import PaperModel, fit_paper
+
+Outside = Literal["error", "clamp", "nan"]
+
+
+class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Run time as a low-rank tensor over parameters, categorical ones included.
+
+    Parameters
+    ----------
+    preset
+        ``paper``: the CPR paper's model. ``default``: smooth CP parts with main effects and boosted trees, small
+        enough for `size_kb`.
+    scale
+        For each parameter ``auto``, ``log``, ``linear`` or ``categorical``; None: all ``auto``. ``auto`` takes texts
+        as categories, and positive numbers over a ratio of 4 and more as logarithmic.
+    names
+        Of the parameters, for messages and files; None: those of a data frame's columns, else x0, x1, ...
+    extrapolate
+        Places or names of the parameters that may leave the measured range at prediction.
+    outside
+        What becomes of points that leave it in another parameter by more than an edge cell: ``error``, ``clamp``
+        (moved to the edge) or ``nan``.
+    unseen
+        What becomes of categories that were never measured: ``error``, or ``mean`` of all of them.
+    cells
+        Nodes along parameters with more than 16 values; with `preset` ``paper`` also one number for each parameter.
+    nodes
+        For each parameter its nodes or None; `preset` ``paper`` only.
+    rank, ridge, smooth
+        Products of functions, weight of their squares (the paper's lambda), and of their second differences
+        (``default`` only). None: chosen on observations that are left out, as `cells` is.
+    size_kb
+        Of the saved model, ``default`` only: CP parts and trees are as many as fit.
+    members, trees
+        CP parts and trees; None: as `size_kb` allows.
+    sweeps
+        Of the paper's least squares.
+    growth_rank
+        Of the paper's positive tensor; None: chosen on the largest values.
+    random_state
+        Seed; equal seeds give equal models.
+
+    Attributes
+    ----------
+    model_
+        What was fitted, of `buran.tensor.model.Model`; `save` writes it.
+    n_features_in_
+        Number of parameters.
+    """
+
+    def __init__(
+        self,
+        preset: str = "default",
+        *,
+        scale: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        extrapolate: Sequence[int | str] = (),
+        outside: Outside = "error",
+        unseen: str = "error",
+        cells: int | Sequence[int] | None = None,
+        nodes: Sequence[ArrayLike | None] | None = None,
+        rank: int | None = None,
+        ridge: float | None = None,
+        smooth: float | None = None,
+        size_kb: float = 20.0,
+        members: int | None = None,
+        trees: int | None = None,
+        sweeps: int = 100,
+        growth_rank: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.preset = preset
+        self.scale = scale
+        self.names = names
+        self.extrapolate = extrapolate
+        self.outside = outside
+        self.unseen = unseen
+        self.cells = cells
+        self.nodes = nodes
+        self.rank = rank
+        self.ridge = ridge
+        self.smooth = smooth
+        self.size_kb = size_kb
+        self.members = members
+        self.trees = trees
+        self.sweeps = sweeps
+        self.growth_rank = growth_rank
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> CPRegressor:
+        """Find a model.
+
+        Parameters
+        ----------
+        X
+            Shape (point, parameter): numbers, and texts for categories. Rows that repeat are repetitions.
+        y
+            Shape (point,): times in any unit, above zero.
+
+        Raises
+        ------
+        InputError
+            A time is not above zero or not finite, shapes do not match, or an option is none.
+        """
+        columns, times = self._checked(X, y)
+        axes = fit_axes(columns, self.scale, self._names(X, len(columns)))
+        points = encode(columns, axes)
+        names = [axis.name for axis in axes]
+        free = tuple(sorted({_place(each, names) for each in self.extrapolate}))
+        for j in free:
+            if axes[j].is_categorical:
+                raise InputError(f"parameter {names[j]}: categories cannot be extrapolated")
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        random = np.random.default_rng(int(seed))
+        self._training = None
+        inner: PaperModel | Blend
+        growth = None
+        if self.preset == "paper":
+            inner = fit_paper(
+                points,
+                times,
+                axes,
+                free,
+                None,
+                cells=None if self.cells is None else _spread(self.cells, len(axes)),
+                rank=self.rank,
+                ridge=self.ridge,
+                nodes=self._given_nodes(len(axes)),
+                sweeps=self.sweeps,
+                growth_rank=self.growth_rank,
+                random=random,
+            )
+        elif self.preset == "default":
+            if self.nodes is not None or not isinstance(self.cells, int | np.integer | None):
+                raise InputError("nodes of one's own need the preset 'paper'")
+            wanted = Wanted(self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb)
+            inner, self._training = fit_blend(points, np.log(times), axes, wanted, random)
+            if free:
+                growth = fit_growth(points, np.log(times), axes, free, random)
+        else:
+            raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, paper")
+        self.model_ = Model(axes, free, inner, growth, len(times))
+        self._seen = (columns, times)
+        self.n_features_in_ = len(axes)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> CPRegressor:
+        """Go on with new observations: CP parts from where they are, trees anew.
+
+        Without a model, with the preset ``paper``, and where new observations leave the measured range or bring new
+        categories, everything is fitted anew, to all observations so far.
+        """
+        columns, times = self._checked(X, y)
+        if not hasattr(self, "model_"):
+            return self.fit(X, y)
+        self._check_width(len(columns))
+        old_columns, old_times = self._seen
+        self._seen = (
+            [np.concatenate([a, b]) for a, b in zip(old_columns, columns, strict=True)],
+            np.concatenate([old_times, times]),
+        )
+        inner, axes = self.model_.inner, self.model_.axes
+        known = all(
+            np.isin(c, a.categories).all()
+            if a.is_categorical
+            else c.dtype != object and bool(((c >= a.low) & (c <= a.high)).all())
+            and (not len(a.values) or bool(np.isin(c, a.values).all()))
+            for c, a in zip(columns, axes, strict=True)
+        )  # fmt: skip
+        if isinstance(inner, Blend) and self._training is not None and known:
+            points = encode(columns, axes)
+            blend, self._training = update_blend(inner, self._training, points, np.log(times), self._random_of(times))
+            growth = self.model_.growth
+            if growth is not None:
+                growth = fit_growth(
+                    self._training.points, self._training.logs, axes, self.model_.free, self._random_of(times)
+                )
+            self.model_ = Model(axes, self.model_.free, blend, growth, len(self._seen[1]))
+            return self
+        table = np.empty((len(self._seen[1]), len(axes)), dtype=object)
+        for j, column in enumerate(self._seen[0]):
+            table[:, j] = column
+        return self.fit(table, self._seen[1])
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return times, shape (point,).
+
+        Raises
+        ------
+        InputError
+            A point is outside the measured range, or has a category that was not measured; see `outside` and
+            `unseen`.
+        """
+        return self._predict(X)[0]
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Array, Array]:
+        """Return the lower and upper end of an interval for a new measurement, each of shape (point,).
+
+        It comes from the errors at observations that were left out of the fit, and is wider where the members of
+        the ensemble disagree. Where nothing was left out, because there are too few observations, it is NaN.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"an interval's level lies between 0 and 1, not at {level:g}")
+        times, spread = self._predict(X)
+        half = np.sqrt(self.model_.error_quantile(level) ** 2 + (2 * spread) ** 2)
+        return times * np.exp(-half), times * np.exp(half)
+
+    def predict_spread(self, X: ArrayLike) -> Array:
+        """Return the standard deviation of the logarithm of the time over the ensemble, shape (point,)."""
+        return self._predict(X)[1]
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file that `buran.tensor.load_model` and ``buran predict`` read."""
+        from pathlib import Path
+
+        from buran.tensor.store import save_model
+
+        self._check_fitted()
+        save_model(Path(path), self.model_)
+
+    def _predict(self, X: ArrayLike) -> tuple[Array, Array]:
+        self._check_fitted()
+        columns = columns_of(X)
+        self._check_width(len(columns))
+        if len(columns[0]) == 0:
+            raise InputError("there are no points to predict", why="0 sample(s) while a minimum of 1 is required")
+        if self.outside not in ("error", "clamp", "nan"):
+            raise InputError(f"outside cannot be {self.outside!r}", hint="choose from error, clamp, nan")
+        if self.unseen not in ("error", "mean"):
+            raise InputError(f"unseen cannot be {self.unseen!r}", hint="choose from error, mean")
+        return self.model_.predict(columns, self.outside, self.unseen)  # type: ignore[arg-type]
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this CPRegressor has no model yet: call fit first")
+
+    def _check_width(self, given: int) -> None:
+        if given != self.n_features_in_:
+            raise InputError(
+                "the points have another number of parameters than the model",
+                why=f"X has {given} features, but CPRegressor is expecting {self.n_features_in_} features as input",
+            )
+
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[list[NDArray[Any]], Array]:
+        columns = columns_of(X)
+        if y is None:
+            raise InputError("times are missing", why="requires y to be passed, but the target y is None")
+        given = column_or_1d(y, warn=True)
+        if np.iscomplexobj(given):
+            raise InputError("times are real numbers", why="Complex data not supported")
+        try:
+            times = given.astype(np.float64)
+        except (ValueError, TypeError) as error:
+            raise InputError("times are numbers", why=str(error)) from error
+        if len(times) != len(columns[0]):
+            raise InputError("points and times do not match", why=f"{len(columns[0])} points, {len(times)} times")
+        if len(times) < 2:
+            raise InputError("a model needs two observations at least", why=f"{len(times)} sample(s) are given")
+        if not np.isfinite(times).all():
+            raise InputError("a time is missing or infinite", why="y contains NaN or infinity")
+        if (times <= 0).any():
+            raise InputError(
+                "times must be above zero",
+                why=f"{int((times <= 0).sum())} of {len(times)} are not; the smallest is {times.min():g}",
+                hint="leave out what was not measured",
+            )
+        return columns, times
+
+    def _names(self, X: Any, count: int) -> list[str]:
+        if self.names is not None:
+            if len(self.names) != count:
+                raise InputError(
+                    "there must be one name for each parameter", why=f"{len(self.names)} names, {count} parameters"
+                )
+            return list(self.names)
+        return list(map(str, X.columns)) if hasattr(X, "columns") else [f"x{j}" for j in range(count)]
+
+    def _given_nodes(self, count: int) -> list[Array | None]:
+        if self.nodes is None:
+            return [None] * count
+        if len(self.nodes) != count:
+            raise InputError("nodes are given for each parameter, or None", why=f"{len(self.nodes)} for {count}")
+        return [None if each is None else np.asarray(each, dtype=np.float64) for each in self.nodes]
+
+    def _random_of(self, times: Array) -> np.random.Generator:
+        return np.random.default_rng(len(times) + len(self._seen[1]))
+
+
+def _place(given: int | str, names: Sequence[str]) -> int:
+    if isinstance(given, str):
+        if given not in names:
+            raise InputError(f"no parameter is called {given!r}", hint=f"choose from {', '.join(names)}")
+        return list(names).index(given)
+    if not 0 <= given < len(names):
+        raise InputError(f"there is no parameter {given}", why=f"there are {len(names)}, counted from 0")
+    return int(given)
+
+
+def _spread(cells: int | Sequence[int], count: int) -> list[int]:
+    out = [int(cells)] * count if isinstance(cells, int | np.integer) else [int(each) for each in cells]
+    if len(out) != count or min(out) < 2:
+        raise InputError("cells is a number of 2 or more, or one for each parameter", why=f"{cells}")
+    return out
