@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "prior": {"experiment", "model", "profile"},
     "generate": {"campaign", "model", "prior"},
     "select": {"campaign", "experiment", "model"},
-    "instrument": {"campaign", "experiment", "model", "profile"},
+    "instrument": {"campaign", "experiment", "measure", "model", "profile"},
     "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
 }
 MAY_IMPORT["steps"] = MAY_IMPORT.keys() - {"generate"}

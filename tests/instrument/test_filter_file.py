@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from buran.errors import FormatError
 from buran.instrument import Filter, Rule, format_filter, initial_filter, only, parse, read_filter
-from buran.instrument.filter_file import literal
-from buran.profile.profile import Region
+from buran.instrument.pattern import literal
 
 TEXT = r"""
 # comment
@@ -156,13 +155,13 @@ def test_stars_match_slashes_and_escapes_are_literal():
 
 
 def test_rules_that_match_nothing_are_reported():
-    regions = [Region("int work(int)", "_Z4worki", "a.c"), Region("main")]
+    functions = [("_Z4worki", "int work(int)", "a.c"), ("main", "main", "")]
     text = (
         "SCOREP_FILE_NAMES_BEGIN EXCLUDE b.c a.* SCOREP_FILE_NAMES_END\n"
         "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED main _Z4worki work*\nINCLUDE work* int*\n"
         "SCOREP_REGION_NAMES_END\n"
     )
-    unmatched = parse(text).unmatched(regions)
+    unmatched = parse(text).unmatched(functions)
     assert [(rule.pattern, rule.line) for rule in unmatched] == [("b.c", 1), ("work*", 4), ("work*", 5)]
 
 

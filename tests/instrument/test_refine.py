@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.instrument import parse, refine
+from buran.instrument import Wishes, parse, refine
+from buran.instrument.filter_list import WRITERS, list_of
 from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
 from buran.profile.profile import CallTree, Region
 
+ASKED = Wishes(constants=True, overhead=None)
 QUALITY = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
 REGIONS = (
     Region("main"),
@@ -56,42 +58,45 @@ def test_functions_that_matter_and_the_way_to_them():
     assert kept(result) == {"main", "int solve(int)", "kernel()", "exchange()"}
     assert result.names == ("_Z5solvei", "_Z6kernelv", "_Z8exchangev", "main")
     assert result.total_s == pytest.approx(1 + 0.03 + 5e-3 + 2e-4 + 3e-5)
-    assert np.nansum(result.call_path_share) == pytest.approx(1)
+    assert np.nansum(result.prediction.path_share) == pytest.approx(1)
 
 
 def test_the_target_decides():
-    near = refine(TREE, times(), None, [2.0])
+    near = refine(TREE, times(), None, [2.0], ASKED)
     assert "setup()" in kept(near)
-    assert "setup()" not in kept(refine(TREE, times(), None, [1000.0]))
+    assert "setup()" not in kept(refine(TREE, times(), None, [1000.0], ASKED))
 
 
 def test_mpi_regions_are_never_named():
-    result = refine(TREE, times(mpi=model(100.0)), None, [100.0], share=0.5)
-    assert "MPI_Waitall" not in result.filter_text()
+    result = refine(TREE, times(mpi=model(0, 1.0)), None, [100.0], Wishes(share=0.5))
+    assert "MPI_Waitall" not in WRITERS["scorep"](list_of(result))
     assert kept(result) == {"main", "int solve(int)", "exchange()"}
     assert "always measured" in result.reasons[5]
 
 
 def test_the_share_is_that_of_all_call_paths_of_a_function():
-    many = refine(TREE, times(tiny=model(7e-3), setup_tiny=model(7e-3)), None, [100.0])
+    many = refine(TREE, times(tiny=model(7e-3), setup_tiny=model(7e-3)), None, [100.0], ASKED)
     assert {"tiny()", "setup()"} <= kept(many)
-    assert "tiny()" not in kept(refine(TREE, times(tiny=model(7e-3)), None, [100.0]))
+    less = times(tiny=model(4e-3), setup=model(1e-4))
+    assert "tiny()" not in kept(refine(TREE, less, None, [100.0], ASKED))
 
 
 def test_a_leaf_that_is_mostly_hooks_is_dropped():
     counts = model_set("visits", [model(1)] * 3 + [model(1e5)] + [model(1)] * 4)
     own = times(tiny=model(1.5e-2))  # above the share; 1e5 visits cost 1.2e-2 s of it
-    assert "tiny()" in kept(refine(TREE, own, None, [100.0]))
-    result = refine(TREE, own, counts, [100.0])
+    assert "tiny()" in kept(refine(TREE, own, None, [100.0], ASKED))
+    result = refine(TREE, own, counts, [100.0], ASKED, visit_cost_s=120e-9)
     assert "tiny()" not in kept(result)
     assert "hooks would take" in result.reasons[3]
-    assert "tiny()" in kept(refine(TREE, own, counts, [100.0], visit_cost_s=1e-9))
-    assert "tiny()" in kept(refine(TREE, own, counts, [100.0], hook_share=0.9))
+    assert "tiny()" in kept(refine(TREE, own, counts, [100.0], ASKED, visit_cost_s=1e-9))
+    assert "tiny()" in kept(
+        refine(TREE, own, counts, [100.0], Wishes(constants=True, overhead=None, hook_share=0.9), visit_cost_s=120e-9)
+    )
 
 
 def test_a_function_that_calls_others_is_not_dropped_for_its_hooks():
     counts = model_set("visits", [model(1)] * 2 + [model(1e8)] + [model(1)] * 5)
-    assert "kernel()" in kept(refine(TREE, times(), counts, [100.0]))
+    assert "kernel()" in kept(refine(TREE, times(), counts, [100.0], ASKED))
 
 
 def test_without_a_model_a_call_path_is_kept_and_named():
@@ -99,30 +104,30 @@ def test_without_a_model_a_call_path_is_kept_and_named():
     assert "setup()" in kept(result)
     assert result.reasons[6] == "no model yet"
     assert result.unknown == ("main->setup()",)
-    assert "1 call paths without a model, kept" in result.filter_text()
-    assert np.isnan(result.time_share[6])
+    assert "1 call paths without a model, kept" in WRITERS["scorep"](list_of(result))
+    assert np.isnan(result.prediction.share[6])
 
 
 def test_negative_predictions_count_as_nothing():
     result = refine(TREE, times(setup=model(0, -1.0)), None, [100.0])
-    assert result.time_share[6] == 0
-    assert result.time_share[2] == pytest.approx(1 / result.total_s)
+    assert result.prediction.share[6] == 0
+    assert result.prediction.share[2] == pytest.approx(1 / result.total_s)
 
 
 def test_main_is_always_there():
     tree = CallTree((Region("work()", "_Z4workv"),), np.array([0]), np.array([-1]))
-    result = refine(tree, model_set("time", [model(1.0)], tree), None, [4.0])
+    result = refine(tree, model_set("time", [model(0, 1.0)], tree), None, [8.0])
     assert result.names == ("_Z4workv", "main")
     nothing = refine(TREE, model_set("time", [model(0.0)] * 8), None, [4.0])
     assert kept(nothing) == {"main"}
     fortran = CallTree((Region("MAIN__"),), np.array([0]), np.array([-1]))
-    assert refine(fortran, model_set("time", [model(1.0)], fortran), None, [4.0]).names == ("MAIN__",)
+    assert refine(fortran, model_set("time", [model(0, 1.0)], fortran), None, [8.0]).names == ("MAIN__",)
 
 
 def test_the_filter_file_says_why_and_lets_exactly_these_through():
     result = refine(TREE, times(), None, [100.0])
-    text = result.filter_text("iteration 1")
-    assert text.startswith("# iteration 1\n")
+    text = WRITERS["scorep"](list_of(result))
+    assert text.startswith("# predicted time at the target: 1.0")
     assert "# kernel(): 96.6 % of the time\n" in text
     assert "# int solve(int): on the way" in text
     rules = parse(text)
@@ -141,7 +146,9 @@ def test_models_of_another_tree_are_refused():
         refine(other, times(), None, [100.0])
 
 
-@pytest.mark.parametrize("wrong", [{"share": -0.1}, {"share": 1.5}, {"hook_share": -1}, {"visit_cost_s": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"share": -0.1}, {"share": 1.5}, {"hook_share": -1}, {"coverage": 2}, {"overhead": 0}]
+)
 def test_thresholds_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError, match="out of range"):
-        refine(TREE, times(), None, [100.0], **wrong)
+        Wishes(**wrong)

@@ -299,7 +299,7 @@ def test_static_features_of_c(gcc, tmp_path):
     assert nest.calls == (Call("helper@nest.c", 1, 1), Call("helper@nest.c", 2, 2))
     assert nest.statements == 7
     assert by_id["helper@nest.c"].linkage == "internal" and not by_id["helper@nest.c"].hooked
-    assert by_id["main"].calls == (Call("*", 0, 1),)
+    assert by_id["main"].calls == (Call("*", 0, 1, "i32(i32)"),)
     assert 9 <= nest.blocks <= 15 and nest.instructions > 15
 
 
@@ -314,7 +314,7 @@ def test_static_features_of_cxx(gcc, tmp_path):
     features = features_of(gcc, tmp_path, "a.cpp")
     assert features.foreign == ()
     by_id = {function.id: function for function in features.functions}
-    assert Call("*", 1, 1) in by_id["main"].calls
+    assert Call("*", 1, 1, "i32(p)") in by_id["main"].calls
     # Calls name functions that are there, also where a constructor has two names.
     assert {call.callee for call in by_id["main"].calls if call.callee.startswith("_ZN")} <= set(by_id)
     assert by_id["_ZN1BC1Ev"].linkage == "shared"

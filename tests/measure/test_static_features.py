@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from native_programs import toolchain
 from test_wrapper import wrapper
 
+from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError
 from buran.measure.backend import EmbeddedBackend
 from buran.measure.elf import Elf
@@ -86,7 +87,7 @@ def test_features_are_those_of_the_source(sources, flags):
     assert set(functions["main"].calls) == {
         Call("nest", 0, 1),
         Call("helper@second.c", 0, 1),
-        Call("*", 0, 1),
+        Call("*", 0, 1, "i32(i32)"),
         Call("printf", 0, 1),
     }
     assert functions["straight"].blocks == 1 and functions["straight"].loops == ()
@@ -206,16 +207,16 @@ def test_a_build_is_inspected(sources):
     rules = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE main misspelt\nSCOREP_REGION_NAMES_END\n"
     (sources / "filter").write_text(rules)
     compile_with(sources, "first.c", "second.c", "-o", "program", BURAN_FILTER=str(sources / "filter"))
-    features, notes = backend.inspect_build(sources / "program", sources, rules)
+    features, notes = backend.inspect_build(sources / "program", sources, rules, Mode.TIME)
     assert "main" in by_id(features)
     assert len(notes) == 1 and "misspelt" in notes[0]
     for mode in ("vanilla", "effort"):  # compiled without the wrappers, linked with and without them
         compile_with(sources, "-c", "first.c", "second.c", mode="vanilla")
         compile_with(sources, "first.o", "second.o", "-o", "program", mode=mode)
         with pytest.raises(BuildError, match="no code of the program was compiled with Buran's wrappers"):
-            backend.inspect_build(sources / "program", sources, "")
+            backend.inspect_build(sources / "program", sources, "", Mode.TIME)
     (sources / "start.sh").write_text("#!/bin/sh\nexec ./program\n")
-    features, notes = backend.inspect_build(sources / "start.sh", sources, "")
+    features, notes = backend.inspect_build(sources / "start.sh", sources, "", Mode.TIME)
     assert features is None and "is a script" in notes[0]
 
 

@@ -10,8 +10,9 @@ from typing import get_args
 
 from buran.campaign.config import below
 from buran.campaign.expressions import FUNCTIONS
+from buran.campaign.extrapolate import check_wish
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
-from buran.campaign.mistakes import Mistake, did_you_mean, listed
+from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed
 from buran.campaign.point import Value
 from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter, StrategyName
 from buran.campaign.space import parameter_values
@@ -266,12 +267,16 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             yield Mistake(("strategy", key), what, f"only {listed(names)} do", "leave it out")
 
 
-def _target_mistakes(target: Mapping[str, Value], parameters: Sequence[str]) -> Iterator[Mistake]:
+def _target_mistakes(target: Mapping[str, Value | str], parameters: Sequence[str]) -> Iterator[Mistake]:
     path = ("refinement", "target")
-    for name in target:
+    for name, wish in target.items():
         if name not in parameters:
             why = f"the parameters are: {listed(parameters)}"
             yield Mistake((*path, name), f"{name!r} is no parameter", why, did_you_mean(name, parameters))
+        try:
+            check_wish(wish, parameters)
+        except TextError as error:
+            yield Mistake((*path, name), error.what)
     for name in parameters:
         if name not in target:
             yield Mistake(path, f"the target has no value for {name}")

@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 
 from buran.campaign.expressions import Expression, ExpressionError
+from buran.campaign.extrapolate import extrapolated
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
 from buran.campaign.point import Point, Value
-from buran.campaign.shape import CampaignFile, Environment, GitSource
+from buran.campaign.shape import CampaignFile, Environment, GitSource, Modelling
 from buran.campaign.template import Template
 from buran.errors import ConfigError, UsageError
 from buran.files import digest, file_sha256
@@ -158,7 +159,11 @@ class Campaign:
         """Point that models are extrapolated to when filters are refined."""
         target = self.config.refinement.target
         if target is not None:
-            return Point.of(target)
+            values = {name: sorted({point[name] for point in self.points}) for name in self.parameters}
+            try:
+                return Point.of({name: extrapolated(target[name], name, values) for name in self.parameters})
+            except ExpressionError as error:
+                raise ConfigError(error.what, where=f"{self.path}, key refinement.target") from None
         everywhere = (*self.points, *self.evaluation_points)
         return Point.of({name: max(point[name] for point in everywhere) for name in self.parameters})
 

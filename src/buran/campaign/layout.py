@@ -47,6 +47,10 @@ class Layout:
         """Filter that was decided for an iteration; kept, so that measurements under it stay of use."""
         return self.root / "decisions" / f"{target}-{refinement}" / f"filter-{iteration}.filter"
 
+    def verdicts(self, target: str, refinement: str, iteration: int) -> Path:
+        """Path of what was known of each function when the filter of an iteration was decided."""
+        return self.decided_filter(target, refinement, iteration).with_name(f"verdicts-{iteration}.json")
+
     def bundle_claim(self, bundle: str) -> Path:
         """Claim of whoever measures a bundle now."""
         return self.root / "claims" / f"{bundle}.claim"

@@ -44,20 +44,29 @@ class BuildSpec:
     mode
         Build variant.
     filter_text
-        Content of the Score-P filter file; empty for the backend's default selection.
+        Content of the Score-P filter file in force; empty for the backend's default selection.
     values
         Parameters that the build command itself uses.
+    hooks
+        Filter that the program is compiled with, if the one in force is applied when it runs; None if they are one.
     """
 
     target: str
     mode: Mode
     filter_text: str = ""
     values: tuple[tuple[str, Value], ...] = ()
+    hooks: str | None = None
+
+    @property
+    def compiled(self) -> BuildSpec:
+        """The build whose program runs."""
+        return self if self.hooks is None else BuildSpec(self.target, self.mode, self.hooks, self.values)
 
     @property
     def hash(self) -> str:
         """Identity of the build, part of every path below it."""
-        return digest([self.target, self.mode, self.filter_text, self.values], 16)
+        at_run_time = () if self.hooks is None else (self.hooks,)
+        return digest([self.target, self.mode, self.filter_text, self.values, *at_run_time], 16)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
@@ -67,7 +76,7 @@ class BuildSpec:
     def from_json(cls, data: Mapping[str, Any]) -> BuildSpec:
         """Rebuild from `to_json`."""
         values = tuple((name, value) for name, value in data["values"])
-        return cls(data["target"], Mode(data["mode"]), data["filter_text"], values)
+        return cls(data["target"], Mode(data["mode"]), data["filter_text"], values, data.get("hooks"))
 
 
 @dataclass(frozen=True)

@@ -241,13 +241,54 @@ class Refinement(Part):
     """Which functions stay instrumented: the filter is rebuilt from the models after each iteration."""
 
     enabled: bool = Field(True, description="Whether filters are refined and measured again.")
-    share: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.01, description="Call paths above this share of the run time at `target` stay instrumented."
+    strategy: Literal["relevance", "filter", "filter-and-expand", "hotspots"] = Field(
+        "relevance",
+        description="`relevance`: functions that grow to a share of the run time, within the overhead that is allowed. "
+        "For comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
     )
-    target: PointMapping | None = Field(
+    share: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.01, description="Functions above this share of the run time at `target` stay instrumented."
+    )
+    threshold_s: Annotated[float, Field(gt=0)] | None = Field(
         None,
-        description="Point the models are extrapolated to, with every parameter; by default the largest value of each.",
-        examples=[{"p": 64, "n": 512}],
+        description="Time at `target` above which the strategies of PIRA II keep a function; by default `share` of the "
+        "whole.",
+    )
+    target: dict[str, Formula] | None = Field(
+        None,
+        description="Point the models are extrapolated to, for each parameter: a value; `linear` (one mean step "
+        "beyond the largest), `geometric` (one mean factor beyond), or an expression in which the parameter stands for "
+        "its largest value. By default the largest value of each.",
+        examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
+    )
+    overhead_percent: Annotated[float, Field(gt=0, le=10_000)] | None = Field(
+        5.0,
+        description="Time in hooks over time without that is allowed at every point; what informs least is dropped "
+        "first. `null` for no limit.",
+    )
+    constants: bool = Field(False, description="Whether functions whose time does not grow stay instrumented too.")
+    closure: Literal["measured", "static"] = Field(
+        "measured",
+        description="What leads to a kernel and stays for that: functions of measured call paths, or all on paths of "
+        "the call graph.",
+    )
+    keep: tuple[Text, ...] = Field(
+        (), description="Patterns of functions that stay instrumented whatever they cost.", examples=[["Calc*"]]
+    )
+    drop: tuple[Text, ...] = Field((), description="Patterns of functions that are never instrumented again.")
+    filtering: Literal["compile", "run", "hybrid"] = Field(
+        "compile",
+        description="`compile`: every filter has its own build. `run`: one build, in which hooks of filtered functions "
+        "only look whether they are wanted. `hybrid`: a build for every `rebuild_every` filters.",
+    )
+    rebuild_every: Annotated[int, Field(ge=2, le=100)] = Field(2, description="For `filtering: hybrid`.")
+
+
+class ScoreP(Part):
+    """Settings of Score-P."""
+
+    process_memory_mb: Annotated[int, Field(ge=16, le=4000)] = Field(
+        128, description="Memory for its profile in each process; too little loses data."
     )
 
 
@@ -400,7 +441,12 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    backend: Literal["embedded"] = Field("embedded", description="Measurement system.")
+    backend: Literal["embedded", "scorep"] = Field(
+        "embedded",
+        description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then "
+        "counted in builds of their own with Buran's.",
+    )
+    scorep: ScoreP = Field(default_factory=ScoreP, description="How Score-P measures, for `backend: scorep`.")
     compiler: Literal["auto", "clang", "gcc"] = Field(
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",

@@ -1,42 +1,106 @@
-"""``buran filter``: the list of functions worth instrumenting, in Score-P's format."""
+"""``buran filter``: lists of functions worth instrumenting, made, checked, compared and combined."""
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-HELP = "print the Score-P filter list that the models suggest"
+HELP = "print, check, compare or make lists of functions worth instrumenting"
+FORMATS = ("scorep", "tau", "plain", "xray", "json", "metacg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file")
+    parser.add_argument("file", type=Path, nargs="?", help="campaign file: its newest filter")
     parser.add_argument("-o", "--output", type=Path, help="write it there instead of printing it")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--format", choices=FORMATS, default="scorep", help="of the list (default scorep)")
+    parser.add_argument("--json", action="store_true", help="short for --format json; for --check and --diff too")
+    source = parser.add_argument_group("from elsewhere than a campaign")
+    source.add_argument("--from", dest="experiment", type=Path, metavar="EXPERIMENT", help="measurements to model")
+    source.add_argument("--callgraph", type=Path, metavar="CG", help="MetaCG file, or static.jsonl of a build")
+    source.add_argument("--functions", type=Path, metavar="FILE", help="linker symbols, one a line, for --check")
+    choice = parser.add_argument_group("how functions are chosen")
+    choice.add_argument("--target", metavar="P=64,N=512", help="point to extrapolate to (default: largest values)")
+    choice.add_argument("--share", type=float, default=0.01, help="of the predicted time (default 0.01)")
+    choice.add_argument("--overhead", type=float, default=5.0, metavar="PERCENT", help="allowed at most (default 5)")
+    choice.add_argument("--visit-cost", type=float, metavar="NS", help="of one visit in ns (default 60)")
+    choice.add_argument("--constants", action="store_true", help="keep functions whose time does not grow, too")
+    choice.add_argument("--select", metavar="QUERY", help="functions of the call graph instead, as 'loops(2) - inline'")
+    choice.add_argument(
+        "--initial",
+        choices=("statements", "instructions", "branches", "loops"),
+        help="functions of the call graph that reach most of these, before anything was measured",
+    )
+    choice.add_argument(
+        "--cut", default="unique_median", help="for --initial: unique_median, median, half_of_largest, or a number"
+    )
+    choice.add_argument("--add", metavar="QUERY", action="append", default=[], help="these functions too")
+    choice.add_argument("--remove", metavar="QUERY", action="append", default=[], help="not these functions")
+    choice.add_argument("--union", type=Path, metavar="FILTER", action="append", default=[], help="and this list's")
+    choice.add_argument("--minus", type=Path, metavar="FILTER", action="append", default=[], help="not this list's")
+    choice.add_argument("--keep", metavar="PATTERN", action="append", default=[], help="always keep")
+    choice.add_argument("--drop", metavar="PATTERN", action="append", default=[], help="always drop")
+    verbs = parser.add_argument_group("instead of a list")
+    verbs.add_argument("--check", type=Path, metavar="FILTER", help="say what a Score-P filter lets through")
+    verbs.add_argument("--diff", type=Path, nargs=2, metavar=("A", "B"), help="say where two Score-P filters differ")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print or write the newest filter."""
-    from buran.errors import UsageError
+    """Print or write a list, or what is to be said of filters."""
+    from buran.errors import Exit, UsageError
     from buran.files import write_text
-    from buran.steps.report import commented_filter
-    from buran.steps.session import open_session
+    from buran.steps import filters
 
-    session = open_session(arguments.file)
-    text = commented_filter(session)
-    if not text:
+    if arguments.json:
+        arguments.format = "json"
+    universe = filters.Universe.open(arguments.file, arguments.experiment, arguments.callgraph, arguments.functions)
+    if arguments.check or arguments.diff:
+        if arguments.check:
+            text, fine = filters.check(arguments.check, universe, as_json=arguments.json)
+        else:
+            text, fine = filters.difference(arguments.diff[0], arguments.diff[1], universe, as_json=arguments.json)
+        _put(text, arguments.output)
+        return int(Exit.DONE if fine else Exit.SOME_RUNS_FAILED)
+    if not (arguments.file or arguments.experiment or arguments.select or arguments.initial):
         raise UsageError(
-            "no filter was decided yet",
-            where=session.layout.root,
-            why="the campaign has not refined its instrumentation, or refinement is off",
-            hint=f"buran run {arguments.file}",
+            "nothing to make a list from",
+            hint="name a campaign file, or --from EXPERIMENT; or --callgraph CG with --select QUERY or --initial",
         )
+    wishes = filters.Request(
+        target=arguments.target,
+        share=arguments.share,
+        overhead_percent=arguments.overhead,
+        visit_cost_s=None if arguments.visit_cost is None else arguments.visit_cost * 1e-9,
+        constants=arguments.constants,
+        select=arguments.select,
+        initial=arguments.initial,
+        cut=arguments.cut,
+        add=tuple(arguments.add),
+        remove=tuple(arguments.remove),
+        union=tuple(arguments.union),
+        minus=tuple(arguments.minus),
+        keep=tuple(arguments.keep),
+        drop=tuple(arguments.drop),
+    )
+    if arguments.format == "metacg":
+        if arguments.output is None:
+            raise UsageError("a call graph is written to a file", hint="-o FILE")
+        universe.write_graph(arguments.output)
+        print(f"written: {arguments.output}")
+        return 0
+    text = filters.make(universe, wishes, arguments.format)
     if arguments.output:
         write_text(arguments.output, text)
         print(f"written: {arguments.output}")
-    elif arguments.json:
-        print(json.dumps({"filter": text}))
     else:
         print(text, end="")
     return 0
+
+
+def _put(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text, end="")
+    else:
+        from buran.files import write_text
+
+        write_text(output, text)

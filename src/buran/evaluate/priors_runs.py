@@ -11,7 +11,8 @@ from pathlib import Path
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError
-from buran.measure.backend import Backend, open_backend
+from buran.measure.backend import Backend
+from buran.measure.backends import open_backend
 from buran.measure.machine import new_marker
 from buran.measure.process import Outcome, run_limited
 from buran.profile.profile import Profile
@@ -46,7 +47,7 @@ class Workshop:
         shutil.copytree(source, folder)
         log = folder / "build.log"
         outcome = run_limited(
-            ["bash", "-c", f"exec 2>&1\n{command.format(**self.backend.tools())}"],
+            ["bash", "-c", f"exec 2>&1\n{command.format(**self.backend.tools(mode))}"],
             cwd=folder,
             environment={**os.environ, **self.backend.build_environment(mode, None)},
             marker=new_marker(),
@@ -91,4 +92,4 @@ class Workshop:
             raise RunError(
                 f"{binary.name} failed with {ranks} ranks: {outcome.failure}", why=(folder / "err").read_text()[-500:]
             )
-        return (None if mode is Mode.VANILLA else self.backend.collect(folder / "profile", ranks)), outcome
+        return (None if mode is Mode.VANILLA else self.backend.collect(mode, folder / "profile", ranks)), outcome

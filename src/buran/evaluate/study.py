@@ -15,6 +15,7 @@ from buran.files import digest
 STUDIES: Mapping[str, str] = {
     "correction": "what correcting an analytical model is worth, as published and by default",
     "priors": "what noise-resilient priors save, and how much noise they bear",
+    "refinement": "what finding and using a filter costs, and what it loses",
     "selection": "strategies that choose measurement points",
     "tensor": "CP tensor completion and its rivals, on the data of the CPR paper",
 }

@@ -11,17 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from buran.errors import FormatError
-from buran.profile.profile import Region
+from buran.instrument.pattern import SPECIAL, Decider, literal, matches_any, plain
 
 Block = Literal["file", "region"]
 _BEGIN: dict[str, Block] = {"SCOREP_FILE_NAMES_BEGIN": "file", "SCOREP_REGION_NAMES_BEGIN": "region"}
 _END: dict[Block, str] = {"file": "SCOREP_FILE_NAMES_END", "region": "SCOREP_REGION_NAMES_END"}
-_SPECIAL = "*?[]\\"
 
 
 @dataclass(frozen=True)
@@ -65,88 +64,34 @@ class Filter:
         A region in an excluded file stays out whatever its name. Without a linker symbol, rules for symbols
         look at the name.
         """
-        if file and not _decide(self.files, file, file):
+        if file and self.files and not self._files.decide(file, file):
             return False
-        return _decide(self.regions, name, mangled or name)
+        return self._regions.decide(name, mangled or name)
 
-    def unmatched(self, regions: Iterable[Region]) -> tuple[Rule, ...]:
-        """Rules that match none of `regions`: mostly misspelt names. Catch-all patterns are not reported."""
-        known = list(regions)
-        symbols = {region.mangled or region.name for region in known}
-        names = {region.name for region in known}
-        files = {region.file for region in known if region.file}
+    @cached_property
+    def _files(self) -> Decider:
+        return Decider([(rule.pattern, rule.mangled, rule.include) for rule in self.files])
+
+    @cached_property
+    def _regions(self) -> Decider:
+        return Decider([(rule.pattern, rule.mangled, rule.include) for rule in self.regions])
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Names and symbols that rules include one by one."""
+        exact = (plain(rule.pattern) for rule in self.regions if rule.include)
+        return frozenset(name for name in exact if name is not None)
+
+    def unmatched(self, functions: Iterable[tuple[str, str, str]]) -> tuple[Rule, ...]:
+        """Rules that match no function (symbol, name, file): mostly misspelt. Catch-all patterns are not reported."""
+        known = list(functions)
+        symbols, names = {symbol for symbol, _, _ in known}, {name for _, name, _ in known}
+        files = {file for _, _, file in known if file}
         rules = [(rule, files) for rule in self.files]
         rules += [(rule, symbols if rule.mangled else names) for rule in self.regions]
         return tuple(
-            rule
-            for rule, subjects in rules
-            if rule.pattern != "*" and not any(map(_glob(rule.pattern).match, subjects))
+            rule for rule, subjects in rules if rule.pattern != "*" and not matches_any(rule.pattern, subjects)
         )
-
-
-def _decide(rules: Sequence[Rule], name: str, mangled: str) -> bool:
-    for rule in reversed(rules):
-        if _glob(rule.pattern).match(mangled if rule.mangled else name):
-            return rule.include
-    return True
-
-
-@lru_cache(maxsize=4096)
-def _glob(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern as POSIX fnmatch reads it without flags: ``*`` matches slashes, leading dots too."""
-    out = []
-    i = 0
-    while i < len(pattern):
-        char = pattern[i]
-        i += 1
-        if char == "*":
-            out.append(".*")
-        elif char == "?":
-            out.append(".")
-        elif char == "\\" and i < len(pattern):
-            out.append(re.escape(pattern[i]))
-            i += 1
-        elif char == "[" and (end := _bracket_end(pattern, i)):
-            out.append(_bracket(pattern[i:end]))
-            i = end + 1
-        else:
-            out.append(re.escape(char))
-    return re.compile("".join(out) + r"\Z", re.DOTALL)
-
-
-def _bracket_end(pattern: str, start: int) -> int:
-    """Place of the closing bracket, 0 if there is none; a bracket right at the start is a member."""
-    i = start + (pattern[start : start + 1] in ("!", "^"))
-    i += pattern[i : i + 1] == "]"
-    while i < len(pattern) and pattern[i] != "]":
-        i += 2 if pattern[i] == "\\" else 1
-    return i if i < len(pattern) else 0
-
-
-def _bracket(inner: str) -> str:
-    negated = inner[0] in "!^"
-    members: list[tuple[str, bool]] = []  # character, whether it was escaped
-    i = int(negated)
-    while i < len(inner):
-        escaped = inner[i] == "\\" and i + 1 < len(inner)
-        i += escaped
-        members.append((inner[i], escaped))
-        i += 1
-    parts = []
-    i = 0
-    while i < len(members):
-        low = members[i][0]
-        if i + 2 < len(members) and members[i + 1] == ("-", False):
-            high = members[i + 2][0]
-            if low <= high:  # POSIX: an empty range matches nothing
-                parts.append(f"{re.escape(low)}-{re.escape(high)}")
-            i += 3
-        else:
-            parts.append(re.escape(low))
-            i += 1
-    if not parts:
-        return "." if negated else "(?!)"
-    return f"[{'^' if negated else ''}{''.join(parts)}]"
 
 
 def parse(text: str, where: str | Path = "filter") -> Filter:
@@ -221,7 +166,7 @@ def _tokens(text: str, where: str | Path) -> Iterator[tuple[int, str]]:
                     raise _mistake(where, number, "a backslash ends the line", "write one rule a line")
                 following = line[i]
                 i += 1
-                token += f"\\{following}" if following in _SPECIAL else following
+                token += f"\\{following}" if following in SPECIAL else following
             elif char == "#":
                 break
             elif char in " \t\r":
@@ -232,11 +177,6 @@ def _tokens(text: str, where: str | Path) -> Iterator[tuple[int, str]]:
                 token += char
         if token:
             yield number, token
-
-
-def literal(name: str) -> str:
-    """Return the pattern that matches exactly this name."""
-    return "".join(f"\\{char}" if char in _SPECIAL else char for char in name)
 
 
 def format_filter(rules: Filter, comments: Sequence[str] = ()) -> str:

@@ -1,27 +1,73 @@
-"""The first refinement: keep the functions that will matter at the target point, and the way to them."""
+"""Refinement of the instrumentation: keep what will matter, and the way to it, within a given overhead."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from buran.errors import UsageError
-from buran.instrument.filter_file import Filter, format_filter, only
+from buran.instrument.callgraph import CallGraph
+from buran.instrument.control import within_overhead
+from buran.instrument.expansion import unexplored_kernels
+from buran.instrument.filter_file import Filter, only
+from buran.instrument.pattern import glob
+from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, Prediction, predict_regions, symbol_of
+from buran.instrument.verdicts import Verdict, Verdicts
 from buran.model import ModelSet
 from buran.profile.profile import CallTree, Region
 
-_MAINS = ("main", "MAIN__")
-_FILTERABLE = ("compiler", "user")
+CONSTANT = ", but constant"
+_GROWN = 1.5
+VISIT_COST_S = 60e-9
+"""Enter and exit of one visit where nothing was calibrated: Score-P 8.4 takes 58 ns."""
 
-_STARTUP = ("MPI_Init", "MPI_Init_thread", "MPI_Session_init", "MPI_Session_finalize", "MPI_Finalize")
-"""Starting and ending MPI: a share of short runs that no function of the program causes."""
 
-VISIT_COST_S = 120e-9  # enter and exit, about 60 ns each
+@dataclass(frozen=True)
+class Wishes:
+    """What the user wants of a refinement.
 
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+    Attributes
+    ----------
+    share
+        Of the predicted time: functions with at least this much are kernels.
+    hook_share
+        Of a function's own time: hooks that take more distort it. A leaf whose time without hooks is below `share`
+        is then dropped.
+    overhead
+        Time in hooks over time without that is allowed at every measured point; None for no limit.
+    coverage
+        Share of the predicted time that kernels and MPI should hold together.
+    constants
+        Whether functions whose time does not grow are kernels too.
+    closure
+        Which functions lead to a kernel: those of measured call paths, or all that the call graph knows.
+    keep, drop
+        Patterns of names or linker symbols that stay whatever they cost, or never come in.
+    """
+
+    share: float = 0.01
+    hook_share: float = 0.5
+    overhead: float | None = 0.05
+    coverage: float = 0.95
+    constants: bool = False
+    closure: Literal["measured", "static"] = "measured"
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shares = 0 <= self.share <= 1 and 0 <= self.coverage <= 1
+        if not (shares and self.hook_share >= 0 and (self.overhead is None or self.overhead > 0)):
+            raise UsageError(
+                "thresholds of the refinement are out of range",
+                why=f"share {self.share}, coverage {self.coverage}, hook share {self.hook_share}, "
+                f"overhead {self.overhead}",
+                hint="shares lie between 0 and 1; the overhead is above 0",
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,62 +76,106 @@ class Refinement:
 
     Attributes
     ----------
-    regions
-        Of the call tree, in its order.
+    prediction
+        What the choice was made from.
     keep
         Shape (region,): True for functions to instrument; False for MPI and others that no filter reaches.
+    kernels
+        Shape (region,): those that are kept for themselves, not for leading to others.
     reasons
         One sentence part for each region.
-    time_share
-        Shape (region,): predicted exclusive time at the target, of the total; NaN where a model is missing.
-    hook_time_s
-        Shape (region,): predicted time in hooks at the target; NaN where a model is missing.
-    call_path_share
-        Shape (call path,): as `time_share`, for each call path.
-    total_s
-        Predicted time of all call paths together at the target, without starting and ending MPI.
-    unknown
-        Names of the call paths that have no time model.
+    added
+        Linker symbols to try that were never measured, with the reason.
+    notes
+        What deserves a word, in sentences.
+    never_called
+        Functions that had hooks and were not visited.
+    steady
+        Shape (region,): whose time and work are the same at the smallest point and at the target; None if unknown.
     """
 
-    regions: tuple[Region, ...]
+    prediction: Prediction
     keep: Mask
+    kernels: Mask
     reasons: tuple[str, ...]
-    time_share: Floats
-    hook_time_s: Floats
-    call_path_share: Floats
-    total_s: float
-    unknown: tuple[str, ...]
+    added: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    never_called: tuple[str, ...] = ()
+    steady: Mask | None = None
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """Of the call tree, in its order."""
+        return self.prediction.tree.regions
+
+    @property
+    def total_s(self) -> float:
+        """Predicted time of all call paths at the target, without starting and ending MPI."""
+        return self.prediction.total_s
+
+    @cached_property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of the call paths that have no time model."""
+        tree = self.prediction.tree
+        lacking = np.isnan(self.prediction.seconds)
+        return tuple(name for name, value in zip(tree.names, lacking, strict=True) if value)
 
     @property
     def hook_share(self) -> float:
-        """Predicted time in the hooks that a filter reaches, of the total; unknown ones count as 0."""
-        filterable = np.array([region.paradigm in _FILTERABLE for region in self.regions], dtype=bool)
-        return float(np.nansum(self.hook_time_s[filterable])) / self.total_s if self.total_s > 0 else 0.0
+        """Predicted time in the hooks that a filter reaches, of the total at the target; unknown ones count as 0."""
+        own = self.prediction
+        return float(np.nansum(own.hook_s[own.filterable])) / own.total_s if own.total_s > 0 else 0.0
+
+    @cached_property
+    def overhead(self) -> Floats:
+        """Shape (point,): predicted at the measured points; NaN where unknown."""
+        return self.prediction.overhead(self.keep)
+
+    @cached_property
+    def coverage(self) -> float:
+        """Share of the predicted time inside of kernels and MPI."""
+        return self.prediction.coverage(self.kernels, self.keep)
+
+    @property
+    def drops_constants(self) -> bool:
+        """Whether something goes because its time does not grow."""
+        return any(reason.endswith(CONSTANT) for reason in self.reasons)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Linker symbols to instrument, sorted; ``main`` is always among them."""
-        kept = {_symbol(region) for region, keep in zip(self.regions, self.keep, strict=True) if keep}
-        return tuple(sorted(kept if kept & set(_MAINS) else kept | {"main"}))
+        kept = {symbol_of(region) for region, keep in zip(self.regions, self.keep, strict=True) if keep}
+        kept |= set(self.added)
+        return tuple(sorted(kept if kept & set(MAINS) else kept | {"main"}))
 
     @property
     def filter(self) -> Filter:
         """Rules that instrument exactly `names`."""
         return only(self.names)
 
-    def filter_text(self, title: str = "functions that matter at the target") -> str:
-        """Return the filter file, with the reason for each function in a comment."""
-        reason = {
-            _symbol(region): f"{region.name}: {why}"
-            for region, keep, why in zip(self.regions, self.keep, self.reasons, strict=True)
-            if keep
-        }
-        comments = [title, f"predicted time at the target: {self.total_s:.4g} s a rank"]
-        comments.extend(reason.get(name, f"{name}: begin of the program") for name in self.names)
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """What was found out of each function."""
+        out = {name: Verdict(False, "never called") for name in self.never_called}
+        number = self.prediction.by_region(self.prediction.visits[:, 0])
+        for i, region in enumerate(self.regions):
+            if region.paradigm in FILTERABLE:
+                share, visits = (
+                    None if np.isnan(each[i]) else float(each[i]) for each in (self.prediction.share, number)
+                )
+                out[symbol_of(region)] = Verdict(bool(self.keep[i]), self.reasons[i], share, visits)
+        return out
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """What the choice means, in a few lines."""
+        lines = [f"predicted time at the target: {self.total_s:.4g} s a rank"]
+        if np.isfinite(self.overhead).any():
+            lines.append(f"predicted overhead: at most {100 * np.nanmax(self.overhead):.2g} % at a measured point")
+        lines.append(f"kernels and MPI hold {100 * self.coverage:.3g} % of the predicted time")
         if self.unknown:
-            comments.append(f"{len(self.unknown)} call paths without a model, kept")
-        return format_filter(self.filter, comments)
+            lines.append(f"{len(self.unknown)} call paths without a model, kept")
+        return tuple(lines)
 
 
 def refine(
@@ -93,136 +183,195 @@ def refine(
     time: ModelSet,
     visits: ModelSet | None,
     target: ArrayLike,
+    wishes: Wishes | None = None,
     *,
-    share: float = 0.01,
-    hook_share: float = 0.5,
     visit_cost_s: float = VISIT_COST_S,
+    work: Sequence[ModelSet] = (),
+    imbalance: Floats | None = None,
+    ends_s: Floats | None = None,
+    graph: CallGraph | None = None,
+    known: Verdicts | None = None,
+    hooked: Collection[str] = (),
 ) -> Refinement:
-    """Choose the functions to instrument in the next iteration.
+    """Choose the functions to instrument in the next iteration, by what they will matter at the target.
 
-    Kept are functions with a share of the predicted time at the target, functions one of whose call paths has
-    no model, and everything on the call paths from ``main`` to them and to MPI operations with such a share.
-    Negative predictions count as 0; so does the time in which MPI starts and ends, which short runs are full of.
+    Kernels are functions with a share of the predicted time, as far as the doubt of their models goes, that changes
+    between the smallest point and the target; functions one of whose call paths has no model; functions whose
+    further metrics (basic blocks, bytes) grow to such a share; and functions in which ranks wait for each other as
+    long. If they hold too little of the time, the next largest join them. Kept is what leads to kernels and to MPI
+    operations with such a share. What then costs too much goes: the least time per visit first.
 
     Parameters
     ----------
-    tree
-        The call paths, in the models' order.
-    time
-        Models of the exclusive time of each call path, in seconds, mean over ranks.
-    visits
-        Models of the visits, mean over ranks; None if unknown, then no function is dropped for its hooks.
-    target
-        Shape (parameter,): the point to extrapolate to, in the order of the models' parameters.
-    share
-        Of the run time at the target: functions with at least this much are kept.
-    hook_share
-        Of a function's own time: hooks that take more distort it. A leaf whose time without hooks is below
-        `share` is then dropped.
+    tree, time, visits, target, work
+        See `predict_regions`.
     visit_cost_s
         What one visit costs in hooks.
+    imbalance
+        Shape (call path,): by how much the slowest rank's time exceeds the mean, in seconds, at the largest point.
+    ends_s
+        Shape (call path, 2): measured times at the points with the least and the most time. A model of few noisy
+        values may miss a kernel: a function that has the share at the largest point is one too, and none is constant
+        whose measured time grew by more than half.
+    graph
+        Call graph of the program, for functions that were never measured and for the static closure.
+    known
+        What earlier iterations found out. A kernel of theirs stays down to half of `share`, so that noise
+        does not change filters back and forth; a function they dropped is not tried again.
+    hooked
+        Linker symbols that had hooks in what was measured.
 
     Raises
     ------
     UsageError
-        If models and tree do not belong together, the target does not fit the parameters, or a threshold is
-        out of range.
+        If models and tree do not belong together, the target does not fit the parameters, or the static closure is
+        wanted without a call graph.
     """
-    if not (0 <= share <= 1 and hook_share >= 0 and visit_cost_s >= 0):
-        raise UsageError(
-            "thresholds of the refinement are out of range",
-            why=f"share {share}, hook share {hook_share}, visit cost {visit_cost_s} s",
-            hint="share lies between 0 and 1; the others are not negative",
-        )
-    at = np.asarray(target, dtype=np.float64)
-    seconds, number = _predictions(tree, time, at), None if visits is None else _predictions(tree, visits, at)
-    startup = np.array([region.name in _STARTUP for region in tree.regions], dtype=bool)
-    seconds = np.where(startup[tree.region], 0.0, seconds)
-    total = float(np.nansum(seconds))
-    path_share = seconds / total if total > 0 else np.where(np.isnan(seconds), np.nan, 0.0)
-    own_s, own_share = _by_region(tree, seconds), _by_region(tree, path_share)
-    hooks = np.full(len(tree.regions), np.nan)
-    if number is not None:
-        hooks = _by_region(tree, number) * visit_cost_s
-    filterable = np.array([region.paradigm in _FILTERABLE for region in tree.regions], dtype=bool)
-    hooked = filterable & _leaf_regions(tree, filterable) & (hooks > hook_share * own_s)
-    bare_share = np.where(hooked, np.maximum(own_s - hooks, 0) / (total if total > 0 else 1.0), own_share)
-    unknown_region = np.isnan(own_share)
-    large = ~unknown_region & (bare_share >= share) & (total > 0)
-    wanted = _own_or_above(tree, (large | unknown_region)[tree.region])
-    on_the_way = np.zeros(len(tree.regions), dtype=bool)
-    on_the_way[tree.region[wanted]] = True
-    main = np.array([_symbol(region) in _MAINS for region in tree.regions], dtype=bool)
-    keep = filterable & (on_the_way | main)
+    wishes = wishes or Wishes()
+    memory = known or {}
+    own = predict_regions(tree, time, visits, target, visit_cost_s, work)
+    regions = tree.regions
+    symbols = [symbol_of(region) for region in regions]
+    unknown = np.isnan(own.share)
+    before = np.array([name in memory and memory[name].kept for name in symbols], dtype=bool)
+    least = np.where(before, wishes.share / 2, wishes.share)
+    distorted = own.mostly_hooks(wishes.hook_share)
+    seen, grew = _measured(own, ends_s)
+    positive = own.total_s > 0
+    with np.errstate(invalid="ignore"):
+        share: Floats = np.where(distorted, own.bare_share, own.upper_share)
+        large: Mask = ((share >= least) | (~distorted & (seen >= least))) & ~unknown & positive
+    busy: Mask = np.any([each >= wishes.share for _, each in own.work] or [np.zeros_like(large)], axis=0)
+    steady = own.constant & own.filterable & ~grew & ~busy
+    waiting = _waiting(own, imbalance, wishes.share) & own.filterable
+    wanted = _matching(regions, wishes.keep)
+    unwanted = _matching(regions, wishes.drop) & ~wanted
+    if wishes.constants:
+        steady = np.zeros_like(steady)
+    kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | wanted) & ~unwanted
+    kernels = _enough(own, kernels, ~(steady | unwanted | distorted | unknown | own.main), wishes.coverage)
+    keep = own.filterable & (own.leading_to(kernels) | own.main) & ~unwanted
+    if wishes.closure == "static":
+        keep |= own.filterable & _static_closure(graph, regions, kernels & keep) & ~unwanted
+    kept = within_overhead(own, keep, kernels, own.main | wanted, wishes.overhead)
+    costly = keep & ~kept
+    added: dict[str, str] = {}
+    if graph is not None:
+        added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked)
+        added = {name: why for name, why in added.items() if not any(glob(each).match(name) for each in wishes.drop)}
+    never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(
-        _reason(
-            tree.regions[r], bool(large[r]), bool(unknown_region[r]), bool(main[r]), bool(keep[r]),
-            float(own_share[r]), float(hooks[r] / own_s[r]) if hooked[r] and own_s[r] > 0 else 0.0, share,
-        )
-        for r in range(len(tree.regions))
-    )  # fmt: skip
-    unknown = tuple(name for name, value in zip(tree.names, seconds, strict=True) if np.isnan(value))
-    return Refinement(tree.regions, keep, reasons, own_share, hooks, path_share, total, unknown)
+        _reason(own, i, wishes, kernels, kept, costly, steady, distorted, waiting, wanted, unwanted)
+        for i in range(len(regions))
+    )
+    result = Refinement(own, kept, kernels & (kept | ~own.filterable), reasons, added, (), never)
+    notes = _notes(result, wishes, costly)
+    return Refinement(own, kept, result.kernels, reasons, added, notes, never, steady)
 
 
-def _predictions(tree: CallTree, models: ModelSet, target: Floats) -> Floats:
-    """Return shape (call path,): not negative; NaN without a model."""
-    if target.shape != (len(models.parameters),) or not np.isfinite(target).all():
-        raise UsageError(
-            "the target point does not fit the models",
-            why=f"{target.tolist()} for the parameters {', '.join(models.parameters)}",
-        )
-    if models.call_paths != tree.names:
-        raise UsageError(
-            f"the models of {models.metric} do not belong to the call tree",
-            why=f"{len(models.call_paths)} models in another order or number than the {len(tree)} call paths",
-        )
-    return np.maximum(models.predict(target[None])[:, 0], 0.0)  # NaN stays NaN
+def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
+    compiled = [glob(pattern) for pattern in patterns]
+    return np.array(
+        [any(each.match(symbol_of(region)) or each.match(region.name) for each in compiled) for region in regions],
+        dtype=bool,
+    )
 
 
-def _by_region(tree: CallTree, values: Floats) -> Floats:
-    """Add up over the call paths of each region; NaN where one of them is."""
-    out = np.zeros(len(tree.regions))
-    np.add.at(out, tree.region, values)
+def _measured(own: Prediction, ends_s: Floats | None) -> tuple[Floats, Mask]:
+    """Return the share of each region in the time of the largest point, and whether its time grew clearly."""
+    if ends_s is None:
+        return np.zeros(len(own.tree.regions)), np.zeros(len(own.tree.regions), dtype=bool)
+    startup = own.seconds == 0  # starting and ending MPI, or nothing
+    by_region = own.by_region(np.where(startup[:, None], 0.0, ends_s))
+    total = float(by_region[:, 1].sum())
+    return by_region[:, 1] / (total or 1.0), by_region[:, 1] > _GROWN * by_region[:, 0]
+
+
+def _waiting(own: Prediction, imbalance: Floats | None, share: float) -> Mask:
+    """Mark functions in which the slowest rank loses a share of the time of the largest point."""
+    if imbalance is None or not own.measured_s.size:
+        return np.zeros(len(own.tree.regions), dtype=bool)
+    whole = np.nansum(own.measured_s, axis=0).max()
+    lost: Mask = own.by_region(np.nan_to_num(imbalance)) > share * whole
+    return lost if whole > 0 else np.zeros_like(lost)
+
+
+def _enough(own: Prediction, kernels: Mask, allowed: Mask, coverage: float) -> Mask:
+    """Add functions, the largest first, until kernels and MPI hold enough of the predicted time."""
+    share = np.nan_to_num(own.bare_share)
+    more = own.filterable & allowed & ~kernels & (share > 0)
+    held = float(share[kernels | ~own.filterable].sum())
+    out = kernels.copy()
+    for i in np.flatnonzero(more)[np.argsort(-share[more], kind="stable")].tolist():
+        if held >= coverage * float(share.sum()):
+            break
+        out[i] = True
+        held += share[i]
     return out
 
 
-def _leaf_regions(tree: CallTree, filterable: Mask) -> Mask:
-    """Regions that never call a function of the program or an MPI operation."""
-    out = np.ones(len(filterable), dtype=bool)
-    out[tree.region[tree.parent[tree.parent >= 0]]] = False
-    return out & filterable
-
-
-def _own_or_above(tree: CallTree, marked: Mask) -> Mask:
-    """Mark call paths that are marked or lead to one that is."""
-    return tree.inclusive(marked.astype(np.float64)) > 0
-
-
-def _symbol(region: Region) -> str:
-    return region.mangled or region.name
+def _static_closure(graph: CallGraph | None, regions: Sequence[Region], kernels: Mask) -> Mask:
+    if graph is None:
+        raise UsageError("paths of the call graph are wanted, but there is no call graph", hint="closure: measured")
+    numbers = [graph.find(symbol_of(region), region.name, region.file) for region in regions]
+    ends = [at for at, kernel in zip(numbers, kernels, strict=True) if kernel and at is not None]
+    leading = graph.on_paths([graph.main], ends)
+    return np.array([at is not None and bool(leading[at]) for at in numbers], dtype=bool)
 
 
 def _reason(
-    region: Region,
-    large: bool,
-    unknown: bool,
-    main: bool,
-    keep: bool,
-    share: float,
-    hook_ratio: float,
-    least: float,
+    own: Prediction,
+    i: int,
+    wishes: Wishes,
+    kernels: Mask,
+    kept: Mask,
+    costly: Mask,
+    steady: Mask,
+    distorted: Mask,
+    waiting: Mask,
+    wanted: Mask,
+    unwanted: Mask,
 ) -> str:
-    if region.paradigm not in _FILTERABLE:
+    region, share = own.tree.regions[i], own.share[i]
+    percent = f"{100 * share:.3g} % of the time"
+    if region.paradigm not in FILTERABLE:
         return f"always measured, {region.paradigm} is not filtered"
-    if unknown:
+    if unwanted[i]:
+        return "on the list of what is always dropped"
+    if costly[i]:
+        return f"its visits cost more than {percent} is worth"
+    if np.isnan(share):
         return "no model yet"
-    if large:
-        return f"{100 * share:.3g} % of the time"
-    if main:
+    if kernels[i]:
+        if share >= wishes.share or not (wanted[i] or waiting[i]):
+            grown = [name for name, each in own.work if each[i] >= wishes.share]
+            return percent + (f", {' and '.join(grown)} grow" if grown and share < wishes.share else "")
+        return "on the list of what is always kept" if wanted[i] else f"ranks wait for each other, {percent}"
+    if own.main[i]:
         return "begin of the program"
-    if keep:
+    if kept[i]:
         return f"on the way to such a function, {100 * share:.2g} % itself"
-    if hook_ratio:
-        return f"hooks would take {100 * min(hook_ratio, 1):.0f} % of its {100 * share:.2g} % of the time"
-    return f"{100 * share:.2g} % of the time, below {100 * least:.3g} %"
+    if steady[i] and share >= wishes.share:
+        return f"{percent}{CONSTANT}"
+    if distorted[i] and own.own_s[i] > 0:
+        return f"hooks would take {100 * min(own.hook_s[i] / own.own_s[i], 1):.0f} % of its {percent}"
+    return f"{100 * share:.2g} % of the time, below {100 * wishes.share:.3g} %"
+
+
+def _notes(result: Refinement, wishes: Wishes, costly: Mask) -> tuple[str, ...]:
+    notes = []
+    own = result.prediction
+    if not (result.kernels & own.filterable).any() and len(own.tree):
+        notes.append("no function reaches the threshold: main and the ways to MPI stay")
+    if costly.any():
+        lost = float(np.nansum(own.share[costly]))
+        notes.append(
+            f"{int(costly.sum())} functions with {100 * lost:.2g} % of the time were dropped to keep the overhead "
+            f"below {100 * (wishes.overhead or 0):.3g} %"
+        )
+    worst = float(np.nanmax(result.overhead)) if np.isfinite(result.overhead).any() else 0.0
+    if wishes.overhead is not None and worst > wishes.overhead:
+        notes.append(f"the overhead stays at {100 * worst:.2g} %: what is left must stay")
+    if result.coverage < wishes.coverage:
+        notes.append(f"kernels hold {100 * result.coverage:.3g} % of the time: the rest is constant or too costly")
+    return tuple(notes)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from buran.campaign.plan import Mode
-from buran.errors import BuildError, ConfigError
-from buran.files import write_text
+from buran.errors import BuildError
 from buran.measure.dump import read_dumps
 from buran.measure.elf import Elf, is_elf
+from buran.measure.hook_cost import hook_cost_s
 from buran.measure.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain import GCC_FALLBACK, Toolchain, find_toolchain
+from buran.measure.toolchain import GCC_FALLBACK, Toolchain
 from buran.measure.wrappers import ccache
 from buran.profile.profile import Profile
 
@@ -43,24 +43,30 @@ class Backend(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What is missing on this machine and what that costs, in words."""
 
-    def tools(self) -> Mapping[str, str]:
+    def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return the compilers for the placeholders of the build command."""
 
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
         """Return environment variables for the build."""
 
+    def visit_cost_s(self) -> float | None:
+        """Return what entering and leaving a function costs on this machine, in seconds; None if unknown."""
+
     def inspect_build(
-        self, binary: Path, folder: Path, filter_text: str
+        self, binary: Path, folder: Path, filter_text: str, mode: Mode
     ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
         """Return static features of an instrumented program and what a user should know of it, in sentences.
 
         Without features this backend knows none. Raises `BuildError` if runs of the program would be worthless.
         """
 
-    def run_environment(self, mode: Mode, folder: Path) -> Mapping[str, str]:
-        """Return environment variables for a run that leaves its raw profile in `folder`."""
+    def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
+        """Return environment variables for a run that leaves its raw profile in `folder`.
 
-    def collect(self, folder: Path, ranks: int) -> Profile:
+        With a filter file, hooks of functions that it excludes are passed over.
+        """
+
+    def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
         """Read the raw profile of a run; raise `RunError` unless all ranks are there and whole."""
 
 
@@ -114,7 +120,7 @@ class EmbeddedBackend:
         """As the toolchain found it."""
         return tuple(self.toolchain.notes)
 
-    def tools(self) -> Mapping[str, str]:
+    def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return our wrappers."""
         wrappers = Path(sys.executable).parent
         return {
@@ -134,8 +140,12 @@ class EmbeddedBackend:
             environment["BURAN_FILTER"] = path
         return environment | ccache.variables(self.toolchain, str(mode), path)
 
+    def visit_cost_s(self) -> float | None:
+        """Measure it; the fallback without a plugin has other hooks."""
+        return None if self.toolchain.kind == GCC_FALLBACK else hook_cost_s(self.toolchain)
+
     def inspect_build(
-        self, binary: Path, folder: Path, filter_text: str
+        self, binary: Path, folder: Path, filter_text: str, mode: Mode
     ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
         """Read the features from the program; refuse one that the wrappers had nothing to do with."""
         if self.toolchain.kind == GCC_FALLBACK:
@@ -152,44 +162,19 @@ class EmbeddedBackend:
             )
         return features, notes_on(features, filter_text)
 
-    def run_environment(self, mode: Mode, folder: Path) -> Mapping[str, str]:
+    def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
         """Tell the runtime what to count and where to leave its dumps; a plain program leaves none.
 
         No counters is said too: the user's own would make the times wrong.
         """
-        counters = ",".join(self.counters) if mode is Mode.TIME else ""
-        return {} if mode is Mode.VANILLA else {"BURAN_PROFILE_DIR": str(folder), "BURAN_COUNTERS": counters}
+        if mode is Mode.VANILLA:
+            return {}
+        return {
+            "BURAN_PROFILE_DIR": str(folder),
+            "BURAN_COUNTERS": ",".join(self.counters) if mode is Mode.TIME else "",
+            "BURAN_RUN_FILTER": "" if filter_file is None else str(filter_file),
+        }
 
-    def collect(self, folder: Path, ranks: int) -> Profile:
+    def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
         """Merge the dumps of all ranks."""
         return read_dumps(folder, ranks)
-
-
-def open_backend(name: str, compiler: str, scratch: Path, counters: tuple[str, ...] = ()) -> Backend:
-    """Prepare a backend for use on this machine.
-
-    Parameters
-    ----------
-    name
-        As in the campaign file.
-    compiler
-        Wanted compiler family, or ``auto``.
-    scratch
-        Folder of the campaign for files that builds refer to.
-    counters
-        As in the campaign file.
-
-    Raises
-    ------
-    ToolError
-        A compiler or an MPI is missing.
-    ConfigError
-        There is no such backend.
-    """
-    if name != "embedded":
-        raise ConfigError(f"unknown backend {name!r}", where="backend", why="allowed: embedded")
-    toolchain = find_toolchain(compiler=compiler)
-    path = scratch / f"toolchain-{toolchain.fingerprint}.json"
-    if not path.is_file():
-        write_text(path, toolchain.to_json())
-    return EmbeddedBackend(toolchain, path, counters)

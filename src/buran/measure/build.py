@@ -22,6 +22,7 @@ from buran.measure.target import Target
 TIME_LIMIT_S = 4 * 3600.0
 SCHEMA = 1
 STATIC = "static.jsonl"
+FILTER = "scorep.filter"
 
 
 def build(target: Target, layout: Layout, spec: BuildSpec) -> dict[str, Any]:
@@ -33,8 +34,11 @@ def build(target: Target, layout: Layout, spec: BuildSpec) -> dict[str, Any]:
         ``status``, ``folder`` relative to the campaign's results, and ``reason`` with ``log`` for a failure.
     """
     slot = store.Slot(layout.store / spec.hash, "build")
+    compiled = None if spec.hooks is None else build(target, layout, spec.compiled)
     with interruptible(), store.reserve(slot) as temporary:
-        if temporary is not None:
+        if temporary is not None and compiled is not None:
+            _filter_at_run_time(layout, spec, compiled, slot, temporary)
+        elif temporary is not None:
             _build_into(target, layout, spec, slot, temporary)
     verdict = slot.verdict()
     if verdict is None:
@@ -55,18 +59,45 @@ def tree(layout: Layout, build_hash: str) -> Path:
     return layout.store / build_hash / "tree"
 
 
+def run_filter(layout: Layout, build_hash: str) -> Path | None:
+    """Return the filter that a variant is run with; None if it was compiled with it."""
+    folder = layout.build(build_hash)
+    return folder / FILTER if store.record(folder).get("filtered_at_run_time") else None
+
+
+def _filter_at_run_time(
+    layout: Layout, spec: BuildSpec, compiled: dict[str, Any], slot: store.Slot, temporary: Path
+) -> None:
+    """Make a variant of a program that exists: nothing is compiled."""
+    record = store.record(layout.root / compiled["folder"])
+    record |= {"spec": spec.to_json(), "filtered_at_run_time": True}
+    if record["status"] != store.Status.MEASURED:
+        write_json(temporary / store.RECORD, record)
+        store.keep_failure(slot, temporary)
+        return
+    folder = tree(layout, spec.hash)
+    folder.unlink(missing_ok=True)
+    folder.symlink_to(tree(layout, spec.compiled.hash), target_is_directory=True)
+    write_text(temporary / FILTER, spec.filter_text)
+    features = layout.root / compiled["folder"] / STATIC
+    if features.is_file():
+        shutil.copy(features, temporary / STATIC)
+    write_json(temporary / store.RECORD, record)
+    store.commit(slot, temporary)
+
+
 def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slot, temporary: Path) -> None:
     folder = tree(layout, spec.hash)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     filter_file: Path | None = None
     if spec.filter_text:
-        filter_file = folder.with_name("scorep.filter")
+        filter_file = folder.with_name(FILTER)
         write_text(filter_file, spec.filter_text)
-        shutil.copy(filter_file, temporary / "scorep.filter")
+        shutil.copy(filter_file, temporary / FILTER)
     copy_source(target.source, folder, target.skipped)
     campaign, backend = target.campaign, target.backend
-    command = campaign.build_command(Point.of(dict(spec.values)), backend.tools())
+    command = campaign.build_command(Point.of(dict(spec.values)), backend.tools(spec.mode))
     environment = {**os.environ, **campaign.active_environment.variables}
     environment.update(backend.build_environment(spec.mode, filter_file))
     log = temporary / "build.log"
@@ -113,11 +144,13 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         reason = f"the file {campaign.binary!r} (target.binary) is not executable"
     elif reason is None and spec.mode is not Mode.VANILLA:
         try:
-            features, notes = backend.inspect_build(binary, folder, spec.filter_text)
+            features, notes = backend.inspect_build(binary, folder, spec.filter_text, spec.mode)
         except BuranError as error:
             reason = str(error)
         else:
             record["notes"] += notes
+            if spec.mode is Mode.TIME:
+                record["visit_cost_s"] = backend.visit_cost_s()
             if features is not None:
                 write_text(temporary / STATIC, features.to_jsonl())
     record |= {"wall_s": outcome.wall_s, "reason": reason}

@@ -17,7 +17,7 @@ from buran.campaign.plan import Bundle, Mode, Run
 from buran.errors import BuranError
 from buran.files import check_room, digest, write_json
 from buran.measure import claims, ledger, slurm, store
-from buran.measure.build import tree
+from buran.measure.build import run_filter, tree
 from buran.measure.machine import disturbances, exclusive_machine, new_marker
 from buran.measure.process import Interrupted, Outcome, interruptible, run_limited
 from buran.measure.provenance import environment_of, machine_state, record_node, tool_versions
@@ -176,11 +176,12 @@ def _measure(
     work.mkdir()
     raw.mkdir()
     binary = tree(layout, run.build) / campaign.binary
+    filter_file = run_filter(layout, run.build)
     argv, variables = campaign.launch(
         point, binary, tree(layout, run.build), backend.mpi_flavour, backend.mpiexec, usable_cores()
     )
     shown = {} if given is None else slurm.launch_variables(given, campaign.placement(point))
-    environment = {**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw)}
+    environment = {**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)}
     record |= {
         "argv": argv,
         "environment": environment_of(environment),
@@ -204,7 +205,7 @@ def _measure(
         if reason and (first := slurm.first_failure(temporary / "stderr.log")):
             reason = f"{reason} ({first})"
         if reason is None and run.mode is not Mode.VANILLA:
-            profile = backend.collect(raw, ranks)
+            profile = backend.collect(run.mode, raw, ranks)
             write_cubex(profile, temporary / PROFILE)
             record["placement"] = json.loads(profile.attributes["placement"])
             if given is not None:

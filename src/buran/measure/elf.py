@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -144,11 +145,26 @@ class Elf:
     @cached_property
     def functions(self) -> tuple[Function, ...] | None:
         """Functions others may refer to; None if the symbol table was stripped."""
-        tables = [section for section in self.sections if section.type == SYMBOL_TABLE]
-        if not tables:
+        if not self._tables:
             return None
-        found = []
-        for table in tables:
+        return tuple(
+            Function(name, (place, value))
+            for name, info, place, value in self._symbols()
+            if info & 15 == FUNCTION and info >> 4 != LOCAL and place != UNDEFINED
+        )
+
+    @cached_property
+    def symbols(self) -> frozenset[str] | None:
+        """Names of everything in the symbol table, local names too; None if it was stripped."""
+        return frozenset(name for name, _, _, _ in self._symbols()) if self._tables else None
+
+    @property
+    def _tables(self) -> list[Section]:
+        return [section for section in self.sections if section.type == SYMBOL_TABLE]
+
+    def _symbols(self) -> Iterator[tuple[str, int, int, int]]:
+        """Yield name, kind and binding, section and value."""
+        for table in self._tables:
             strings = self._linked(table)
             step = 24 if self.is_wide else 16
             for at in range(table.offset, table.offset + table.size - step + 1, step):
@@ -156,9 +172,7 @@ class Elf:
                     name, info, _, place, value, _ = self._unpack("IBBHQQ", at)
                 else:
                     name, value, _, info, _, place = self._unpack("IIIBBH", at)
-                if info & 15 == FUNCTION and info >> 4 != LOCAL and place != UNDEFINED:
-                    found.append(Function(self._text(strings, name), (place, value)))
-        return tuple(found)
+                yield self._text(strings, name), info, place, value
 
     def _linked(self, section: Section) -> Section:
         if section.link >= len(self.sections):

@@ -20,7 +20,7 @@ from buran.errors import BuildError, FormatError
 from buran.measure.elf import Elf
 
 SECTION = ".buran.static"
-SCHEMA = 1
+SCHEMA = 2
 INDIRECT = "*"
 # Functions that every program brings along, whoever compiled it.
 # fmt: off
@@ -43,11 +43,15 @@ class Loop:
 
 @dataclass(frozen=True)
 class Call:
-    """Call sites of one callee at one loop depth; the callee is a function's id, or ``*`` if only the run can tell."""
+    """Call sites of one callee at one loop depth.
+
+    The callee is a function's id, or ``*`` if only the run can tell; then `type` says what can be called there.
+    """
 
     callee: str
     depth: int
     count: int
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,12 @@ class StaticFunction:
         Size in the compiler's intermediate code.
     statements
         Distinct source lines with instructions, None without line tables.
+    branches
+        Places where control goes one of several ways.
+    type
+        Result and parameters as they are passed, in the same words as in `Call`.
+    address_taken
+        Whether its address is taken anywhere in the program, as by a table of virtual functions.
     loops, calls
         In the order of the source.
     """
@@ -90,6 +100,9 @@ class StaticFunction:
     blocks: int
     instructions: int
     statements: int | None
+    branches: int
+    type: str
+    address_taken: bool
     loops: tuple[Loop, ...]
     calls: tuple[Call, ...]
 
@@ -134,7 +147,7 @@ class StaticFeatures:
                 raise ValueError(f"schema {head['schema']}, this reader knows {SCHEMA}")
             foreign = head["foreign"]
             return cls(
-                tuple(_function(line, line["id"], line["unit"], {}) for line in lines),
+                tuple(_function(line, line["id"], line["unit"], {}, line["address_taken"]) for line in lines),
                 tuple(head["units"]),
                 tuple(head["unmatched_lines"]),
                 None if foreign is None else tuple(foreign),
@@ -181,8 +194,9 @@ def read_static_features(binary: Path, tree: Path, own: Collection[str] = ()) ->
             hint="build everything again after a change of the filter (make clean)",
         )
     merged: dict[str, StaticFunction] = {}
+    taken = {symbol for unit in units for symbol in unit.taken}
     for unit in units:
-        for function in unit.functions(tree):
+        for function in unit.functions(tree, taken):
             merged.setdefault(function.id, function)
     matched = {rule for unit in units for rule in unit.matched}
     rules = units[0].rules
@@ -217,6 +231,11 @@ def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]
     for number in features.unmatched_lines:
         text = lines[number - 1].strip() if number <= len(lines) else ""
         notes.append(f"filter line {number} ({text}): a rule matches no function of the program")
+    hooked = {function.mangled for function in features.functions if function.hooked}
+    bare = {function.mangled for function in features.functions} - hooked
+    if lacking := sorted(included_symbols(filter_text) & bare):
+        some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+        notes.append(f"{len(lacking)} functions of the filter cannot have hooks: {some}")
     if features.foreign is None:
         notes.append("The program is stripped: whether all of it was compiled with the wrappers cannot be told.")
     elif features.foreign:
@@ -229,20 +248,29 @@ def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]
     return tuple(notes)
 
 
+def included_symbols(filter_text: str) -> frozenset[str]:
+    """Return the linker symbols that a filter of ours names."""
+    lines = (line.split() for line in filter_text.splitlines())
+    return frozenset(words[2] for words in lines if words[:2] == ["INCLUDE", "MANGLED"] and len(words) == 3)
+
+
 @dataclass(frozen=True)
 class _Unit:
     source: str
     filter: str
     rules: tuple[int, ...]
     matched: frozenset[int]
+    taken: frozenset[str]
     lines: tuple[Mapping[str, Any], ...]
 
-    def functions(self, tree: Path) -> Iterable[StaticFunction]:
+    def functions(self, tree: Path, taken: Collection[str]) -> Iterable[StaticFunction]:
         source = _relative(self.source, tree)
         ids = {line["mangled"]: f"{line['mangled']}@{source}" for line in self.lines if line["linkage"] == "internal"}
         for line in self.lines:
             placed = {**line, "file": _relative(line["file"], tree)}
-            yield _function(placed, ids.get(line["mangled"], line["mangled"]), source, ids)
+            symbol = line["mangled"]
+            reached = symbol in (self.taken if symbol in ids else taken)
+            yield _function(placed, ids.get(symbol, symbol), source, ids, reached)
 
 
 def _units(data: bytes, where: Path) -> list[_Unit]:
@@ -255,15 +283,24 @@ def _units(data: bytes, where: Path) -> list[_Unit]:
             else:
                 units[-1][1].append(line)
         return [
-            _Unit(head["unit"], head["filter"], tuple(head["rules"]), frozenset(head["matched"]), tuple(lines))
+            _Unit(
+                head["unit"],
+                head["filter"],
+                tuple(head["rules"]),
+                frozenset(head["matched"]),
+                frozenset(head["taken"]),
+                tuple(lines),
+            )
             for head, lines in units
         ]
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise FormatError("the static features of a program are damaged", where=where, why=str(error)) from None
 
 
-def _function(line: Mapping[str, Any], own_id: str, unit: str, ids: Mapping[str, str]) -> StaticFunction:
-    calls = (Call(ids.get(call["callee"], call["callee"]), call["depth"], call["count"]) for call in line["calls"])
+def _function(
+    line: Mapping[str, Any], own_id: str, unit: str, ids: Mapping[str, str], address_taken: bool
+) -> StaticFunction:
+    calls = (_call(call, ids) for call in line["calls"])
     return StaticFunction(
         id=own_id,
         name=line["name"],
@@ -277,9 +314,19 @@ def _function(line: Mapping[str, Any], own_id: str, unit: str, ids: Mapping[str,
         blocks=line["blocks"],
         instructions=line["instructions"],
         statements=line["statements"],
+        branches=line["branches"],
+        type=line["type"],
+        address_taken=address_taken,
         loops=tuple(Loop(loop["line"], loop["depth"], loop["blocks"]) for loop in line["loops"]),
         calls=tuple(calls),
     )
+
+
+def _call(line: Mapping[str, Any], ids: Mapping[str, str]) -> Call:
+    callee, type_ = line["callee"], line.get("type", "")
+    if callee.startswith(INDIRECT):
+        callee, type_ = INDIRECT, callee[1:] or type_
+    return Call(ids.get(callee, callee), line["depth"], line["count"], type_)
 
 
 def _relative(path: str, tree: Path) -> str:

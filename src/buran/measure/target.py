@@ -11,7 +11,8 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.files import digest
-from buran.measure.backend import Backend, open_backend
+from buran.measure.backend import Backend
+from buran.measure.backends import open_backend
 from buran.measure.source import Source, git_source, local_source
 
 
@@ -52,10 +53,10 @@ class Target:
         """Identity of the whole question: the campaign file and the target it asks about."""
         return digest([self.id, self.campaign.digest()])
 
-    def build_spec(self, mode: Mode, filter_text: str, point: Point) -> BuildSpec:
-        """Return the build that a point needs."""
+    def build_spec(self, mode: Mode, filter_text: str, point: Point, hooks: str | None = None) -> BuildSpec:
+        """Return the build that a point needs; `hooks` as in `BuildSpec`, for timed runs."""
         values = tuple((name, point[name]) for name in sorted(self.campaign.build_parameters))
-        return BuildSpec(self.id, mode, "" if mode is Mode.VANILLA else filter_text, values)
+        return BuildSpec(self.id, mode, "" if mode is Mode.VANILLA else filter_text, values, hooks)
 
 
 def open_target(campaign: Campaign, layout: Layout) -> Target:
@@ -75,5 +76,8 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
         if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
             skipped = (*skipped, campaign.results_root.parent)
         source = local_source(folder, skipped)
-    backend = open_backend(campaign.backend, campaign.compiler, layout.root, campaign.config.counters)
+    config = campaign.config
+    backend = open_backend(
+        config.backend, config.compiler, layout.root, config.counters, config.scorep.process_memory_mb
+    )
     return Target(campaign, source, backend, skipped)

@@ -14,7 +14,7 @@ from buran.files import read_json, write_json
 from buran.model.model_set import ModelSet
 from buran.profile.profile import CallTree, Region
 
-SCHEMA = "buran-findings/1"
+SCHEMA = "buran-findings/2"
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class Findings:
         Filter of the builds whose times were modelled.
     tree
         Call paths of the time models.
+    imbalance_s
+        For each call path of `tree`, by how much the slowest rank's time exceeds the mean at the largest point.
+    ends_s
+        For each call path of `tree`, its time at the points with the least and the most time in all.
     runtime
         Model of the baseline's wall time, one row; None without a baseline.
     shortest_run_s
@@ -63,6 +67,8 @@ class Findings:
     iteration: int
     filter_text: str
     tree: CallTree
+    imbalance_s: tuple[float, ...]
+    ends_s: tuple[tuple[float, float], ...]
     runtime: ModelSet | None
     shortest_run_s: float
     overhead: tuple[Overhead, ...]
@@ -84,6 +90,8 @@ class Findings:
                     "region": self.tree.region.tolist(),
                     "parent": self.tree.parent.tolist(),
                 },
+                "imbalance_s": list(self.imbalance_s),
+                "ends_s": [list(each) for each in self.ends_s],
                 "runtime": self.runtime.to_json() if self.runtime else None,
                 "shortest_run_s": self.shortest_run_s,
                 "overhead": [asdict(each) for each in self.overhead],
@@ -115,6 +123,8 @@ class Findings:
                 np.array(tree["region"], dtype=np.int64),
                 np.array(tree["parent"], dtype=np.int64),
             ),
+            imbalance_s=tuple(data["imbalance_s"]),
+            ends_s=tuple((least, most) for least, most in data["ends_s"]),
             runtime=ModelSet.from_json(data["runtime"]) if data["runtime"] else None,
             shortest_run_s=data["shortest_run_s"],
             overhead=tuple(Overhead(**each) for each in data["overhead"]),

@@ -14,6 +14,7 @@ from buran.errors import RunError
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
+from buran.instrument.measured import ends_s, imbalance_s
 from buran.model import SearchOptions
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
@@ -85,6 +86,8 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         iteration=iteration,
         filter_text=filter_text,
         tree=tree,
+        imbalance_s=() if timed is None else tuple(imbalance_s(timed).tolist()),
+        ends_s=() if timed is None else tuple(map(tuple, ends_s(timed).tolist())),
         runtime=runtime,
         shortest_run_s=shortest_s,
         overhead=collect.overhead(own),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from buran.campaign.plan import Plan, Purpose
+from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.errors import ConfigError
 from buran.experiment.jsonl import read_jsonl
@@ -24,7 +25,7 @@ from buran.steps.refine import rules_of
 from buran.steps.session import Session
 
 
-def question_of(session: Session) -> Question:
+def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
     """Return the part of the campaign that plans depend on."""
     campaign, config = session.campaign, session.campaign.config
     return Question(
@@ -38,7 +39,7 @@ def question_of(session: Session) -> Question:
         max_iterations=config.strategy.max_iterations,
         refine=config.refinement.enabled,
         seed=config.seed,
-        build=session.target.build_spec,
+        build=partial(_build_spec, session, [plan.filter_text for plan in plans]),
         cores=campaign.cores,
         ranks_parameter=campaign.ranks_parameter,
         expected_s=campaign.expected_s,
@@ -51,6 +52,23 @@ def question_of(session: Session) -> Question:
         most_repetitions=config.strategy.most_repetitions or MOST_REPETITIONS,
         retry_failed=config.strategy.retry_failed,
     )
+
+
+def _build_spec(session: Session, filters: Sequence[str], mode: Mode, filter_text: str, point: Point) -> BuildSpec:
+    """Return the build for a filter: its own, or an earlier one with this filter applied when it runs.
+
+    Parameters
+    ----------
+    filters
+        Of the iterations before this one, in order.
+    """
+    own = session.campaign.config.refinement
+    hooks = None
+    if mode is Mode.TIME and own.filtering != "compile":
+        known = list(dict.fromkeys([*filters, filter_text]))
+        number = known.index(filter_text)
+        hooks = known[0 if own.filtering == "run" else number - number % own.rebuild_every]
+    return session.target.build_spec(mode, filter_text, point, None if hooks == filter_text else hooks)
 
 
 def first_plan(session: Session) -> Plan:
@@ -88,7 +106,7 @@ def make_plan(session: Session, iteration: int) -> Plan:
         runtime=runtime_model(session, findings),
         filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
     )
-    question = question_of(session)
+    question = question_of(session, plans)
     if question.strategy not in FIXED:
         known = replace(known, measured=_measured(session, plans), errors=_errors(session, iteration))
     return next_plan(question, known)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import numpy as np
 
+from buran.campaign.plan import BuildSpec, Mode
 from buran.files import digest, write_text
+from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, parse
-from buran.instrument.refine import refine
-from buran.model.model_set import read_models
+from buran.instrument.filter_list import WRITERS, list_of
+from buran.instrument.graph_sources import graph_of_features, with_measured
+from buran.instrument.published import filter_and_expand, filter_only, hotspots
+from buran.instrument.refine import VISIT_COST_S, Refinement, Wishes, refine
+from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
+from buran.measure import store
+from buran.measure.build import STATIC
+from buran.measure.static_features import StaticFeatures
+from buran.model.model_set import ModelSet, read_models
 from buran.steps.findings import Findings
 from buran.steps.session import Session
 
@@ -26,32 +37,124 @@ def refined_filter(session: Session, iteration: int) -> str:
     Points that are added to a campaign later do not change a filter that was measured with: that would make
     every measurement under it worthless. Other refinement settings or another target decide anew.
     """
-    layout, config = session.layout, session.campaign.config
-    settings = digest([config.refinement.model_dump(mode="json"), config.strategy.name], 8)
+    layout, settings = session.layout, _settings(session)
     decided = layout.decided_filter(session.target.id, settings, iteration)
     if decided.is_file():
         return decided.read_text()
-    text = _decide(session, iteration - 1)
+    known = known_verdicts(session, iteration - 1)
+    text, found = _decide(session, iteration - 1, known)
+    write_verdicts(layout.verdicts(session.target.id, settings, iteration), {**known, **found})
     write_text(decided, text)
     return text
 
 
-def _decide(session: Session, iteration: int) -> str:
+def _settings(session: Session) -> str:
+    config = session.campaign.config
+    return digest([config.refinement.model_dump(mode="json"), config.strategy.name], 8)
+
+
+def known_verdicts(session: Session, iteration: int) -> dict[str, Verdict]:
+    """Return what was known of functions when the filter of an iteration was decided; nothing for the first."""
+    path = session.layout.verdicts(session.target.id, _settings(session), iteration)
+    return read_verdicts(path) if path.is_file() else {}
+
+
+def wishes_of(session: Session) -> Wishes:
+    """Return what the campaign asks of refinements."""
+    own = session.campaign.config.refinement
+    return Wishes(
+        share=own.share,
+        overhead=None if own.overhead_percent is None else own.overhead_percent / 100,
+        constants=own.constants,
+        closure=own.closure,
+        keep=own.keep,
+        drop=own.drop,
+    )
+
+
+def _decide(session: Session, iteration: int, known: dict[str, Verdict]) -> tuple[str, dict[str, Verdict]]:
+    findings = Findings.read(session.layout.findings(session.id, iteration))
+    if not session.campaign.config.refinement.enabled or len(findings.tree) == 0:
+        return findings.filter_text, {}
+    chosen = refinement_of(session, iteration, findings, known)
+    if chosen is None or (_settled(chosen) and findings.filter_text):
+        return findings.filter_text, {}
+    return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
+
+
+def _settled(chosen: Refinement) -> bool:
+    """Tell whether a new filter would gain nothing: nothing to try, and what it drops costs and says little."""
+    return not chosen.added and chosen.hook_share < SETTLED_HOOK_SHARE and not chosen.drops_constants
+
+
+def refinement_of(session: Session, iteration: int, findings: Findings, known: dict[str, Verdict]) -> Refinement | None:
+    """Choose functions by the models of an iteration; None without models."""
     layout, campaign = session.layout, session.campaign
-    findings = Findings.read(layout.findings(session.id, iteration))
-    if not campaign.config.refinement.enabled or len(findings.tree) == 0:
-        return findings.filter_text
+    own = campaign.config.refinement
     sets = {each.metric: each for each in read_models(layout.models(session.id, iteration))}
     if "time" not in sets or "visits" not in sets:
-        return findings.filter_text
+        return None
     target = np.array([campaign.refinement_target[name] for name in campaign.parameters], dtype=np.float64)
-    refinement = refine(
-        findings.tree,
-        sets["time"],
-        sets["visits"],
+    tree, time, visits = findings.tree, sets["time"], sets["visits"]
+    features = static_features(session, iteration)
+    graph = None if features is None else with_measured(graph_of_features(features), tree)
+    if own.strategy != "relevance" and graph is not None:
+        return _published(session, findings, time, visits, target, graph)
+    new = own.filtering != "run"  # what has no hooks cannot be switched on
+    return refine(
+        tree,
+        time,
+        visits,
         target,
-        share=campaign.config.refinement.share,
+        wishes_of(session),
+        visit_cost_s=visit_cost_s(session, iteration),
+        work=[sets[name] for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in sets],
+        imbalance=np.array(findings.imbalance_s),
+        ends_s=np.array(findings.ends_s).reshape(-1, 2),
+        graph=graph if new or own.closure == "static" else None,
+        known=known,
+        hooked=() if features is None else [each.mangled for each in features.functions if each.hooked],
     )
-    if findings.filter_text and refinement.hook_share < SETTLED_HOOK_SHARE:
-        return findings.filter_text
-    return refinement.filter_text()
+
+
+def _published(
+    session: Session, findings: Findings, time: ModelSet, visits: ModelSet, target: np.ndarray, graph: CallGraph
+) -> Refinement:
+    own, tree = session.campaign.config.refinement, findings.tree
+    if own.strategy == "hotspots":
+        largest = np.array(time.points).sum(axis=1).argmax()
+        return hotspots(tree, time.predict(np.array(time.points[largest])[None])[:, 0], time, graph)
+    whole = float(np.nansum(np.maximum(time.predict(target[None]), 0.0)))
+    threshold_s = own.threshold_s if own.threshold_s is not None else own.share * whole
+    chosen = filter_only if own.strategy == "filter" else filter_and_expand
+    return chosen(tree, time, visits, target, graph, threshold_s)
+
+
+def _timed_builds(session: Session, iteration: int) -> list[BuildSpec]:
+    """Return the builds for time of an iteration; those of earlier ones if it made none."""
+    for number in range(iteration, -1, -1):
+        plan = session.layout.read_plan(session.id, number)
+        found = [build for build in plan.builds if build.mode is Mode.TIME]
+        if found:
+            return found
+    return []
+
+
+def static_features(session: Session, iteration: int) -> StaticFeatures | None:
+    """Return what the newest build for time says of the program; None if its backend knows nothing."""
+    for build in _timed_builds(session, iteration):
+        path = session.layout.build(build.hash) / STATIC
+        if path.is_file():
+            return StaticFeatures.from_jsonl(path.read_text(), path)
+    return None
+
+
+def visit_cost_s(session: Session, iteration: int) -> float:
+    """Return what a visit costs where the program was built: the median over builds, or Score-P's usual cost."""
+    costs = []
+    for number in range(iteration + 1):
+        for build in _timed_builds(session, number):
+            folder = session.layout.build(build.hash)
+            if (folder / store.RECORD).is_file() and (cost := store.record(folder).get("visit_cost_s")):
+                costs.append(float(cost))
+    return median(costs) if costs else VISIT_COST_S

@@ -8,13 +8,19 @@ class StaticFeatures {
 public:
   void beginUnit(const std::string &Source, const std::string &Filter, const std::vector<int> &RuleLines,
                  const std::vector<int> &Matched) {
+    std::string Taken;
+    cgraph_node *Node;
+    FOR_EACH_FUNCTION(Node)
+      if (!Node->alias && (Node->address_taken || DECL_VIRTUAL_P(Node->decl)))
+        Taken += (Taken.empty() ? "" : ", ") + quoted(symbolOf(Node->decl));
     JsonLines.push_back("{\"unit\": " + quoted(Source) + ", \"filter\": " + quoted(Filter) +
-                        ", \"rules\": " + list(RuleLines) + ", \"matched\": " + list(Matched) + "}");
+                        ", \"rules\": " + list(RuleLines) + ", \"matched\": " + list(Matched) +
+                        ", \"taken\": [" + Taken + "]}");
   }
 
   void addFunction(tree Decl, bool Hooked) {
     function *Body = DECL_STRUCT_FUNCTION(Decl);
-    unsigned Blocks = 0, Instructions = 0;
+    unsigned Blocks = 0, Instructions = 0, Branches = 0;
     std::set<std::pair<std::string, int>> Lines;
     std::vector<std::pair<std::pair<std::string, unsigned>, unsigned>> Calls; // in the order of the source
     basic_block Block;
@@ -25,6 +31,7 @@ public:
         if (!isInstruction(Statement))
           continue;
         Instructions++;
+        Branches += gimple_code(Statement) == GIMPLE_COND || gimple_code(Statement) == GIMPLE_SWITCH;
         expanded_location Where = expand_location(gimple_location(Statement));
         if (Where.file && Where.line)
           Lines.insert({Where.file, Where.line});
@@ -40,7 +47,9 @@ public:
                        linkage(Decl) + "\", \"inline\": " + truth(isDeclaredInline(Decl)) +
                        ", \"hooked\": " + truth(Hooked) + ", \"blocks\": " + std::to_string(Blocks) +
                        ", \"instructions\": " + std::to_string(Instructions) +
-                       ", \"statements\": " + std::to_string(Lines.size()) + ", \"loops\": [" + loopsOf(Body) +
+                       ", \"statements\": " + std::to_string(Lines.size()) +
+                       ", \"branches\": " + std::to_string(Branches) + ", \"type\": " +
+                       quoted(signature(TREE_TYPE(Decl))) + ", \"loops\": [" + loopsOf(Body) +
                        "], \"calls\": [";
     const char *Separator = "";
     for (auto &Entry : Calls) {
@@ -93,13 +102,34 @@ private:
     }
   }
 
-  // The symbol, "*" where only the run can tell, or empty for what is no call in the machine's code.
+  // Result and parameters, as far as they decide how a function is called: one pointer is like another.
+  static std::string signature(tree Type) {
+    std::string Text = kind(TREE_TYPE(Type)) + "(";
+    tree Parameter = TYPE_ARG_TYPES(Type);
+    for (; Parameter && TREE_VALUE(Parameter) != void_type_node; Parameter = TREE_CHAIN(Parameter))
+      Text += (Text.back() == '(' ? "" : ",") + kind(TREE_VALUE(Parameter));
+    return Text + (Parameter ? ")" : "...)");
+  }
+
+  static std::string kind(tree Type) {
+    if (VOID_TYPE_P(Type))
+      return "void";
+    if (POINTER_TYPE_P(Type))
+      return "p";
+    if (INTEGRAL_TYPE_P(Type))
+      return "i" + std::to_string(TYPE_PRECISION(Type));
+    if (SCALAR_FLOAT_TYPE_P(Type))
+      return "f" + std::to_string(TYPE_PRECISION(Type));
+    return "s";
+  }
+
+  // The symbol; "*" and the type where only the run can tell; or empty for what is no call in the machine's code.
   static std::string calleeOf(const gimple *Statement) {
     if (!is_gimple_call(Statement) || gimple_call_internal_p(Statement))
       return "";
     tree Callee = gimple_call_fndecl(Statement);
     if (!Callee)
-      return "*";
+      return "*" + signature(gimple_call_fntype(Statement));
     cgraph_node *Node = cgraph_node::get(Callee);
     if (Node && Node->alias && Node->analyzed) // a constructor may be another name of one that is alike
       Callee = Node->ultimate_alias_target()->decl;

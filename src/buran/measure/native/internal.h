@@ -121,6 +121,9 @@ void buran_book(buran_thread *thread);
 void *buran_memory(size_t size);
 
 /* The registry of regions and threads: locked around fork(), so that a child finds it free, and for the dump. */
+/* The filter file of the run; returns what is wrong with it, or NULL. */
+const char *buran_filter_start(const char *path);
+
 void buran_lock_registry(void);
 void buran_unlock_registry(void);
 

@@ -557,7 +557,7 @@ void describe(Module &M, ArrayRef<Function *> Present, ArrayRef<Function *> Sele
       Matched.push_back(static_cast<int>(I));
   }
   buran::StaticFeatures Features;
-  Features.beginUnit(sourceOf(M), Filter.count ? utohexstr(Filter.hash, true, 16) : "", Lines, Matched);
+  Features.beginUnit(sourceOf(M), Filter.count ? utohexstr(Filter.hash, true, 16) : "", Lines, Matched, M);
   DenseSet<const Function *> Hooked(Selected.begin(), Selected.end());
   for (Function *F : Present)
     if (!F->hasAvailableExternallyLinkage()) // described where it is defined

@@ -4,9 +4,10 @@
 // sections of everything that goes into a program, so that a program always carries the features of exactly its own
 // objects: also from static libraries and from a compiler cache. One JSON object in each line:
 //
-//   {"unit": ..., "filter": ..., "rules": [...], "matched": [...]}
-//       begins an object file: its source, the hash of the filter file, the line of each of its rules, and the numbers
-//       of those rules (from 0) that match something in here
+//   {"unit": ..., "filter": ..., "rules": [...], "matched": [...], "taken": [...]}
+//       begins an object file: its source, the hash of the filter file, the line of each of its rules, the numbers
+//       of those rules (from 0) that match something in here, and the symbols whose address something in here takes:
+//       what calls through pointers and virtual functions may reach
 //   {"name": ..., "mangled": ..., ...}
 //       one for each function
 //
@@ -14,7 +15,6 @@
 #ifndef BURAN_LLVM_STATIC_H
 #define BURAN_LLVM_STATIC_H
 
-#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Demangle/Demangle.h"
@@ -23,9 +23,11 @@
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace buran {
 
@@ -50,20 +52,26 @@ inline std::string quoted(llvm::StringRef Text) {
 class StaticFeatures {
 public:
   void beginUnit(llvm::StringRef Source, llvm::StringRef Filter, llvm::ArrayRef<int> RuleLines,
-                 llvm::ArrayRef<int> Matched) {
+                 llvm::ArrayRef<int> Matched, const llvm::Module &M) {
+    std::string Taken;
+    for (const llvm::Function &F : M)
+      if (!F.isIntrinsic() && F.hasAddressTaken(nullptr, false, true, true))
+        Taken += (Taken.empty() ? "" : ", ") + quoted(F.getName());
     add("{\"unit\": " + quoted(Source) + ", \"filter\": " + quoted(Filter) + ", \"rules\": " + list(RuleLines) +
-        ", \"matched\": " + list(Matched) + "}");
+        ", \"matched\": " + list(Matched) + ", \"taken\": [" + Taken + "]}");
   }
 
   void addFunction(llvm::Function &F, llvm::StringRef File, bool Hooked) {
     using namespace llvm;
     DominatorTree Dominators(F);
     LoopInfo Loops(Dominators);
-    unsigned Blocks = 0, Instructions = 0;
+    unsigned Blocks = 0, Instructions = 0, Branches = 0;
     std::set<std::pair<const DIFile *, unsigned>> Lines;
-    MapVector<std::pair<StringRef, unsigned>, unsigned> Calls;
+    std::map<std::pair<std::string, unsigned>, unsigned> Number; // of a call's kind, in the order of the source
+    std::vector<std::pair<std::pair<std::string, unsigned>, unsigned>> Calls;
     for (BasicBlock &Block : F) {
       Blocks++;
+      Branches += Block.getTerminator()->getNumSuccessors() > 1 && !isa<InvokeInst>(Block.getTerminator());
       for (Instruction &I : Block) {
         if (I.isDebugOrPseudoInst() || I.isLifetimeStartOrEnd())
           continue;
@@ -72,7 +80,7 @@ public:
           Lines.insert({At->getFile(), At->getLine()});
         auto *Call = dyn_cast<CallBase>(&I);
         if (Call && !isa<IntrinsicInst>(Call) && !Call->isInlineAsm())
-          Calls[{calleeName(*Call), Loops.getLoopDepth(&Block)}]++;
+          count(Number, Calls, {calleeName(*Call), Loops.getLoopDepth(&Block)});
       }
     }
     const DISubprogram *Where = F.getSubprogram();
@@ -82,7 +90,9 @@ public:
                        truth(F.hasFnAttribute(Attribute::InlineHint) || F.hasFnAttribute(Attribute::AlwaysInline)) +
                        ", \"hooked\": " + truth(Hooked) + ", \"blocks\": " + std::to_string(Blocks) +
                        ", \"instructions\": " + std::to_string(Instructions) +
-                       ", \"statements\": " + (Where ? std::to_string(Lines.size()) : "null") + ", \"loops\": [";
+                       ", \"statements\": " + (Where ? std::to_string(Lines.size()) : "null") +
+                       ", \"branches\": " + std::to_string(Branches) + ", \"type\": " +
+                       quoted(signature(*F.getFunctionType())) + ", \"loops\": [";
     const char *Separator = "";
     for (Loop *L : Loops.getLoopsInPreorder()) {
       DebugLoc Start = L->getStartLoc();
@@ -134,10 +144,40 @@ private:
 
   static std::string truth(bool Value) { return Value ? "true" : "false"; }
 
-  // The symbol, or "*" where only the run can tell.
-  static llvm::StringRef calleeName(const llvm::CallBase &Call) {
+  using CallCounts = std::vector<std::pair<std::pair<std::string, unsigned>, unsigned>>;
+
+  static void count(std::map<std::pair<std::string, unsigned>, unsigned> &Number, CallCounts &Calls,
+                    const std::pair<std::string, unsigned> &Site) {
+    auto Known = Number.insert({Site, static_cast<unsigned>(Calls.size())});
+    if (Known.second)
+      Calls.push_back({Site, 0});
+    Calls[Known.first->second].second++;
+  }
+
+  // The symbol; where only the run can tell, "*" and the type of what is called.
+  static std::string calleeName(const llvm::CallBase &Call) {
     const llvm::Value *Callee = Call.getCalledOperand()->stripPointerCastsAndAliases();
-    return llvm::isa<llvm::Function>(Callee) ? Callee->getName() : "*";
+    return llvm::isa<llvm::Function>(Callee) ? Callee->getName().str() : "*" + signature(*Call.getFunctionType());
+  }
+
+  // Result and parameters, as far as they decide how a function is called: one pointer is like another.
+  static std::string signature(const llvm::FunctionType &Type) {
+    std::string Text = kind(*Type.getReturnType()) + "(";
+    for (llvm::Type *Parameter : Type.params())
+      Text += (Text.back() == '(' ? "" : ",") + kind(*Parameter);
+    return Text + (Type.isVarArg() ? "...)" : ")");
+  }
+
+  static std::string kind(const llvm::Type &Type) {
+    if (Type.isVoidTy())
+      return "void";
+    if (Type.isPointerTy())
+      return "p";
+    if (Type.isIntegerTy())
+      return "i" + std::to_string(Type.getIntegerBitWidth());
+    if (Type.isFloatingPointTy())
+      return "f" + std::to_string(Type.getScalarSizeInBits());
+    return "s";
   }
 
   // "shared": several units may bring it along, and the linker keeps one.

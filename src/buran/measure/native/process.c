@@ -153,6 +153,9 @@ void buran_start_process(void) {
     wrong = buran_counters_start(getenv("BURAN_COUNTERS"));
     if (wrong)
         buran_give_up("BURAN_COUNTERS", wrong);
+    wrong = buran_filter_start(getenv("BURAN_RUN_FILTER"));
+    if (wrong)
+        buran_give_up("BURAN_RUN_FILTER", wrong);
     read_settings();
     dl_iterate_phdr(find_build_id, build_id);
     find_executable();

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "filter.h"
 #include "internal.h"
 
 __thread uint64_t buran_blocks __attribute__((tls_model("initial-exec")));
@@ -128,9 +129,31 @@ static uint32_t number_of_locked(const buran_region *region) {
     return number;
 }
 
+/* ---- the filter of a run: for programs that are built once and measured with several filters */
+
+static buran_filter run_filter;
+
+const char *buran_filter_start(const char *path) {
+    if (!path || !*path)
+        return NULL;
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return "the filter file cannot be read";
+    const char *wrong = buran_filter_read(&run_filter, file);
+    fclose(file);
+    return wrong;
+}
+
+static int is_filtered_out(const buran_region *region) {
+    return run_filter.count && region->kind == BURAN_KIND_FUNCTION &&
+           buran_filter_decide(&run_filter, region->mangled, region->name, region->file) == BURAN_EXCLUDE;
+}
+
 static void register_region(buran_region *region) {
     sigset_t signals;
     lock_registry(&signals);
+    if (region->state == BURAN_STATE_UNSEEN && is_filtered_out(region))
+        __atomic_store_n(&region->state, BURAN_STATE_SKIPPED, __ATOMIC_RELEASE);
     if (region->state == BURAN_STATE_UNSEEN) {
         region->id = number_of_locked(region);
         __atomic_store_n(&region->state, BURAN_STATE_RECORDED, __ATOMIC_RELEASE);

@@ -1,0 +1,233 @@
+"""Programs built and run with one filter after the other, for the study of refinement."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from buran import assets
+from buran.campaign.launcher import Placement, launch, usable_cores
+from buran.campaign.plan import Mode
+from buran.errors import BuildError, RunError
+from buran.experiment.build import experiment_from_profiles
+from buran.experiment.table import Experiment
+from buran.files import digest
+from buran.measure.dump import read_dumps
+from buran.measure.elf import Elf
+from buran.measure.static_features import StaticFeatures, read_static_features
+from buran.measure.toolchain import Toolchain
+from buran.profile.profile import Profile
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is built and run.
+
+    Attributes
+    ----------
+    source
+        Folder; of the bundled examples if it is one of their names.
+    build
+        Shell command, run in a copy of the sources; ``$CXX`` and ``$CC`` are the compilers.
+    binary, arguments
+        The program and its arguments, with ``{n}``; ``{p}`` is the number of ranks.
+    points
+        Values of `parameters`, the largest last.
+    """
+
+    name: str
+    source: str
+    build: str
+    binary: str
+    arguments: tuple[str, ...]
+    parameters: tuple[str, ...]
+    points: tuple[tuple[int, ...], ...]
+
+
+def _line(*sizes: int) -> tuple[tuple[int, ...], ...]:
+    return tuple((n,) for n in sizes)
+
+
+_GRID = tuple((p, n) for p in (1, 2, 4) for n in (8, 12, 16, 20))
+PROGRAMS: Mapping[str, Program] = {
+    each.name: each
+    for each in (
+        Program(
+            "stencil", "stencil", 'make MPICXX="$CXX"', "stencil", ("{n}", "300"), ("n",), _line(16, 28, 40, 52, 64)
+        ),
+        Program("sweep", "sweep", 'make MPICC="$CC"', "sweep", ("{n}", "8", "40"), ("n",), _line(8, 16, 24, 32, 40)),
+        Program(
+            "treesort",
+            "treesort",
+            'make MPICXX="$CXX"',
+            "treesort",
+            ("{n}",),
+            ("n",),
+            _line(262144, 524288, 1048576, 2097152, 4194304),
+        ),
+        Program("stencil-pn", "stencil", 'make MPICXX="$CXX"', "stencil", ("{n}", "300"), ("p", "n"), _GRID),
+        Program(
+            "LULESH",
+            "LULESH",
+            'make CXX="$CXX -DUSE_MPI=1" CXXFLAGS="-O3 -I." LDFLAGS="-O3"',
+            "lulesh2.0",
+            ("-s", "{n}", "-i", "20"),
+            ("n",),
+            _line(8, 12, 16, 20, 24),
+        ),
+        Program(
+            "HPCG",
+            "hpcg",
+            "$CXX -O3 -DHPCG_NO_OPENMP -Isrc src/*.cpp -o xhpcg",
+            "xhpcg",
+            ("--nx={n}", "--ny={n}", "--nz={n}", "--rt=0"),
+            ("n",),
+            _line(16, 24, 32, 40, 48),
+        ),
+    )
+}
+BUNDLED = ("stencil", "sweep", "treesort")
+
+
+@dataclass
+class Lab:
+    """One program with its builds.
+
+    Attributes
+    ----------
+    spent_s
+        CPU time of all instrumented runs so far.
+    """
+
+    program: Program
+    source: Path
+    toolchain: Toolchain
+    folder: Path
+    spent_s: float = 0.0
+    _built: dict[str, tuple[Path, StaticFeatures | None]] = field(default_factory=dict)
+
+    def build(self, filter_text: str | None, mode: Mode = Mode.TIME) -> tuple[Path, StaticFeatures | None]:
+        """Return the program and what is known of it; no filter builds it without hooks."""
+        mode = Mode.VANILLA if filter_text is None else mode
+        key = f"{mode}-{digest(filter_text)}"
+        if key in self._built:
+            return self._built[key]
+        tree = self.folder / key
+        skipped = shutil.ignore_patterns(".git", "*.o", self.program.binary)
+        shutil.copytree(self.source, tree, ignore=skipped, symlinks=True)
+        toolchain_file = self.folder / "toolchain.json"
+        if not toolchain_file.is_file():
+            toolchain_file.write_text(self.toolchain.to_json())
+        environment = {
+            **os.environ,
+            "BURAN_MODE": str(mode),
+            "BURAN_TOOLCHAIN": str(toolchain_file),
+            "BURAN_FILTER": "",
+            "CC": str(Path(sys.executable).parent / "buran-mpicc"),
+            "CXX": str(Path(sys.executable).parent / "buran-mpicxx"),
+        }
+        if filter_text:
+            (self.folder / f"{key}.filter").write_text(filter_text)
+            environment["BURAN_FILTER"] = str(self.folder / f"{key}.filter")
+        done = subprocess.run(
+            ["bash", "-c", self.program.build], cwd=tree, env=environment, capture_output=True, text=True, check=False
+        )
+        binary = tree / self.program.binary
+        if done.returncode or not binary.is_file():
+            raise BuildError(f"{self.program.name} does not build", where=tree, why=(done.stdout + done.stderr)[-2000:])
+        features = None
+        if filter_text is not None:
+            own = {f.name for path in self.toolchain.objects[str(mode)] for f in Elf.read(Path(path)).functions or ()}
+            features = read_static_features(binary, tree, own)
+        self._built[key] = binary, features
+        return binary, features
+
+    def run(self, binary: Path, point: Sequence[int], mode: Mode) -> tuple[float, Profile | None]:
+        """Run a build once; return its CPU time and the profile of an instrumented one."""
+        values = dict(zip(self.program.parameters, point, strict=True))
+        ranks = values.get("p", 1)
+        words = [word.format(**values) for word in self.program.arguments]
+        start = launch(
+            self.toolchain.mpi,
+            [str(binary), *words],
+            Placement(ranks),
+            program=str(self.toolchain.mpiexec),
+            oversubscribe=ranks > usable_cores(),
+            as_root=os.geteuid() == 0,
+        )
+        with tempfile.TemporaryDirectory(dir=self.folder) as name, tempfile.TemporaryFile() as output:
+            raw = Path(name) / "raw"
+            raw.mkdir()
+            environment = {
+                **os.environ,
+                **start.variables,
+                "OMP_NUM_THREADS": "1",
+                "BURAN_PROFILE_DIR": str(raw),
+                "BURAN_COUNTERS": "",
+            }
+            process = subprocess.Popen(start.argv, env=environment, cwd=name, stdout=output, stderr=output)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            if process.returncode:
+                output.seek(0)
+                text = output.read().decode(errors="replace")[-2000:]
+                raise RunError(f"{self.program.name} ended with {process.returncode}", where=str(values), why=text)
+            profile = None if mode is Mode.VANILLA else read_dumps(raw, ranks)
+        spent_s = usage.ru_utime + usage.ru_stime
+        if mode is not Mode.VANILLA:
+            self.spent_s += spent_s
+        return spent_s, profile
+
+    def experiment(
+        self, filter_text: str, points: Sequence[Sequence[int]], repetitions: int, mode: Mode = Mode.TIME
+    ) -> tuple[Experiment, StaticFeatures | None, float]:
+        """Measure with a filter; return the table, what is known of the build, and the CPU time of all runs."""
+        binary, features = self.build(filter_text, mode)
+        runs = []
+        spent_s = 0.0
+        for point in points:
+            values = {name: float(value) for name, value in zip(self.program.parameters, point, strict=True)}
+            for repetition in range(repetitions):
+                cpu_s, profile = self.run(binary, point, mode)
+                assert profile is not None
+                spent_s += cpu_s
+                runs.append((values, repetition, profile))
+        return experiment_from_profiles(runs), features, spent_s
+
+    def paired(self, filter_text: str, points: Sequence[Sequence[int]], pairs: int) -> tuple[list[float], list[float]]:
+        """Return CPU times of all points together, with a filter and without hooks, in rounds side by side."""
+        plain, _ = self.build(None)
+        hooked, _ = self.build(filter_text)
+        found: dict[Mode, list[float]] = {Mode.TIME: [], Mode.VANILLA: []}
+        for number in range(pairs + 1):
+            order = [(Mode.TIME, hooked), (Mode.VANILLA, plain)]
+            cpu_s = {Mode.TIME: 0.0, Mode.VANILLA: 0.0}
+            for point in points:
+                for mode, binary in order if number % 2 else reversed(order):
+                    cpu_s[mode] += self.run(binary, point, mode)[0]
+            if number:  # the first round warms up
+                for mode, value in cpu_s.items():
+                    found[mode].append(value)
+        return found[Mode.TIME], found[Mode.VANILLA]
+
+
+def source_of(program: Program, data: Path | None) -> Path | None:
+    """Return the folder of a program's sources; None if the user did not bring them."""
+    if program.source in BUNDLED:
+        return assets.folder("examples") / program.source
+    path = None if data is None else data / program.source
+    return path if path is not None and path.is_dir() else None
+
+
+def target_of(program: Program) -> np.ndarray:
+    """Return the point models are extrapolated to: four times the largest value of each parameter."""
+    largest: np.ndarray = np.array(program.points, dtype=np.float64).max(axis=0)
+    return 4.0 * largest

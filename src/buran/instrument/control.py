@@ -1,0 +1,46 @@
+"""Overhead as a controlled quantity: what a visit costs is known, so what a filter costs can be chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from buran.instrument.prediction import Mask, Prediction
+
+_WORTH_A_LOOK = 0.01
+"""Functions that take less than this part of what is allowed are dropped only if nothing else is left."""
+
+
+def within_overhead(own: Prediction, keep: Mask, kernels: Mask, fixed: Mask, limit: float | None) -> Mask:
+    """Drop functions until the predicted overhead is allowed at every measured point.
+
+    The least informative go first: those whose time, without their hooks, is the smallest for each visit they cost.
+    A function that only leads to others informs of nothing but the way.
+
+    Parameters
+    ----------
+    own
+        Predictions for all regions.
+    keep, kernels, fixed
+        Shape (region,): what would be kept, what of it is kept for itself, and what may not be dropped.
+    limit
+        Time in hooks over time without; None for no limit.
+    """
+    known = own.overhead(keep)
+    if limit is None or not (known > limit).any():
+        return keep
+    hooks = np.nan_to_num(own.by_region(own.visits[:, 1:]) * own.visit_cost_s)
+    hooks[~(keep & own.filterable)] = 0.0
+    every = np.nansum(own.by_region(own.visits[:, 1:])[own.filterable], axis=0) * own.visit_cost_s
+    bare = np.nansum(own.measured_s, axis=0) - every
+    allowed = limit * np.maximum(bare, 0.0)
+    costs = (hooks / np.where(allowed > 0, allowed, np.inf)[None]).max(axis=1)  # of what is allowed
+    worth = np.where(kernels, np.nan_to_num(own.bare_share), 0.0)
+    out = keep.copy()
+    for least in (_WORTH_A_LOOK, 0.0):
+        choice = np.flatnonzero(out & own.filterable & ~fixed & (costs > least))
+        order = np.lexsort((-costs[choice], worth[choice] / costs[choice]))
+        for i in choice[order].tolist():
+            if (hooks[out].sum(axis=0) <= allowed).all():
+                return out
+            out[i] = False
+    return out

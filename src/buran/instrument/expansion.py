@@ -1,0 +1,45 @@
+"""Functions that were never measured and might be kernels: found in the call graph, below those that are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from buran.instrument.callgraph import CallGraph
+from buran.instrument.prediction import Mask
+from buran.instrument.verdicts import Verdicts
+
+
+def unexplored_kernels(
+    graph: CallGraph, symbols: Sequence[str], kernels: Mask, known: Verdicts, hooked: Collection[str]
+) -> dict[str, str]:
+    """Return linker symbols to try, with the reason.
+
+    These are functions with loops of their own that kernels call, directly or through functions that were not
+    measured either. Nothing is tried twice.
+
+    Parameters
+    ----------
+    symbols, kernels
+        Of the measured regions.
+    known
+        What earlier iterations found out.
+    hooked
+        What had hooks, visited or not.
+    """
+    seen = {*symbols, *known, *hooked}
+    new = graph.has_body & ~graph.system & np.array([name not in seen for name in graph.symbols], dtype=bool)
+    chosen = [name for name, kernel in zip(symbols, kernels, strict=True) if kernel]
+    start = [at for name in chosen for at in graph.by_symbol.get(name, ())]
+    reached = np.zeros(len(graph), dtype=bool)
+    reached[start] = True
+    waiting = reached.copy()
+    while waiting.any():  # one step a level of functions that were not measured
+        waiting = graph.callees(waiting) & new & ~reached
+        reached |= waiting
+    found = reached & new & (graph.features["loops"] > 0)
+    return {
+        graph.symbols[i]: f"never measured, {graph.features['loops'][i]} loops below a function that matters"
+        for i in np.flatnonzero(found).tolist()
+    }

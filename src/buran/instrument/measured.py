@@ -1,0 +1,42 @@
+"""What measurements say without models: how unevenly ranks share the work, and how times change."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.experiment.table import Experiment
+
+Floats = NDArray[np.float64]
+
+
+def ends_s(experiment: Experiment) -> Floats:
+    """Return shape (call path, 2): mean times over ranks at the points with the least and the most time in all.
+
+    The median over repetitions; 0 where nothing was measured.
+    """
+    if "time" not in experiment.values or not len(experiment.points):
+        return np.zeros((len(experiment.tree), 2))
+    values = experiment.over_locations("time")
+    whole = np.nanmax(np.nansum(values, axis=0), axis=1)
+    chosen = values[:, [int(whole.argmin()), int(whole.argmax())]]
+    known = np.isfinite(chosen).any(axis=2)
+    out = np.zeros(chosen.shape[:2])
+    out[known] = np.nanmedian(chosen[known], axis=1)
+    return out
+
+
+def imbalance_s(experiment: Experiment) -> Floats:
+    """Return shape (call path,): the slowest location's time above the mean, at the point that takes longest.
+
+    The median over repetitions; 0 where nothing was measured.
+    """
+    if "time" not in experiment.values or not len(experiment.points):
+        return np.zeros(len(experiment.tree))
+    most, mean = (experiment.over_locations("time", which) for which in ("max", "mean"))
+    largest = int(np.nanmax(np.nansum(mean, axis=0), axis=1).argmax())
+    lost = (most - mean)[:, largest]
+    known = np.isfinite(lost).any(axis=1)
+    out = np.zeros(len(experiment.tree))
+    out[known] = np.nanmedian(lost[known], axis=1)
+    return out

@@ -1,0 +1,247 @@
+"""What the models of an iteration say of each function at the point of interest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from buran.errors import UsageError
+from buran.model import ModelSet
+from buran.profile.profile import SEPARATOR, CallTree, Region
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+MAINS = ("main", "MAIN__")
+FILTERABLE = ("compiler", "user")
+STARTUP = ("MPI_Init", "MPI_Init_thread", "MPI_Session_init", "MPI_Session_finalize", "MPI_Finalize")
+"""Starting and ending MPI: a share of short runs that no function of the program causes."""
+
+STEADY = 0.1
+"""Times that change by less than this share between the smallest point and the target are constant."""
+LARGEST_DOUBT = 2.0
+"""A function counts at most as this multiple of its predicted time, however uncertain its model."""
+
+
+def symbol_of(region: Region) -> str:
+    """Return what a filter names a region by."""
+    return region.mangled or region.name
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Times and visits at the target and at the measured points.
+
+    Attributes
+    ----------
+    tree
+        The call paths, in the models' order.
+    seconds
+        Shape (call path,): exclusive time at the target; NaN without a model; 0 for starting and ending MPI.
+    upper_s
+        Shape (call path,): upper end of the 90 % interval, at most `LARGEST_DOUBT` times `seconds`.
+    origin_s
+        Shape (call path,): at the smallest value of each parameter.
+    visits
+        Shape (call path, point): at the target, then at the measured points; NaN where unknown.
+    measured_s
+        Shape (call path, point): exclusive time by the models, at the measured points.
+    visit_cost_s
+        What one visit costs.
+    work
+        For each further metric, its name and shape (region,): the share of each region in its total at the target, 0
+        where it does not grow.
+    """
+
+    tree: CallTree
+    seconds: Floats
+    upper_s: Floats
+    origin_s: Floats
+    visits: Floats
+    measured_s: Floats
+    visit_cost_s: float
+    work: tuple[tuple[str, Floats], ...] = ()
+
+    # -- by region ----------------------------------------------------------------------------------
+
+    def by_region(self, values: Floats) -> Floats:
+        """Add up over the call paths of each region; NaN where one of them is."""
+        out = np.zeros((len(self.tree.regions), *values.shape[1:]))
+        np.add.at(out, self.tree.region, values)
+        return out
+
+    @cached_property
+    def total_s(self) -> float:
+        """Predicted time of everything at the target."""
+        return float(np.nansum(self.seconds))
+
+    @cached_property
+    def path_share(self) -> Floats:
+        """Shape (call path,): of the total; NaN without a model."""
+        return self._share(self.seconds)
+
+    def _share(self, seconds: Floats) -> Floats:
+        return seconds / self.total_s if self.total_s > 0 else np.where(np.isnan(seconds), np.nan, 0.0)
+
+    @cached_property
+    def own_s(self) -> Floats:
+        """Shape (region,)."""
+        return self.by_region(self.seconds)
+
+    @cached_property
+    def share(self) -> Floats:
+        """Shape (region,): of the total; NaN where a model is missing."""
+        return self.by_region(self.path_share)
+
+    @cached_property
+    def hook_s(self) -> Floats:
+        """Shape (region,): time in hooks at the target; NaN where visits are unknown."""
+        return self.by_region(self.visits[:, 0]) * self.visit_cost_s
+
+    @cached_property
+    def bare_share(self) -> Floats:
+        """Shape (region,): of the total, without hooks of leaves that are mostly hooks."""
+        return self._share(np.where(self.mostly_hooks(0.0), np.maximum(self.own_s - self.hook_s, 0), self.own_s))
+
+    @cached_property
+    def upper_share(self) -> Floats:
+        """Shape (region,): with the doubt of the models, hooks taken off."""
+        doubt = self.by_region(self.upper_s) - self.own_s
+        return self.bare_share + self._share(np.nan_to_num(doubt))
+
+    def mostly_hooks(self, ratio: float) -> Mask:
+        """Mark functions that call nothing measured and whose hooks take more than a share of their time."""
+        return self.filterable & self._leaves & (self.hook_s > ratio * self.own_s)
+
+    @cached_property
+    def _leaves(self) -> Mask:
+        out = np.ones(len(self.tree.regions), dtype=bool)
+        out[self.tree.region[self.tree.parent[self.tree.parent >= 0]]] = False
+        return out
+
+    @cached_property
+    def filterable(self) -> Mask:
+        """Regions that filters reach."""
+        return np.array([region.paradigm in FILTERABLE for region in self.tree.regions], dtype=bool)
+
+    @cached_property
+    def main(self) -> Mask:
+        """The region the program begins with."""
+        return np.array([symbol_of(region) in MAINS for region in self.tree.regions], dtype=bool)
+
+    @cached_property
+    def constant(self) -> Mask:
+        """Regions whose time is the same at the smallest point and at the target."""
+        before, after = self.by_region(self.origin_s), self.own_s
+        with np.errstate(invalid="ignore"):
+            return np.abs(after - before) <= STEADY * np.maximum(after, before)
+
+    # -- of a choice --------------------------------------------------------------------------------
+
+    def leading_to(self, regions: Mask) -> Mask:
+        """Return shape (region,): those on a measured call path to one of some regions, and these."""
+        marked = self.tree.inclusive(regions[self.tree.region].astype(np.float64)) > 0
+        out = np.zeros(len(regions), dtype=bool)
+        out[self.tree.region[marked]] = True
+        return out
+
+    def overhead(self, keep: Mask) -> Floats:
+        """Return shape (point,): time in hooks over time without, at the measured points; NaN if unknown."""
+        hooks = self.by_region(self.visits[:, 1:])[self.filterable] * self.visit_cost_s
+        whole = np.nansum(self.measured_s, axis=0) - np.nansum(hooks, axis=0)
+        cost = np.nansum(hooks[keep[self.filterable]], axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(whole > 0, cost / whole, np.nan)
+
+    def coverage(self, kernels: Mask, keep: Mask) -> float:
+        """Return the share of the predicted time that is spent in kernels, or in MPI.
+
+        The time of a function that is not kept is that of the one it is called from.
+        """
+        counts = (kernels & keep) | ~self.filterable
+        held = keep | ~self.filterable
+        inside = np.zeros(len(self.tree), dtype=bool)
+        region, parent = self.tree.region, self.tree.parent
+        for i in range(len(self.tree)):  # callers stand before their callees
+            inside[i] = counts[region[i]] if held[region[i]] else bool(parent[i] >= 0 and inside[parent[i]])
+        return float(np.nansum(self.path_share[inside]))
+
+
+def predict_regions(
+    tree: CallTree,
+    time: ModelSet,
+    visits: ModelSet | None,
+    target: ArrayLike,
+    visit_cost_s: float,
+    work: Sequence[ModelSet] = (),
+) -> Prediction:
+    """Evaluate the models of an iteration.
+
+    Parameters
+    ----------
+    tree
+        The call paths, in the models' order.
+    time
+        Models of the exclusive time of each call path, in seconds, mean over ranks.
+    visits
+        Models of the visits, mean over ranks; None if unknown.
+    target
+        Shape (parameter,): in the order of the models' parameters.
+    work
+        Models of other metrics, of call paths by their names, which may be others than those of `tree`.
+
+    Raises
+    ------
+    UsageError
+        Models and tree do not belong together, or the target does not fit the parameters.
+    """
+    at = np.asarray(target, dtype=np.float64)
+    if at.shape != (len(time.parameters),) or not np.isfinite(at).all():
+        raise UsageError(
+            "the target point does not fit the models",
+            why=f"{at.tolist()} for the parameters {', '.join(time.parameters)}",
+        )
+    for models in (time, *(() if visits is None else (visits,))):
+        if models.call_paths != tree.names:
+            raise UsageError(
+                f"the models of {models.metric} do not belong to the call tree",
+                why=f"{len(models.call_paths)} models in another order or number than the {len(tree)} call paths",
+            )
+    points = np.array(time.points, dtype=np.float64).reshape(-1, len(at))
+    origin = points.min(axis=0) if len(points) else at
+    whole = np.concatenate([at[None], origin[None], points])
+    seconds = np.maximum(time.predict(whole), 0.0)  # NaN stays NaN
+    startup = np.array([region.name in STARTUP for region in tree.regions], dtype=bool)[tree.region]
+    seconds[startup] = 0.0
+    upper = time.predict_interval(at[None], 0.9, "mean")[1][:, 0] if len(tree) else np.zeros(0)
+    upper = np.where(np.isfinite(upper), upper, np.inf)
+    number = np.full((len(tree), 1 + len(points)), np.nan)
+    if visits is not None:
+        number = np.maximum(visits.predict(np.concatenate([at[None], points])), 0.0)
+    return Prediction(
+        tree,
+        seconds[:, 0],
+        np.clip(upper, seconds[:, 0], LARGEST_DOUBT * seconds[:, 0]),
+        seconds[:, 1],
+        number,
+        seconds[:, 2:],
+        visit_cost_s,
+        tuple((models.metric, _growing_share(tree, models, at, origin)) for models in work),
+    )
+
+
+def _growing_share(tree: CallTree, models: ModelSet, at: Floats, origin: Floats) -> Floats:
+    """Return shape (region,): by names, since counts are mostly taken with more functions than times."""
+    values = np.nan_to_num(np.maximum(models.predict(np.stack([at, origin])), 0.0))
+    by_name: dict[str, Floats] = {}
+    for path, row in zip(models.call_paths, values, strict=True):
+        name = path.rsplit(SEPARATOR, 1)[-1]
+        by_name[name] = by_name.get(name, np.zeros(2)) + row
+    total = float(values[:, 0].sum()) or 1.0
+    own = np.array([by_name.get(region.name, np.zeros(2)) for region in tree.regions]).reshape(-1, 2)
+    share: Floats = np.where(own[:, 0] > (1 + STEADY) * own[:, 1], own[:, 0] / total, 0.0)
+    return share

@@ -1,0 +1,172 @@
+"""``buran filter`` without a campaign: lists from profiles and call graphs, checks, differences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from buran.cli import main
+from buran.experiment.extrap_tree import write_extrap_tree
+from buran.instrument.callgraph import CALL, make_graph
+from buran.instrument.metacg import write_metacg
+from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+
+REGIONS = (
+    Region("main", "main"),
+    Region("kernel(int)", "_Z6kerneli"),
+    Region("accessor()", "_Z8accessorv"),
+    Region("setup()", "_Z5setupv"),
+)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    tree = CallTree(REGIONS, np.array([0, 1, 2, 3]), np.array([-1, 0, 1, 0]))
+    metrics = {"time": METRICS["time"], "visits": METRICS["visits"]}
+
+    def profile(n: int) -> Profile:
+        own = np.array([1e-4, 1e-4 * n**2, 1e-6 * n**2, 0.05])
+        inclusive = np.array([own.sum(), own[1] + own[2], own[2], own[3]])
+        visits = np.array([1, 1, 10 * n**2, 1], dtype=np.uint64)
+        values = {"time": inclusive[:, None], "visits": visits[:, None]}
+        return Profile(tree, (Location(0),), metrics, values, {})
+
+    folder = tmp_path / "runs"
+    write_extrap_tree(folder, [({"n": n}, 1, profile(n)) for n in (10, 20, 30, 40, 50)])
+    return folder
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    names = ("main", "_Z6kerneli", "_Z8accessorv", "_Z5setupv", "_Z5innerv")
+    path = tmp_path / "graph.mcg"
+    made = make_graph(
+        names,
+        [(0, 1, CALL), (1, 2, CALL), (0, 3, CALL), (1, 4, CALL)],
+        inline=(False, False, True, False, True),
+        features={"loop_depth": (0, 2, 0, 1, 3), "loops": (0, 1, 0, 1, 1), "statements": (1, 9, 1, 3, 8)},
+    )
+    write_metacg(made, path)
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, expect: int = 0) -> str:
+    assert main(["filter", *words]) == expect
+    read = capsys.readouterr()
+    return read.out if expect == 0 else read.out + read.err
+
+
+def test_from_profiles(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--from", str(runs), "--target", "n=500")
+    assert "INCLUDE MANGLED _Z6kerneli" in text and "_Z8accessorv" not in text and "_Z5setupv" not in text
+    assert "# kernel(int): " in text and "1 visits" in text
+    data = json.loads(said(capsys, "--from", str(runs), "--target", "n=500", "--json"))
+    assert [each["symbol"] for each in data["functions"]] == ["_Z6kerneli", "main"]
+
+
+def test_with_a_call_graph_new_functions_are_found(runs: Path, graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, "--from", str(runs), "--callgraph", str(graph), "--target", "n=500", "--format", "plain")
+    assert text.split() == ["_Z5innerv", "_Z6kerneli", "main"]
+
+
+def test_queries_and_other_lists(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = tmp_path / "own.filter"
+    own.write_text(
+        "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED _Z5setupv _Z8accessorv\nSCOREP_REGION_NAMES_END\n"
+    )
+    call = ("--callgraph", str(graph), "--format", "plain")
+    assert said(capsys, *call, "--select", "loops(2)").split() == ["_Z5innerv", "_Z6kerneli"]
+    assert said(capsys, *call, "--select", "loops(2)", "--add", "main", "--remove", "inline").split() == [
+        "_Z6kerneli", "main",
+    ]  # fmt: skip
+    assert said(capsys, *call, "--select", "main", "--union", str(own)).split() == [
+        "_Z5setupv", "_Z8accessorv", "main",
+    ]  # fmt: skip
+    assert said(capsys, *call, "--select", "all", "--minus", str(own)).split() == [
+        "_Z5innerv", "_Z6kerneli", "main",
+    ]  # fmt: skip
+    assert said(capsys, *call, "--select", "main", "--keep", "_Z5*", "--drop", "main").split() == [
+        "_Z5innerv", "_Z5setupv",
+    ]  # fmt: skip
+
+
+def test_the_first_instrumentation(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("--callgraph", str(graph), "--format", "plain", "--initial")
+    assert said(capsys, *call, "statements").split() == ["_Z5innerv", "_Z6kerneli", "main"]  # of 1, 3, 8, 18, 22
+    assert said(capsys, *call, "statements", "--cut", "18").split() == ["_Z6kerneli", "main"]
+    assert "cut cannot be read" in said(capsys, *call, "loops", "--cut", "most", expect=2)
+
+
+def test_check(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "some.filter"
+    path.write_text("SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED main *setup*\nSCOREP_REGION_NAMES_END\n")
+    assert "lets 2 of 5 functions through" in said(capsys, "--check", str(path), "--callgraph", str(graph))
+    assert "3 rules, no syntax error" in said(capsys, "--check", str(path))
+    path.write_text("SCOREP_REGION_NAMES_BEGIN\nINCLUDE MANGLED absent\nSCOREP_REGION_NAMES_END\n")
+    text = said(capsys, "--check", str(path), "--callgraph", str(graph), expect=1)
+    assert "line 2: 'absent' matches no function" in text
+    assert "2 functions declared inline are let through by no rule of their own" in text
+    functions = tmp_path / "functions.txt"
+    functions.write_text("# ours\nabsent\nmain\n")
+    found = json.loads(said(capsys, "--check", str(path), "--functions", str(functions), "--json"))
+    assert found["included"] == ["absent", "main"] and found["unmatched"] == []
+
+
+def test_a_syntax_error_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.filter"
+    path.write_text("SCOREP_REGION_NAMES_BEGIN\nINCLUDE a -> b\nMANGLED\n")
+    text = said(capsys, "--check", str(path), expect=2)
+    assert f"{path}:1" in text and "never ended" in text
+    path.write_text("main\n")
+    assert f"{path}:1" in said(capsys, "--diff", str(path), str(path), expect=2)
+
+
+def test_difference(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = []
+    for name, rules in (("a", "EXCLUDE *\nINCLUDE MANGLED main _Z6kerneli"), ("b", "EXCLUDE *\nINCLUDE main")):
+        path = tmp_path / name
+        path.write_text(f"SCOREP_REGION_NAMES_BEGIN\n{rules}\nSCOREP_REGION_NAMES_END\n")
+        files.append(str(path))
+    text = said(capsys, "--diff", *files, "--callgraph", str(graph), expect=1)
+    assert "- _Z6kerneli\n" in text and "1 functions in both, 1 only in" in text
+    found = json.loads(said(capsys, "--diff", *files, "--json", expect=1).split("error")[0])
+    assert found == {"only_first": ["_Z6kerneli"], "only_second": [], "both": 1}
+    assert "2 functions in both, 0 only" in said(capsys, "--diff", files[0], files[0])
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "nothing to make a list from"),
+        (("--select", "main"), "no functions are known"),
+        (("--select", "main", "--callgraph", "absent.mcg"), "cannot be read"),
+        (("--check", "absent.filter"), "cannot be read"),
+        (("--functions", "absent.txt", "--select", "main"), "cannot be read"),
+    ],
+)
+def test_bad_input(words: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert why in said(capsys, *words, expect=2)
+
+
+@pytest.mark.parametrize(("target", "why"), [("n=x", "no NAME=NUMBER"), ("p=3", "they are n")])
+def test_bad_targets(runs: Path, target: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert why in said(capsys, "--from", str(runs), "--target", target, expect=2)
+
+
+def test_a_call_graph_is_written_for_metacg(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "out.mcg"
+    said(capsys, "--from", str(runs), "--format", "metacg", "-o", str(path))
+    assert len(json.loads(path.read_text())["_CG"]["nodes"]) == 4
+    assert "written to a file" in said(capsys, "--from", str(runs), "--format", "metacg", expect=2)
+
+
+def test_measured_functions_that_the_call_graph_lacks(
+    runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "small.mcg"
+    write_metacg(make_graph(["main"], []), path)
+    words = ("--from", str(runs), "--callgraph", str(path), "--target", "n=500", "--format", "plain")
+    assert said(capsys, *words).split() == ["_Z6kerneli", "main"]

@@ -1,0 +1,58 @@
+"""The study of refinement, with tiny draws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from buran.evaluate import refinement
+from buran.evaluate.refinement_lab import PROGRAMS, source_of, target_of
+from buran.evaluate.refinement_methods import METHODS
+from buran.evaluate.run import Run
+from buran.evaluate.study import Settings
+
+
+def test_programs_that_nobody_brought_are_left_out(tmp_path: Path) -> None:
+    own = refinement.shards(Settings("refinement"))
+    assert {shard["program"] for shard in own} == {"stencil", "sweep", "treesort", "stencil-pn"}
+    assert {shard["method"] for shard in own} == set(METHODS)
+    (tmp_path / "LULESH").mkdir()
+    more = refinement.shards(Settings("refinement", data=str(tmp_path)))
+    assert {shard["program"] for shard in more} - {shard["program"] for shard in own} == {"LULESH"}
+    assert source_of(PROGRAMS["HPCG"], tmp_path) is None
+    assert target_of(PROGRAMS["stencil-pn"]).tolist() == [16.0, 80.0]
+
+
+def result(method: str, **changes: object) -> dict[str, object]:
+    text = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED main\nINCLUDE MANGLED work\nSCOREP_REGION_NAMES_END\n"
+    plain = {
+        "program": "sweep", "method": method, "filters": [text], "iterations": 2, "converged": True, "spent_s": 3.0,
+        "coverage": 0.97, "executed": 2, "functions": 15, "kernels": ["work"], "constants": [],
+        "hooked_s": [1.02, 1.04, 1.03], "vanilla_s": [1.0, 1.0, 1.0], "marked": ["main", "work"], "repetitions": 2,
+    }  # fmt: skip
+    return {**plain, **changes}
+
+
+def test_figures_and_tables() -> None:
+    results = [result("everything", spent_s=4.0, kernels=["work", "lost"]), result("ours")]
+    found = refinement.summarise(results, Settings("refinement"))
+    values = {figure.name: figure for figure in found.figures}
+    overhead = values["sweep ours overhead"]
+    assert overhead.value == pytest.approx(3.0) and overhead.samples == 3 and overhead.goal == "at most 5"
+    assert overhead.standard_error == pytest.approx(1.2533 / 3**0.5)
+    assert values["sweep ours recall"].value == 50.0 and "lost" in values["sweep ours recall"].note
+    assert values["sweep ours cost of refinement"].value == pytest.approx(75.0)
+    assert values["sweep ours coverage"].value == pytest.approx(97.0)
+    assert found.tables[1].rows[1] == ("sweep", "ours", 15, 2, 2)
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_a_quick_run(tmp_path: Path) -> None:
+    run = Run.create(Settings("refinement", quick=True, draws=1), tmp_path)
+    run.work_on_all(lambda done, of: None)
+    found = run.summarise()
+    values = {figure.name: figure.value for figure in found.figures}
+    assert values["sweep ours coverage"] is not None and values["sweep ours recall"] is not None
+    assert "PIRA" in found.tables[0].note

@@ -1,0 +1,207 @@
+"""Refinement beyond thresholds: overhead, coverage, memory, further reasons, functions never measured."""
+
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+
+from buran.errors import FormatError, UsageError
+from buran.experiment.table import Experiment
+from buran.instrument.callgraph import CALL, make_graph
+from buran.instrument.measured import ends_s, imbalance_s
+from buran.instrument.published import filter_and_expand, filter_only, hotspots
+from buran.instrument.refine import Wishes, refine
+from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
+from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
+from buran.profile.profile import CallTree, Region
+
+NAMES = ("main", "solve", "kernel", "accessor", "setup", "MPI_Send")
+TREE = CallTree(
+    tuple(Region(name, paradigm="mpi" if name.startswith("MPI") else "compiler") for name in NAMES),
+    #         main solve kernel accessor setup MPI_Send
+    np.array([0, 1, 2, 3, 4, 5]),
+    np.array([-1, 0, 1, 2, 0, 1]),
+)
+POINTS = ((10.0,), (20.0,), (40.0,))
+CUBE = Term((Factor(0, F(3), 0),))
+
+
+def models(metric, **functions):
+    """For each function a constant, or (coefficient of n^3,)."""
+    own = []
+    for name in NAMES:
+        value = functions.get(name, 0.0)
+        one = ModelFunction(0.0, value, (CUBE,)) if isinstance(value, tuple) else ModelFunction(float(value))
+        own.append(Model(one, Quality(3, 0.0, 0.0, 0.0, 1.0, 0.0), ((0.0,) * 2,) * 2 if one.terms else ((0.0,),)))
+    return ModelSet(("n",), metric, "sec", TREE.names, tuple(own), "mean", "median", POINTS)
+
+
+TIME = models("time", main=1e-3, solve=1e-3, kernel=(1e-6,), accessor=(4e-7,), setup=0.05, MPI_Send=1e-3)
+VISITS = models("visits", main=1, solve=1, kernel=10, accessor=(1.0,), setup=1, MPI_Send=10)
+
+
+def kept(result):
+    return {name for name, keep in zip(NAMES, result.keep, strict=True) if keep}
+
+
+def test_the_overhead_is_kept_below_what_is_allowed():
+    free = refine(TREE, TIME, VISITS, [80.0], Wishes(overhead=None, hook_share=1e9), visit_cost_s=2e-7)
+    assert "accessor" in kept(free) and free.overhead.max() > 0.05
+    result = refine(TREE, TIME, VISITS, [80.0], Wishes(overhead=0.05, hook_share=1e9), visit_cost_s=2e-7)
+    assert kept(result) == {"main", "solve", "kernel"}
+    assert result.overhead.max() <= 0.05
+    assert "cost more than" in result.reasons[3]
+    assert any("dropped to keep the overhead below 5 %" in note for note in result.notes)
+
+
+def test_what_must_stay_stays_and_it_is_said():
+    wishes = Wishes(overhead=0.01, keep=("access*",), hook_share=1e9)
+    result = refine(TREE, TIME, VISITS, [80.0], wishes, visit_cost_s=1e-7)
+    assert "accessor" in kept(result)
+    assert any("the overhead stays at" in note for note in result.notes)
+
+
+def test_what_is_never_wanted_goes():
+    result = refine(TREE, TIME, VISITS, [80.0], Wishes(drop=("kernel",)), visit_cost_s=1e-12)
+    assert "kernel" not in kept(result) and "always dropped" in result.reasons[2]
+
+
+def test_constants_go_unless_asked_for():
+    early = refine(TREE, TIME, VISITS, [20.0], visit_cost_s=1e-12)
+    assert "setup" not in kept(early) and early.reasons[4].endswith("but constant") and early.drops_constants
+    asked = refine(TREE, TIME, VISITS, [20.0], Wishes(constants=True), visit_cost_s=1e-12)
+    assert "setup" in kept(asked) and not asked.drops_constants
+
+
+def test_coverage_counts_callees_of_kernels():
+    result = refine(TREE, TIME, VISITS, [80.0], Wishes(overhead=0.05, hook_share=1e9), visit_cost_s=1e-7)
+    total = 2e-3 + 1e-3 + 0.05 + (1e-6 + 4e-7) * 80**3
+    assert result.coverage == pytest.approx(((1e-6 + 4e-7) * 80**3 + 1e-3) / total)
+
+
+def test_the_next_largest_fill_up_what_kernels_lack():
+    many = models("time", kernel=(1e-6,), accessor=(5e-8,), setup=(5e-8,))
+    assert {"accessor", "setup"} & kept(refine(TREE, many, None, [80.0], Wishes(share=0.5, coverage=0.95)))
+    assert kept(refine(TREE, many, None, [80.0], Wishes(share=0.5, coverage=0.9))) == {"main", "solve", "kernel"}
+
+
+def test_a_threshold_that_removes_everything_leaves_main_and_the_way_to_mpi():
+    slow = models("time", kernel=1e-3, MPI_Send=(1e-3,))
+    result = refine(TREE, slow, VISITS, [80.0], Wishes(share=0.9))
+    assert kept(result) == {"main", "solve"}
+    assert "no function reaches the threshold: main and the ways to MPI stay" in result.notes
+
+
+def test_waiting_is_a_reason():
+    lost = np.zeros(len(TREE))
+    lost[4] = 0.5
+    little = models("time", kernel=(1e-6,), setup=1e-3)
+    result = refine(TREE, little, VISITS, [80.0], visit_cost_s=1e-12, imbalance=lost)
+    assert "setup" in kept(result) and "ranks wait" in result.reasons[4]
+
+
+def test_growing_work_is_a_reason_whatever_the_times_say():
+    work = models("basic_blocks", kernel=(10.0,), setup=(5.0,))
+    noisy = models("time", kernel=(1e-6,), setup=1e-3)
+    result = refine(TREE, noisy, VISITS, [80.0], visit_cost_s=1e-12, work=[work])
+    assert "setup" in kept(result) and "basic_blocks grow" in result.reasons[4]
+
+
+def test_measured_times_save_a_kernel_whose_model_is_wrong():
+    wrong = models("time", kernel=(1e-6,), setup=1e-3)
+    seen = np.zeros((len(TREE), 2))
+    seen[2], seen[4] = (1e-3, 6.4e-2), (1e-3, 2e-2)
+    assert "setup" in kept(refine(TREE, wrong, VISITS, [80.0], visit_cost_s=1e-12, ends_s=seen))
+
+
+def test_what_was_kept_stays_down_to_half_the_threshold():
+    near = models("time", kernel=(1e-6,), setup=(4e-9,))
+    assert "setup" not in kept(refine(TREE, near, None, [80.0]))
+    assert "setup" in kept(refine(TREE, near, None, [80.0], known={"setup": Verdict(True, "before")}))
+
+
+GRAPH = make_graph(
+    (*NAMES, "inner", "deep", "flat", "library"),
+    [(0, 1, CALL), (1, 2, CALL), (2, 3, CALL), (0, 4, CALL), (2, 8, CALL), (8, 6, CALL), (6, 7, CALL), (4, 9, CALL)],
+    has_body=(*[True] * 5, False, *[True] * 4),
+    features={"loops": (0, 0, 1, 0, 1, -1, 2, 1, 0, 3), "statements": (9, 9, 9, 1, 9, -1, 30, 20, 2, 50)},
+)
+
+
+def test_loops_below_kernels_are_tried_once():
+    result = refine(TREE, TIME, VISITS, [80.0], visit_cost_s=1e-12, graph=GRAPH)
+    assert set(result.added) == {"inner", "deep"}  # below the kernel; `library` is below what does not matter
+    assert {"inner", "deep"} <= set(result.names)
+    known = {"inner": Verdict(False, "0.1 % of the time")}
+    again = refine(TREE, TIME, VISITS, [80.0], visit_cost_s=1e-12, graph=GRAPH, known=known, hooked=["deep"])
+    assert not again.added
+    assert again.never_called == ("deep",) and again.verdicts["deep"].reason == "never called"
+    dropped = refine(TREE, TIME, VISITS, [80.0], Wishes(drop=("inner",)), visit_cost_s=1e-12, graph=GRAPH)
+    assert set(dropped.added) == {"deep"}
+
+
+def test_refining_again_changes_nothing():
+    first = refine(TREE, TIME, VISITS, [80.0], graph=GRAPH)
+    second = refine(TREE, TIME, VISITS, [80.0], graph=GRAPH, known=first.verdicts, hooked=first.names)
+    assert not second.added
+    assert set(second.names) == set(first.names) - set(first.added)
+    third = refine(TREE, TIME, VISITS, [80.0], graph=GRAPH, known=second.verdicts, hooked=second.names)
+    assert third.names == second.names
+
+
+def test_the_static_closure_needs_a_graph():
+    wishes = Wishes(closure="static")
+    with pytest.raises(UsageError, match="no call graph"):
+        refine(TREE, TIME, VISITS, [80.0], wishes)
+    assert {"main", "solve", "kernel"} <= kept(refine(TREE, TIME, VISITS, [80.0], wishes, graph=GRAPH))
+
+
+def test_an_empty_profile():
+    tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    none = ModelSet(("n",), "time", "sec", (), (), "mean", "median", POINTS)
+    assert refine(tree, none, none, [80.0]).names == ("main",)
+
+
+# -- the published refinements ------------------------------------------------------------------------
+
+
+def test_filter_only_keeps_all_static_paths():
+    result = filter_only(TREE, TIME, VISITS, [80.0], GRAPH, 0.3)
+    assert kept(result) == {"main", "solve", "kernel"} and not result.added
+    assert kept(filter_only(TREE, TIME, VISITS, [80.0], GRAPH, 0.04)) >= {"setup", "accessor"}  # constants too
+
+
+def test_filter_and_expand_adds_large_children_without_models():
+    result = filter_and_expand(TREE, TIME, VISITS, [80.0], GRAPH, 0.3)
+    assert set(result.added) == {"flat"}  # reaches 52 statements; the only child of the kernel without a model
+    assert not filter_and_expand(TREE, TIME, VISITS, [80.0], GRAPH, 0.3, least_statements=53).added
+
+
+def test_hotspots_are_those_of_one_run():
+    result = hotspots(TREE, np.array([0.1, 0.1, 5.0, 0.2, 0.3, 0.1]), TIME, GRAPH)
+    assert {"main", "solve", "kernel"} <= kept(result)
+    assert "setup" not in kept(result)
+
+
+# -- what measurements say ----------------------------------------------------------------------------
+
+
+def test_measured_ends_and_lost_time():
+    values = np.zeros((len(TREE), 2, 2, 5))
+    values[2, 0], values[2, 1] = (1.0, 1.0, 0.5, 1.5, 2.0), (3.0, 3.0, 2.0, 5.0, 6.0)
+    values[2, 1, 1] = np.nan
+    table = Experiment(("n",), np.array([[10.0], [20.0]]), TREE, {"time": values}, {"time": "sec"})
+    assert ends_s(table)[2].tolist() == [1.0, 3.0]
+    assert imbalance_s(table)[2] == 2.0 and imbalance_s(table)[0] == 0
+
+
+# -- memory -------------------------------------------------------------------------------------------
+
+
+def test_verdicts_survive_their_file(tmp_path):
+    found = refine(TREE, TIME, VISITS, [80.0]).verdicts
+    write_verdicts(tmp_path / "verdicts.json", found)
+    assert read_verdicts(tmp_path / "verdicts.json") == found
+    (tmp_path / "other.json").write_text('{"schema": "other"}')
+    with pytest.raises(FormatError, match="no file of verdicts"):
+        read_verdicts(tmp_path / "other.json")

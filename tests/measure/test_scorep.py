@@ -1,0 +1,234 @@
+"""The Score-P backend: command lines as Score-P takes them, environments, profiles, what a build says."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from native_programs import toolchain
+
+from buran.campaign.plan import Mode
+from buran.errors import BuildError, ConfigError, RunError, ToolError
+from buran.measure.backend import EmbeddedBackend
+from buran.measure.backends import open_backend
+from buran.measure.elf import Elf
+from buran.measure.scorep import (
+    Installation,
+    ScorePBackend,
+    find_scorep,
+    hooked_functions,
+    notes_on_hooks,
+    read_scorep_profile,
+)
+from buran.profile.cubex_read import read_cubex
+from buran.profile.cubex_write import write_cubex
+from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+
+SAMPLES = Path("/work/shared/data/extrap/cube")
+# A stand-in for Score-P's wrapper: what the real one of version 8.4 makes of its environment, as a command line.
+WRAPPER = """\
+#!/bin/sh
+if [ "$SCOREP_WRAPPER" = off ]; then echo "mpicc $*"; else
+echo "scorep $SCOREP_WRAPPER_INSTRUMENTER_FLAGS mpicc $SCOREP_WRAPPER_COMPILER_FLAGS $*"; fi
+"""
+NAMES = ("scorep-gcc", "scorep-g++", "scorep-mpicc", "scorep-mpicxx", "scorep-mpif90")
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "scorep").write_text('#!/bin/sh\necho "Score-P 8.4"\n')
+    for name in NAMES:
+        (folder / name).write_text(WRAPPER)
+    for path in folder.iterdir():
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+@pytest.fixture
+def backend(installed, tmp_path):
+    embedded = EmbeddedBackend(toolchain(), tmp_path / "toolchain.json", ("instructions", "cache_misses"))
+    return ScorePBackend(find_scorep(), embedded, 64)
+
+
+def test_it_is_found_with_its_version(installed):
+    found = find_scorep()
+    assert found.version == "8.4"
+    assert found.wrappers["mpicxx"] == str(installed / "scorep-mpicxx")
+    assert found.wrappers["mpifort"] == str(installed / "scorep-mpif90")
+    assert "fc" not in found.wrappers
+
+
+def test_without_it_the_way_out_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr("buran.measure.scorep.find_tool", lambda name: None)
+    with pytest.raises(ToolError) as caught:
+        find_scorep()
+    assert "backend: embedded" in str(caught.value)
+
+
+def test_one_without_an_mpi_is_refused(installed):
+    for name in NAMES[2:]:
+        (installed / name).unlink()
+    with pytest.raises(ToolError, match="no wrappers for an MPI"):
+        find_scorep()
+
+
+def test_one_that_says_no_version_is_refused(installed):
+    (installed / "scorep").write_text("#!/bin/sh\necho hello\n")
+    with pytest.raises(ToolError, match="does not say its version"):
+        find_scorep()
+
+
+def test_unknown_backends_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match="unknown backend 'tau'"):
+        open_backend("tau", "auto", tmp_path)
+
+
+@pytest.mark.mpi
+def test_it_is_opened_by_name(installed, tmp_path):
+    backend = open_backend("scorep", "auto", tmp_path, (), 100)
+    assert isinstance(backend, ScorePBackend) and backend.memory_mb == 100
+    assert backend.identity.startswith("scorep-8.4-embedded-")
+    assert backend.description["scorep"] == "8.4"
+
+
+def command_line(backend, mode, filter_file, *arguments):
+    environment = {**os.environ, **backend.build_environment(mode, filter_file)}
+    words = [backend.tools(mode)["mpicc"], *arguments]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_command_lines(backend, tmp_path):
+    filter_file = tmp_path / "scorep.filter"
+    line = command_line(backend, Mode.TIME, filter_file, "-O2", "a.c")
+    assert line == f"scorep --instrument-filter={filter_file} mpicc  -O2 a.c"
+    assert command_line(backend, Mode.TIME, None, "a.c") == "scorep  mpicc  a.c"
+    assert command_line(backend, Mode.VANILLA, None, "a.c") == "mpicc a.c"
+    assert backend.build_environment(Mode.TIME, filter_file)["CCACHE_DISABLE"] == "1"
+    effort = backend.tools(Mode.EFFORT)
+    assert effort == backend.embedded.tools(Mode.EFFORT) and effort["mpicc"].endswith("buran-mpicc")
+    assert backend.build_environment(Mode.EFFORT, None)["BURAN_MODE"] == "effort"
+    assert backend.build_environment(Mode.TIME, None)["BURAN_MODE"] == "vanilla"  # for languages without a wrapper
+
+
+def test_a_path_with_blanks_is_refused(backend, tmp_path):
+    with pytest.raises(BuildError, match="blanks"):
+        backend.build_environment(Mode.TIME, tmp_path / "my results" / "scorep.filter")
+
+
+def test_the_environment_of_a_run(backend, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCOREP_ENABLE_TRACING", "true")
+    plain = backend.run_environment(Mode.TIME, tmp_path)
+    assert plain["SCOREP_EXPERIMENT_DIRECTORY"] == str(tmp_path / "scorep")
+    assert plain["SCOREP_ENABLE_TRACING"] == "false" and plain["SCOREP_TOTAL_MEMORY"] == "64M"
+    assert plain["SCOREP_METRIC_PERF"] == "instructions,cache-misses"
+    assert plain["SCOREP_FILTERING_FILE"] == ""
+    filtered = backend.run_environment(Mode.TIME, tmp_path, tmp_path / "f")
+    assert filtered["SCOREP_FILTERING_FILE"] == str(tmp_path / "f")
+    assert backend.run_environment(Mode.VANILLA, tmp_path) == {}
+    assert "BURAN_PROFILE_DIR" in backend.run_environment(Mode.EFFORT, tmp_path)
+    assert os.environ["SCOREP_ENABLE_TRACING"] == "true"
+
+
+def profile(ranks=2, metrics=("time", "visits", "cache-misses"), **changes):
+    tree = CallTree((Region("main"), Region("work")), np.array([0, 1]), np.array([-1, 0]))
+    kinds = {name: METRICS.get(name, METRICS["cache_misses"]) for name in metrics}
+    kinds = {
+        name: kind if kind.name == name else type(kind)(**{**vars(kind), "name": name}) for name, kind in kinds.items()
+    }
+    values = {
+        name: np.ones((2, ranks), dtype=np.float64 if kinds[name].dtype == "DOUBLE" else np.uint64) for name in metrics
+    }
+    return Profile(tree, tuple(Location(rank) for rank in range(ranks)), kinds, values, {}, **changes)
+
+
+def test_profiles_are_read_under_our_names(backend, tmp_path):
+    (tmp_path / "scorep").mkdir()
+    write_cubex(profile(), tmp_path / "scorep" / "profile.cubex")
+    found = backend.collect(Mode.TIME, tmp_path, 2)
+    assert set(found.values) == {"time", "visits", "cache_misses"}
+    assert found.metrics["cache_misses"] == METRICS["cache_misses"]
+
+
+def test_incomplete_profiles_are_failed_runs(tmp_path):
+    path = tmp_path / "profile.cubex"
+    with pytest.raises(RunError, match="left no profile"):
+        read_scorep_profile(path, 2)
+    path.write_bytes(b"not a cube")
+    with pytest.raises(RunError, match="cannot be read"):
+        read_scorep_profile(path, 2)
+    write_cubex(profile(), path)
+    with pytest.raises(RunError) as caught:
+        read_scorep_profile(path, 4)
+    assert "ranks 2, 3 are missing" in str(caught.value)
+    with pytest.raises(RunError) as caught:
+        read_scorep_profile(path, 1)
+    assert "it has 2 ranks" in str(caught.value)
+    write_cubex(profile(metrics=("time",)), path)
+    with pytest.raises(RunError, match="no visits"):
+        read_scorep_profile(path, 2)
+
+
+@pytest.mark.skipif(not SAMPLES.is_dir(), reason="Score-P's sample profiles are not here")
+def test_real_profiles_of_score_p():
+    path = sorted((SAMPLES / "multi_parameter").glob("*/profile.cubex"))[0]
+    ranks = len({location.rank for location in read_cubex(path).locations})
+    found = read_scorep_profile(path, ranks)
+    assert {"time", "visits"} <= set(found.values) and len(found.tree) > 1
+
+
+def test_hooks_are_found_in_the_symbol_table(tmp_path):
+    """As in objects of Score-P's GCC plugin: a local object in each function, and a section that they lie in."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs g++")
+    text = "".join(
+        f'{head} {{ static char __scorep_region_descr[64] __attribute__((section(".scorep.region.descrs"), used)); '
+        f"__scorep_region_descr[0] = 1; return n; }}\n"
+        for head in ("int work(int n)", "int other(int n)")
+    )
+    (tmp_path / "a.cpp").write_text(f"{text}int plain(int n) {{ return n; }}\nint main() {{ return work(0); }}\n")
+    subprocess.run([compiler, "a.cpp", "-o", "program"], cwd=tmp_path, check=True)
+    file = Elf.read(tmp_path / "program")
+    found = hooked_functions(file)
+    if found == frozenset():  # g++ numbers several of one name in other ways: _ZZ4workiE21__scorep_region_descr
+        pytest.fail(str(sorted(name for name in file.symbols or () if "scorep" in name)))
+    assert found == {"_Z4worki", "_Z5otheri"}
+    backend = ScorePBackend(Installation("8.4", {}), EmbeddedBackend(toolchain(), tmp_path / "t.json"), 64)
+    rules = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED _Z4worki\nINCLUDE MANGLED _Z5plaini\n"
+    features, notes = backend.inspect_build(tmp_path / "program", tmp_path, rules, Mode.TIME)
+    assert features is None
+    assert notes == ("1 functions of the filter have no hooks, they are absent or were inlined away: _Z5plaini",)
+    subprocess.run(["strip", "program"], cwd=tmp_path, check=True)
+    _, notes = backend.inspect_build(tmp_path / "program", tmp_path, rules, Mode.TIME)
+    assert "stripped" in notes[0] and "2 hooks" in notes[0]
+    (tmp_path / "b.cpp").write_text("int main() { return 0; }\n")
+    subprocess.run([compiler, "b.cpp", "-o", "bare"], cwd=tmp_path, check=True)
+    with pytest.raises(BuildError, match="not built with Score-P"):
+        backend.inspect_build(tmp_path / "bare", tmp_path, "", Mode.TIME)
+
+
+def test_hooks_of_c_have_no_names():
+    assert notes_on_hooks(3, frozenset(), frozenset({"main", "work"})) == ()
+
+
+@pytest.mark.mpi
+@pytest.mark.skipif(shutil.which("scorep") is None, reason="Score-P is not installed")
+def test_a_real_program(tmp_path):
+    backend = open_backend("scorep", "auto", tmp_path)
+    (tmp_path / "a.c").write_text(
+        "#include <mpi.h>\nint work(int n) { return n + 1; }\n"
+        "int main(int c, char **v) { MPI_Init(&c, &v); c = work(c); MPI_Finalize(); return c == 0; }\n"
+    )
+    environment = {**os.environ, **backend.build_environment(Mode.TIME, None)}
+    words = [backend.tools(Mode.TIME)["mpicc"], "a.c", "-o", "program"]
+    subprocess.run(words, cwd=tmp_path, env=environment, check=True)
+    backend.inspect_build(tmp_path / "program", tmp_path, "", Mode.TIME)
+    environment = {**os.environ, **backend.run_environment(Mode.TIME, tmp_path)}
+    subprocess.run([tmp_path / "program"], cwd=tmp_path, env=environment, check=True)
+    found = backend.collect(Mode.TIME, tmp_path, 1)
+    assert "work" in {region.name for region in found.tree.regions}
