@@ -100,24 +100,22 @@ def test_a_campaign_without_measurements_says_so(campaign: Path, tmp_path: Path)
 def test_the_report_has_base_beside_corrected() -> None:
     entry = {"kernel": "exchange", "model": "own.yaml", "reason": "corrected by 1 term", "formula": ["time = p"]}
     entry |= {"notes": ["something sets in"], "base_s": 1.5, "corrected_s": None, "beyond": "; beyond"}  # type: ignore[dict-item]
+    empty: dict[str, object] = dict.fromkeys(("notes", "overhead", "evaluation", "failures", "priors"), ())
     report = Report(
-        "test",
-        "",
-        (),
-        ("p",),
-        {"p": 8.0},
-        (1, 1),
-        {},
-        None,
-        (),
-        {},
-        (),
-        (),
-        0.0,
-        None,
-        ("go on",),
-        {"a": "b"},
-        (entry,),
+        **empty,  # type: ignore[arg-type]
+        campaign="test",
+        reason="",
+        parameters=("p",),
+        target={"p": 8.0},
+        points=(1, 1),
+        models={},
+        runtime=None,
+        unsteady={},
+        spent_core_hours=0.0,
+        budget_core_hours=None,
+        next_steps=("go on",),
+        results={"a": "b"},
+        corrections=(entry,),
     )
     text = render(report)
     assert "exchange (base model own.yaml): corrected by 1 term" in text

@@ -111,6 +111,22 @@ def test_an_empty_time_is_missing(tmp_path: Path) -> None:
     assert points["p"].tolist() == [2, 4] and values[0] == 1.5 and np.isnan(values[1])
 
 
+def test_predict_takes_corrected_models(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    model, data = files
+    out = data.with_name("out.json")
+    assert main(["correct", str(model), str(data), "--case", "terms", "-o", str(out)]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(out), "--at", "p=32,n=400", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["predictions"][0]
+    assert found["p"] == 32 and found["predicted"] == pytest.approx(contended(np.array([[32.0, 400.0]]), 0)[0], rel=0.1)
+    assert main(["predict", str(out), str(data.with_name("none.csv"))]) == 2
+    assert main(["predict", str(out), "--fastest", "3"]) == 2
+    assert main(["predict", str(out), "--at", "p=32"]) == 2
+    assert "model's variables" in capsys.readouterr().err
+    assert main(["predict", str(out), "--at", "p=4096,n=400"]) == 0
+    assert "False" in capsys.readouterr().out
+
+
 def test_predictions_of_a_written_model(files: tuple[Path, Path]) -> None:
     model, data = files
     out = data.with_name("out.json")

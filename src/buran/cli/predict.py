@@ -1,4 +1,4 @@
-"""``buran predict``: what a tensor model says about points, and the fastest configuration."""
+"""``buran predict``: what a tensor or corrected model says about points, and the fastest configuration."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from buran.tensor import Model
 
-HELP = "predict run times with a tensor model, or find the fastest configuration"
+HELP = "predict run times with a tensor or corrected model, or find the fastest configuration"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("model", metavar="MODEL", type=Path, help="file made by `buran model --kind cpr -o MODEL`")
+    parser.add_argument(
+        "model", metavar="MODEL", type=Path, help="file of `buran model --kind cpr -o` or `buran correct -o`"
+    )
     parser.add_argument("points", metavar="CSV", type=Path, nargs="?", help="points; the first row names parameters")
     parser.add_argument("--at", metavar="P=V,...", action="append", default=[], help="a point (repeatable)")
     parser.add_argument(
@@ -41,17 +43,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Print predictions."""
     import json
 
+    from buran.cli.predict_corrected import is_corrected, predictions
     from buran.cli.terminal import table
     from buran.errors import Exit, UsageError
     from buran.tensor import load_model
 
     if not 0 < arguments.level < 1:
         raise UsageError(f"an interval's level lies between 0 and 1, not at {arguments.level:g}")
-    model, notes = load_model(arguments.model)
-    if arguments.fastest is not None:
-        header, rows = _fastest(model, arguments)
+    corrected = is_corrected(arguments.model)
+    notes: dict[str, str] = {}
+    if corrected:
+        if arguments.fastest is not None:
+            raise UsageError("--fastest needs a tensor model", where=arguments.model)
+        header, rows = predictions(arguments.model, _given_points(arguments))
     else:
-        header, rows = _predictions(model, arguments)
+        model, notes = load_model(arguments.model)
+        header, rows = (_fastest if arguments.fastest is not None else _predictions)(model, arguments)
     if arguments.json:
         print(
             json.dumps({"notes": notes, "predictions": [dict(zip(header, row, strict=True)) for row in rows]}, indent=2)
@@ -63,7 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
     else:
         unit = notes.get("unit", "")
-        print(f"{notes.get('metric', 'time')}{f' in {unit}' if unit else ''}, intervals of {100 * arguments.level:g} %")
+        intervals = "" if corrected else f", intervals of {100 * arguments.level:g} %"
+        print(f"{notes.get('metric', 'time')}{f' in {unit}' if unit else ''}{intervals}")
         print(table(header, [[f"{v:.4g}" if isinstance(v, float) else v for v in row] for row in rows]))
     return int(Exit.DONE)
 
@@ -74,9 +82,7 @@ def _predictions(model: Model, arguments: argparse.Namespace) -> tuple[list[str]
     from buran.errors import UsageError
     from buran.tensor.axes import columns_of
 
-    points = [_point(text) for text in arguments.at]
-    if arguments.points is not None:
-        points += _read_points(arguments.points)
+    points = _given_points(arguments)
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file, or --fastest N")
     for point in points:
@@ -95,6 +101,11 @@ def _predictions(model: Model, arguments: argparse.Namespace) -> tuple[list[str]
         for row, time, h in zip(given.tolist(), times, half, strict=True)
     ]
     return [*model.names, "predicted", "lower", "upper"], rows
+
+
+def _given_points(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
+    points = [_point(text) for text in arguments.at]
+    return points if arguments.points is None else [*points, *_read_points(arguments.points)]
 
 
 def _finite(value: float) -> float | None:
