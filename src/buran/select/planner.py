@@ -98,7 +98,7 @@ class _Draft:
             reason=reason,
             filter_text=known.plans[-1].filter_text if known.plans else "",
             spent_core_hours=known.spent_core_hours,
-            budget_core_hours=self.budget(Purpose.EVALUATION if known.planned(Purpose.EVALUATION) else Purpose.MODEL),
+            budget_core_hours=self.budget(Purpose.MODEL),
             budget_reached=budget_reached,
         )
 
@@ -245,7 +245,7 @@ class _Draft:
         """Return the budget in force; a share of the full matrix needs a prediction of its cost.
 
         Core hours are for everything, so that evaluation points reduce what models may take. A share of the full
-        matrix, which has none of these points, is for models alone.
+        matrix, which has none of these points, is for models alone and does not limit them.
         """
         question = self.question
         full: float | None = 0.0
@@ -262,7 +262,9 @@ class _Draft:
         beside = sum(self.cost(bundle) or 0.0 for bundle in bundles)
         if budget is None:
             return None
-        if purpose is Purpose.EVALUATION or evaluated:
+        if purpose is Purpose.EVALUATION:
+            return whole
+        if evaluated:
             spent = self.spent_on_evaluation
             models = max(budget, self.known.spent_core_hours - spent)  # runs may have been dearer than predicted
             return min(each for each in (models + beside + spent, whole) if each is not None)
