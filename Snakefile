@@ -8,6 +8,7 @@
 from functools import cache
 from pathlib import Path
 
+from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from buran.cli.status import print_failures
@@ -58,7 +59,12 @@ localrules:
 
 
 # What is not measured runs where the engine runs, unless the profile says `config: [cheap_rules=jobs]`.
-if config.get("cheap_rules", "here") == "here":
+CHEAP_RULES = config.get("cheap_rules", "here")
+if CHEAP_RULES not in ("here", "jobs"):
+    raise WorkflowError(
+        f"key config of the profile: cheap_rules is 'here' or 'jobs', not {CHEAP_RULES!r}"
+    )
+if CHEAP_RULES == "here":
 
     localrules:
         build,
