@@ -248,14 +248,7 @@ class _Draft:
         matrix, which has none of these points, is for models alone and does not limit them.
         """
         question = self.question
-        full: float | None = 0.0
-        for point in question.points:
-            seconds = self.seconds(point)
-            if seconds is None or full is None:
-                full = None
-                break
-            runs = question.repetitions * 2 + question.effort_repetitions + question.warmup
-            full += seconds * question.cores(point) * runs / 3600.0
+        full = question.full_matrix_core_hours(self.seconds)
         whole, budget = question.budget(None), question.budget(full)
         evaluated = self.known.planned(Purpose.EVALUATION)
         bundles = [self.bundle(p, Purpose.EVALUATION, "", 0) for p in question.evaluation_points if p not in evaluated]

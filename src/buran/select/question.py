@@ -94,10 +94,26 @@ class Question:
             np.array([target[name] for name in names], dtype=np.float64),
             most_repetitions=most,
             overhead=2.0,
-            first_runs=float(self.warmup + (self.effort_repetitions if self.metrics & EFFORT_METRICS else 0)),
+            first_runs=float(self.first_runs),
             expected_s=None if None in guess else np.array(guess, dtype=np.float64),
             ranks=self.ranks_parameter,
         )
+
+    @property
+    def first_runs(self) -> int:
+        """Runs that come once at each point, beside the timed ones and their baseline."""
+        return self.warmup + (self.effort_repetitions if self.metrics & EFFORT_METRICS else 0)
+
+    def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
+        """Return what measuring every point would cost; None where the run time of some point is unknown."""
+        runs = 2 * self.repetitions + self.first_runs
+        total = 0.0
+        for point in self.points:
+            own = seconds(point)
+            if own is None:
+                return None
+            total += own * self.cores(point) * runs / 3600.0
+        return total
 
 
 @dataclass(frozen=True)

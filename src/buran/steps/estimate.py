@@ -74,11 +74,6 @@ def estimate(session: Session) -> Estimate:
             each = seconds(bundle.point)
             known = known and each is not None
             total += (each or 0.0) * campaign.cores(bundle.point) * open_runs / 3600.0
-    per_point = question.repetitions * 2 + question.effort_repetitions + question.warmup
-    matrix = [(seconds(point), campaign.cores(point)) for point in campaign.points]
-    full = None
-    if all(each is not None for each, _ in matrix):
-        full = sum((each or 0.0) * cores for each, cores in matrix) * per_point / 3600.0
     return Estimate(
         iteration=plan.iteration,
         reason=plan.reason,
@@ -86,7 +81,7 @@ def estimate(session: Session) -> Estimate:
         runs=runs,
         source=source,
         next_core_hours=total if known else None,
-        full_matrix_core_hours=full,
+        full_matrix_core_hours=question.full_matrix_core_hours(seconds),
         spent_core_hours=ledger.spent_core_hours(ledger.read(layout.store), session.target.id),
         budget_core_hours=plan.budget_core_hours,
     )

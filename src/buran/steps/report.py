@@ -23,6 +23,7 @@ from buran.steps import program_model
 from buran.steps.collect import finished_runs
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
+from buran.steps.plan import question_of, runtime_model
 from buran.steps.progress import progress_of
 from buran.steps.refine import rules_of
 from buran.steps.session import Session
@@ -114,6 +115,7 @@ def gather(session: Session) -> Report:
         priors=findings.priors,
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
+        full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
         budget_core_hours=state.budget_core_hours,
         next_steps=_next_steps(session, findings),
         results={
