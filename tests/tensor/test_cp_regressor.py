@@ -41,6 +41,7 @@ def test_interpolates(preset, bound):
     assert mlogq(model.predict(test), true) < bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_equal_seeds_give_equal_models(preset):
     X, y = sample(200)
@@ -200,6 +201,7 @@ def test_not_fitted():
         CPRegressor().predict([[1.0]])
 
 
+@pytest.mark.slow
 def test_intervals_hold_new_measurements():
     X, y = sample(1200, noise=0.1)
     test, true = sample(500, seed=5, noise=0.1)
@@ -211,6 +213,7 @@ def test_intervals_hold_new_measurements():
         model.predict_interval(test, 1.5)
 
 
+@pytest.mark.slow
 def test_updates_learn_from_new_observations():
     X, y = sample(1600)
     inside = np.ones(len(X), dtype=bool)

@@ -91,6 +91,7 @@ def test_a_second_run_measures_nothing(copy: Workbench) -> None:
     assert copy.started() == before
 
 
+@pytest.mark.slow
 def test_forcing_everything_measures_nothing(copy: Workbench) -> None:
     before = copy.started()
     copy.buran("run", "campaign.yaml", "--", "-F")
@@ -117,6 +118,7 @@ def test_plain_snakemake_does_the_same(copy: Workbench) -> None:
     assert any((copy.results / "reports").glob("*/report.txt"))
 
 
+@pytest.mark.slow
 def test_a_new_value_measures_only_its_points(copy: Workbench) -> None:
     before = copy.started()
     copy.write(parameters={**copy.config["parameters"], "n": {"role": "size", "values": [20, 40, 60]}})
