@@ -6,10 +6,11 @@ import errno
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from buran.errors import FormatError, StorageError
+from buran.errors import FormatError, StorageError, UsageError
 
 _NEXT_STEPS = {
     errno.ENOSPC: "make room there",
@@ -20,6 +21,8 @@ _NEXT_STEPS = {
     errno.EIO: "have the file system checked",
     errno.ESTALE: "have the file system mounted anew",
 }
+
+_T = TypeVar("_T")
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -94,6 +97,32 @@ def read_json(path: Path) -> Any:
         raise FormatError("cannot read a file", where=path, why=error.strerror) from error
     except ValueError as error:
         raise FormatError("a file does not hold JSON", where=path, why=str(error)) from error
+
+
+def read_document(path: Path, schema: str, parse: Callable[[Any], _T], *, other: str, damaged: str, hint: str) -> _T:
+    """Read a JSON object that names its schema.
+
+    Parameters
+    ----------
+    parse
+        Makes something of the object's values.
+    other, damaged
+        What to say of a file of another schema, and of one that `parse` cannot read.
+
+    Raises
+    ------
+    FormatError
+        The file cannot be read, has another schema or is damaged.
+    """
+    data = read_json(path)
+    found = data.get("schema") if isinstance(data, dict) else None
+    if found != schema:
+        raise FormatError(other, where=path, why=f"schema is {found!r}, wanted is {schema!r}", hint=hint)
+    try:
+        return parse(data)
+    except (AttributeError, KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, UsageError) as error:
+        why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
+        raise FormatError(damaged, where=path, why=why, hint=hint) from error
 
 
 def digest(value: Any, length: int = 12) -> str:

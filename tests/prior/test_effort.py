@@ -25,11 +25,7 @@ def factors(function: object) -> set[Term]:
     return set(function.terms)  # type: ignore[attr-defined]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
-@given(PAIR, PAIR, st.booleans(), st.integers(1000, 3000), st.integers(0, 1000))
-def test_rounded_loops_have_their_exponents(
-    one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool, rounds: int, offset: int
-) -> None:
+def rounded(one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool, rounds: int, offset: int) -> None:
     left, right = Factor(0, *one), Factor(1, *other)
     terms = [Term((left, right))] if nested else [Term((left,)), Term((right,))]
     counts = np.full(len(POINTS), 7.0 + offset)
@@ -37,8 +33,20 @@ def test_rounded_loops_have_their_exponents(
         own = term.evaluate(POINTS)
         counts += 2 * np.rint(rounds * own / own.min())
     found = exact_functions(POINTS, counts[None]).functions[0]
-    # Known limit: rarely, what whole numbers leave is explained by one more, tiny term.
-    assert set(terms) <= factors(found)
+    assert factors(found) == set(terms)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(PAIR, PAIR, st.booleans(), st.integers(300, 3000), st.integers(0, 1000))
+def test_rounded_loops_have_their_exponents(
+    one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool, rounds: int, offset: int
+) -> None:
+    rounded(one, other, nested, rounds, offset)
+
+
+@pytest.mark.xfail(reason="what whole numbers leave is taken for one more, tiny term", strict=True)
+def test_rounding_is_no_term_of_its_own() -> None:
+    rounded((Fraction(4, 5), 0), (Fraction(0), 1), False, 300, 0)
 
 
 def test_polynomials_of_one_parameter_are_exact() -> None:

@@ -306,20 +306,18 @@ def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     """Read ``p=4096,n=48000``."""
     import math
 
+    from buran.cli.points import named_values, no_point
     from buran.errors import UsageError
 
+    example = "p=4096,n=48000"
     out: dict[str, float] = {}
-    for part in text.split(","):
-        name, equals, number = (each.strip() for each in part.partition("="))
+    for name, number in named_values(text, example).items():
         try:
-            value = float(number)
+            out[name] = float(number)
         except ValueError:
-            value = math.nan
-        if not equals or not name or not (math.isfinite(value) and value > 0) or name in out:
-            raise UsageError(
-                f"--at {text} is no point", why=f"{part.strip()!r} is not", hint="write it as p=4096,n=48000"
-            )
-        out[name] = value
+            out[name] = math.nan
+        if not (math.isfinite(out[name]) and out[name] > 0):
+            raise no_point(text, f"{name}={number}", example)
     for own in sets.values():
         if set(out) != set(own.parameters):
             raise UsageError(

@@ -130,17 +130,9 @@ def _fastest(model: Model, arguments: argparse.Namespace) -> tuple[list[str], li
 
 def _point(text: str) -> dict[str, float | str]:
     """Read ``p=4096,solver=amg``."""
-    from buran.errors import UsageError
+    from buran.cli.points import named_values
 
-    out: dict[str, float | str] = {}
-    for part in text.split(","):
-        name, equals, value = (each.strip() for each in part.partition("="))
-        if not (name and equals and value) or name in out:
-            raise UsageError(
-                f"--at {text} is no point", why=f"{part.strip()!r} is not", hint="write it as p=64,solver=cg"
-            )
-        out[name] = _value(value)
-    return out
+    return {name: _value(value) for name, value in named_values(text, "p=64,solver=cg").items()}
 
 
 def _value(text: str) -> float | str:

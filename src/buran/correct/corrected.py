@@ -18,8 +18,7 @@ from buran.correct.formula import Array
 from buran.correct.program import program_from
 from buran.correct.residual import Process
 from buran.correct.terms import Growth, Term, TermModel
-from buran.errors import FormatError, UsageError
-from buran.files import read_json, write_json
+from buran.files import read_document, write_json
 
 SCHEMA = "buran-corrected/1"
 KIND = "corrected"
@@ -255,17 +254,14 @@ def load_corrected(path: Path) -> Corrected:
     FormatError
         If it cannot be read, is no corrected model, of another schema or damaged.
     """
-    hint = "write one with: buran correct MODEL.yaml DATA -o FILE"
-    data = read_json(path)
-    found = data.get("schema") if isinstance(data, dict) else None
-    if found != SCHEMA:
-        why = f"schema is {found!r}, wanted is {SCHEMA!r}"
-        raise FormatError("this is no corrected model of this version", where=path, why=why, hint=hint)
-    try:
-        return Corrected.from_json(data, str(path))
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError, UsageError) as error:
-        why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
-        raise FormatError("the corrected model is damaged", where=path, why=why, hint=hint) from error
+    return read_document(
+        path,
+        SCHEMA,
+        lambda data: Corrected.from_json(data, str(path)),
+        other="this is no corrected model of this version",
+        damaged="the corrected model is damaged",
+        hint="write one with: buran correct MODEL.yaml DATA -o FILE",
+    )
 
 
 def _finite(value: float) -> float | None:

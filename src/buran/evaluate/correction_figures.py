@@ -9,6 +9,7 @@ import numpy as np
 
 from buran.evaluate.correction_truth import FAMILIES, SPLITS
 from buran.evaluate.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
+from buran.evaluate.statistics import mean_and_error
 
 _GOALS: Mapping[str, Mapping[str, str]] = {
     "half": {"median": "at most 0.65", "not worse": "at least 95", "better": "at least 85"},
@@ -92,8 +93,8 @@ def _costs(rows: Sequence[Any], published: Sequence[Any]) -> list[Figure]:
 
 
 def _mean(name: str, values: Sequence[float], unit: str, kind: Kind, goal: str, note: str = "") -> Figure:
-    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-    return Figure(name, float(np.mean(values)), unit, error, len(values), kind, goal, note)
+    mean, error = mean_and_error(values)
+    return Figure(name, mean, unit, error, len(values), kind, goal, note)
 
 
 def _families(rows: Sequence[Any]) -> Table:

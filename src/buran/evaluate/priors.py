@@ -9,6 +9,7 @@ import numpy as np
 
 from buran.evaluate import priors_measured, priors_simulated, priors_waiting
 from buran.evaluate.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
+from buran.evaluate.statistics import mean_and_error
 from buran.evaluate.study import Settings, Shard
 
 PARTS = priors_simulated.PARTS
@@ -81,8 +82,8 @@ def _mean(
     known = known[np.isfinite(known)]
     if not len(known):
         return Figure(name, None, unit, samples=0, kind=kind, goal=goal, note=note or "no value")
-    error = float(known.std(ddof=1) / np.sqrt(len(known))) if len(known) > 1 else None
-    return Figure(name, float(known.mean()), unit, error, len(known), kind, goal, note)
+    mean, error = mean_and_error(known)
+    return Figure(name, mean, unit, error, len(known), kind, goal, note)
 
 
 def _simulated(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list[Table], list[Plot]]:

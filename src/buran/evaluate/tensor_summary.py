@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from buran.evaluate.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
+from buran.evaluate.statistics import mean_and_error
 
 _REFERENCE = {
     (1 << 12): {"gemm": 0.083, "bcast": 0.061, "exafmm": 0.107, "amg": 0.121},
@@ -53,8 +54,7 @@ def summarise(results: Sequence[Any]) -> Evaluation:
 
 
 def _mean(rows: Sequence[dict[str, Any]], key: str = "error") -> tuple[float, float | None]:
-    values = np.array([row[key] for row in rows])
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+    return mean_and_error([row[key] for row in rows])
 
 
 def _text(rows: Sequence[dict[str, Any]]) -> str:
@@ -77,13 +77,13 @@ def _inside_figures(inside: Rows) -> list[Figure]:
             if any(not each for each in ratios):
                 continue
             draws = np.exp(np.log(np.array([each[: min(map(len, ratios))] for each in ratios])).mean(axis=0))
-            error = float(draws.std(ddof=1) / np.sqrt(len(draws))) if len(draws) > 1 else None
+            gain, error = mean_and_error(draws)
             aim = _GOALS.get((method, size))
             goal = "" if aim is None else f"at least {aim}"
             worst = min(zip(ratios, names, strict=True), key=lambda each: float(np.mean(each[0])))
             note = f"smallest: {np.mean(worst[0]):.2f} on {worst[1]}"
             name = f"gain over paper at {size}, {method}"
-            out.append(Figure(name, float(draws.mean()), "", error, len(draws), Kind.MEASURED, goal, note))
+            out.append(Figure(name, gain, "", error, len(draws), Kind.MEASURED, goal, note))
         for rival in _BEATEN:
             pairs = [(inside.get((d, size, _ENSEMBLE)), inside.get((d, size, rival))) for d in names]
             known = [(ours, theirs) for ours, theirs in pairs if ours and theirs]

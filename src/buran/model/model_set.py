@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buran.errors import FormatError
-from buran.files import read_json, write_json
+from buran.files import read_document, write_json
 from buran.model.alternative import Alternative, prepare
 from buran.model.interval import Target
 from buran.model.model import Model, Quality, prediction_interval
@@ -122,17 +121,14 @@ def read_models(path: Path) -> tuple[ModelSet, ...]:
     FormatError
         If it cannot be read, is no models file, of another schema or damaged.
     """
-    hint = "write one with: buran model INPUT --format json -o FILE"
-    data = read_json(path)
-    found = data.get("schema") if isinstance(data, dict) else None
-    if found != SCHEMA:
-        why = f"schema is {found!r}, wanted is {SCHEMA!r}"
-        raise FormatError("these are no models of this version", where=path, why=why, hint=hint)
-    try:
-        return tuple(ModelSet.from_json(own) for own in data["metrics"])
-    except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
-        raise FormatError("the models are damaged", where=path, why=why, hint=hint) from error
+    return read_document(
+        path,
+        SCHEMA,
+        lambda data: tuple(ModelSet.from_json(own) for own in data["metrics"]),
+        other="these are no models of this version",
+        damaged="the models are damaged",
+        hint="write one with: buran model INPUT --format json -o FILE",
+    )
 
 
 def _model_to_json(model: Model) -> dict[str, Any]:

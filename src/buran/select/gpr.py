@@ -11,7 +11,7 @@ from buran.select.gaussian import Process, expected_improvement, fit_process
 from buran.select.measured import Measured
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, State, Strategy
-from buran.select.simple import TWICE, Base, nothing_left, suggestions, without_progress
+from buran.select.simple import TWICE, Base, base_or_end, nothing_left, suggestions
 from buran.select.space import Array, Ids, Space
 
 _MOST_CALLS = 20  # call paths with processes of their own: those with the largest shares of the run time
@@ -55,11 +55,9 @@ class GPR:
     def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
         """Return the best rated runs."""
         look = Outlook.of(measured, space, state)
-        own = self.base.advice(look, space, budget)
+        own = base_or_end(self.base, look, space, budget, state.errors, self.patience)
         if own is not None:
             return own
-        if without_progress(state.errors, self.patience):
-            return Advice(stop=f"the model did not fit better for {self.patience} rounds")
         assert look.cost is not None
         possible = look.free & (look.cost <= budget.left)
         if not possible.any():

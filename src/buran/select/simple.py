@@ -113,6 +113,16 @@ def without_progress(errors: tuple[float, ...], patience: int | None) -> bool:
     return min(errors[-patience:]) >= min(errors[:-patience])
 
 
+def base_or_end(
+    base: Base, look: Outlook, space: Space, budget: Budget, errors: tuple[float, ...], patience: int | None
+) -> Advice | None:
+    """Return what lacks of the base, or the end for want of progress; None if the strategy itself is to choose."""
+    own = base.advice(look, space, budget)
+    if own is None and without_progress(errors, patience):
+        return Advice(stop=f"the model did not fit better for {patience} rounds")
+    return own
+
+
 @dataclass(frozen=True)
 class Ordered:
     """Measures one point after the other in a fixed order, after the base.
@@ -136,11 +146,9 @@ class Ordered:
     def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
         """Return the next point with its repetitions."""
         look = Outlook.of(measured, space, state)
-        own = self.base.advice(look, space, budget)
+        own = base_or_end(self.base, look, space, budget, state.errors, self.patience)
         if own is not None:
             return own
-        if without_progress(state.errors, self.patience):
-            return Advice(stop=f"the model did not fit better for {self.patience} rounds")
         assert look.cost is not None
         most = state.most or (1 if self.order == "random" else self.repetitions)
         wanted: list[int] = []
