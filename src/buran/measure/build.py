@@ -13,8 +13,8 @@ from buran.campaign.point import Point
 from buran.errors import BuildError, BuranError
 from buran.files import digest, file_sha256, write_json, write_text
 from buran.measure import store
-from buran.measure.machine import new_marker
-from buran.measure.process import Interrupted, interruptible, run_limited
+from buran.measure.machine import BuildJob
+from buran.measure.process import Interrupted, interruptible
 from buran.measure.provenance import environment_of, record_node, tool_versions, working_copy
 from buran.measure.source import copy_source
 from buran.measure.target import Target
@@ -100,7 +100,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     command = campaign.build_command(Point.of(dict(spec.values)), backend.tools(spec.mode))
     environment = {**os.environ, **campaign.active_environment.variables}
     environment.update(backend.build_environment(spec.mode, filter_file))
-    log = temporary / "build.log"
+    binary, log = folder / campaign.binary, temporary / "build.log"
     log.write_text("")
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -122,21 +122,23 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     if copy["diff"]:
         (temporary / "source.diff").write_text(copy["diff"])
     try:
-        outcome = run_limited(
-            ["bash", "-c", campaign.with_modules(f"exec 2>&1\n{command}")],
-            cwd=folder,
-            environment=environment,
-            marker=new_marker(),
-            stdout=log,
-            stderr=temporary / "build.err",
-            time_limit_s=TIME_LIMIT_S,
+        outcome = backend.machine.build(
+            BuildJob(
+                argv=["bash", "-c", campaign.with_modules(f"exec 2>&1\n{command}")],
+                cwd=folder,
+                environment=environment,
+                stdout=log,
+                stderr=temporary / "build.err",
+                time_limit_s=TIME_LIMIT_S,
+                binary=binary,
+                spec=spec,
+            )
         )
     except Interrupted:
         write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "interrupted"})
         store.keep_failure(slot, temporary)
         raise
     (temporary / "build.err").unlink(missing_ok=True)
-    binary = folder / campaign.binary
     reason = outcome.failure and f"the build command failed: {outcome.failure}"
     if reason is None and not binary.is_file():
         reason = f"the build command succeeded but made no file {campaign.binary!r} (target.binary)"
