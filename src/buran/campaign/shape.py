@@ -196,6 +196,9 @@ class Budget(Part):
     percent_of_full_matrix: Annotated[float, Field(gt=0, le=100)] | None = Field(
         None, description="Share of what measuring every modelling point would cost, in percent."
     )
+    build_cores: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Cores that the site charges for builds; by default builds cost nothing."
+    )
 
 
 class Strategy(Part):

@@ -12,7 +12,7 @@ from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.errors import BuildError, BuranError
 from buran.files import digest, file_sha256, write_json, write_text
-from buran.measure import store
+from buran.measure import ledger, store
 from buran.measure.machine import BuildJob
 from buran.measure.process import Interrupted, interruptible
 from buran.measure.provenance import environment_of, record_node, tool_versions, working_copy
@@ -51,6 +51,7 @@ def build(target: Target, layout: Layout, spec: BuildSpec) -> dict[str, Any]:
         "reason": record.get("reason"),
         "folder": str(verdict.relative_to(layout.root)),
         "binary": record.get("binary"),
+        "cost_core_hours": record.get("cost_core_hours", 0.0),
     }
 
 
@@ -71,6 +72,7 @@ def _filter_at_run_time(
     """Make a variant of a program that exists: nothing is compiled."""
     record = store.record(layout.root / compiled["folder"])
     record |= {"spec": spec.to_json(), "filtered_at_run_time": True}
+    record.pop("cost_core_hours", None)  # the program that it runs was charged
     if record["status"] != store.Status.MEASURED:
         write_json(temporary / store.RECORD, record)
         store.keep_failure(slot, temporary)
@@ -156,10 +158,12 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
             if features is not None:
                 write_text(temporary / STATIC, features.to_jsonl())
     record |= {"wall_s": outcome.wall_s, "reason": reason}
+    if campaign.config.budget.build_cores is not None:
+        record["cost_core_hours"] = outcome.wall_s * campaign.config.budget.build_cores / 3600.0
     if reason:
         record["status"] = store.Status.FAILED
         write_json(temporary / store.RECORD, record)
-        store.keep_failure(slot, temporary)
+        _book(layout, store.keep_failure(slot, temporary))
         return
     record |= {
         "status": store.Status.MEASURED,
@@ -167,4 +171,10 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         "binary_sha256": file_sha256(binary),
     }
     write_json(temporary / store.RECORD, record)
-    store.commit(slot, temporary)
+    _book(layout, store.commit(slot, temporary))
+
+
+def _book(layout: Layout, folder: Path) -> None:
+    entry = ledger.entry_of(layout.store, folder)
+    if entry is not None:
+        ledger.append(layout.store, entry)

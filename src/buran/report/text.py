@@ -45,6 +45,8 @@ class Report:
         Where what lies, in words and relative paths.
     corrections
         For each kernel with an analytical model: what its correction is worth.
+    account
+        What the core hours went into, phase by phase: runs and core hours.
     """
 
     campaign: str
@@ -66,6 +68,7 @@ class Report:
     next_steps: Sequence[str]
     results: Mapping[str, str]
     corrections: Sequence[Mapping[str, Any]] = ()
+    account: Sequence[Mapping[str, Any]] = ()
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -89,7 +92,8 @@ def render(report: Report) -> str:
     for metric in ("basic_blocks", "bytes_sent", "bytes_received", "visits"):
         if metric in report.models:
             parts.append(_metric_table(report, metric))
-    parts += [_corrections(report, target), _instrumentation(report), _evaluation(report), _failures(report)]
+    parts += [_corrections(report, target), _instrumentation(report), _evaluation(report), _account(report)]
+    parts.append(_failures(report))
     parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
     width = max(map(len, report.results))
     lies = "\n".join(f"{name:<{width}}  {place}" for name, place in report.results.items())
@@ -237,6 +241,11 @@ def _evaluation(report: Report) -> str:
         for each in report.evaluation
     ]
     return _section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
+
+
+def _account(report: Report) -> str:
+    rows = [(each["phase"], f"{each['runs']:5d}", f"{each['core_hours']:10.4g}") for each in report.account]
+    return _section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
 
 
 def _failures(report: Report) -> str:

@@ -135,6 +135,8 @@ class Knowledge:
         a point's names; None before the first run.
     errors
         SMAPE of the program's model after each iteration.
+    build_core_hours
+        What builds were charged.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -143,6 +145,7 @@ class Knowledge:
     filter_text: str = ""
     measured: Measured | None = None
     errors: tuple[float, ...] = ()
+    build_core_hours: float = 0.0
 
     @property
     def spent_core_hours(self) -> float:
@@ -152,7 +155,7 @@ class Knowledge:
             for outcome in self.outcomes
             for run in outcome["runs"]
         }
-        return sum(cost.values())
+        return self.build_core_hours + sum(cost.values())
 
     @property
     def failed(self) -> frozenset[Point]:
