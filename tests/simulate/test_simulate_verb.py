@@ -115,6 +115,7 @@ def test_killed_in_every_phase_and_resumed_it_ends_the_same(tmp_path: Path) -> N
     file = written(tmp_path, **EVALUATED)
     whole = finish(file, tmp_path / "whole")
     folder = tmp_path / "broken"
+    # Every phase once; what is left of an earlier kill is gone on with.
     phases = {
         "first builds": count("pointers/builds/*.spec.json", 1),
         "first measurements": count("store/*/*~*/rep-*/run.json", 4),
@@ -134,7 +135,7 @@ def test_killed_in_every_phase_and_resumed_it_ends_the_same(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_the_same_seed_gives_the_same_plans_another_another(tmp_path: Path) -> None:
     noisy = {**PROGRAM, "noise": {"percent": 5, "tail": {"probability": 0.05, "mean": 1}}}
-    file = written(tmp_path, noisy, strategy={"name": "design", "max_iterations": 3}, budget={"core_hours": 1})
+    file = written(tmp_path, noisy, strategy={"name": "design", "max_iterations": 2}, budget={"core_hours": 0.05})
     one, two = (finish(file, tmp_path / name) for name in ("one", "two"))
     assert one == two
     assert derived(tmp_path / "one") == derived(tmp_path / "two")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -87,8 +88,8 @@ def read(store: Path) -> list[Entry]:
 
 
 def spent_core_hours(entries: Iterable[Entry], target: str) -> float:
-    """Add up what a target has cost so far."""
-    return sum(entry.cost_core_hours for entry in entries if entry.target == target)
+    """Add up what a target has cost so far, the same in whatever order it was booked."""
+    return math.fsum(entry.cost_core_hours for entry in entries if entry.target == target)
 
 
 def entry_of(store: Path, folder: Path) -> Entry | None:

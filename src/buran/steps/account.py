@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> 
     found: dict[str, list[float]] = {phase: [] for phase in PHASES}
     for entry in own:
         found[_phase(entry, asked, last, kept)].append(entry.cost_core_hours)
-    return tuple(Item(phase, len(costs), sum(costs)) for phase, costs in found.items() if costs)
+    return tuple(Item(phase, len(costs), math.fsum(costs)) for phase, costs in found.items() if costs)
 
 
 def _place(entry: Entry) -> tuple[str, str, str]:
