@@ -12,7 +12,7 @@ from buran import __version__
 from buran.errors import BuranError, Exit
 
 VERBS = (
-    "init", "check", "plan", "estimate", "simulate", "run", "status", "verify", "remeasure", "model", "convert",
+    "init", "check", "doctor", "plan", "estimate", "simulate", "run", "status", "verify", "remeasure", "model", "convert",
     "filter", "report", "correct", "suggest", "predict", "generate", "evaluate",
 )  # fmt: skip
 
