@@ -18,15 +18,17 @@ import numpy as np
 
 from buran.evaluate.evaluation import Evaluation, Figure, Kind, Table
 from buran.evaluate.refinement_lab import PROGRAMS, Lab, source_of
-from buran.evaluate.refinement_methods import METHODS, follow
+from buran.evaluate.refinement_methods import follow
 from buran.evaluate.study import Settings, Shard
 from buran.instrument.filter_file import parse
 from buran.measure.toolchain import find_toolchain
 
 ROUNDS = 5
-REPETITIONS = 2
+REPETITIONS = 1
+GROUPS = (("everything", "ours"), ("inline-filtered", "PIRA I", "filter-only", "filter-and-expand"))
+"""Methods that share builds, first runs and the rounds side by side: a shard for each program and group."""
 QUICK = ("sweep",)
-QUICK_METHODS = ("everything", "filter-only", "ours")
+QUICK_GROUPS = (("everything", "filter-only", "ours"),)
 QUICK_POINTS = 4
 SLOWEST = 2.0
 """A method whose own pass took more times the plain one is not run again in rounds: its pass says enough."""
@@ -36,12 +38,12 @@ GOAL_ITERATIONS = 4
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """Return one shard for each program: its methods share builds, first runs and the rounds side by side."""
+    """Return one shard for each program and group of methods."""
     data = None if settings.data is None else settings.data_folder()
     programs = [name for name, each in PROGRAMS.items() if source_of(each, data) is not None]
     if settings.quick:
         programs = [name for name in programs if name in QUICK]
-    methods = QUICK_METHODS if settings.quick else tuple(METHODS)
+    groups = QUICK_GROUPS if settings.quick else GROUPS
     draws = settings.draws or (2 if settings.quick else ROUNDS)
     return [
         {
@@ -53,6 +55,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
             "seed": settings.seed,
         }
         for program in programs
+        for methods in groups
     ]
 
 
@@ -76,11 +79,11 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
     return {
         "program": shard["program"],
         "repetitions": repetitions,
-        "vanilla_s": timed[None],
         "methods": {
             method: {
                 **asdict(trail),
                 "marked": sorted(f.mangled for f in built[method].functions if f.hooked),
+                "vanilla_s": timed[None],
                 "hooked_s": timed.get(finals[method], []),
                 "pass_s": passes[finals[method]],
             }
@@ -91,11 +94,14 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Make both tables, and the figures that have a goal."""
-    figures = [figure for result in results for figure in _figures(result)]
+    programs: dict[str, dict[str, Any]] = {}
+    for result in results:
+        programs.setdefault(result["program"], {**result, "methods": {}})["methods"] |= result["methods"]
+    figures = [figure for result in programs.values() for figure in _figures(result)]
     return Evaluation(
         "Refinement of the instrumentation",
         tuple(figures),
-        (_times(results), _counts(results)),
+        (_times([*programs.values()]), _counts([*programs.values()])),
         notes=(
             "Overhead is CPU time over that of the plain program, all points together, the median of rounds in which "
             "the methods take turns; its standard error is that of the median. Where a pass took more than "
@@ -108,7 +114,8 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
 
 def _overhead(result: Any, method: str) -> tuple[float, float | None, int]:
     """Return the overhead in %, its standard error, and the number of samples."""
-    own, plain = result["methods"][method], result["vanilla_s"]
+    own = result["methods"][method]
+    plain = own["vanilla_s"]
     if not own["hooked_s"]:
         return 100 * (own["pass_s"] / (result["repetitions"] * median(plain)) - 1), None, 1
     ratios = [100 * (a / b - 1) for a, b in zip(own["hooked_s"], plain, strict=True)]
@@ -157,7 +164,7 @@ def _instrumented(trail: Mapping[str, Any]) -> set[str]:
 def _times(results: Sequence[Any]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for result in results:
-        plain = result["repetitions"] * median(result["vanilla_s"])
+        plain = result["repetitions"] * median(s for own in result["methods"].values() for s in own["vanilla_s"])
         rows.append((result["program"], "vanilla", plain, None, None, None, None))
         for name, own in result["methods"].items():
             value, error, _ = _overhead(result, name)

@@ -27,14 +27,6 @@ from buran.measure.static_features import StaticFeatures
 from buran.model import ModelSet
 from buran.select.pilot import pilot_places
 
-METHODS: Mapping[str, str] = {
-    "everything": "all functions have hooks",
-    "inline-filtered": "all functions not declared inline",
-    "PIRA I": "hot spots of one run",
-    "filter-only": "PIRA II, filter",
-    "filter-and-expand": "PIRA II, filter and expand",
-    "ours": "relevance within an overhead",
-}
 SHARE = 0.01
 PUBLISHED_ITERATIONS = 3
 """PIRA's users give a number, three by default."""
@@ -89,7 +81,11 @@ class Trail:
 
 
 def follow(lab: Lab, method: str, repetitions: int) -> Trail:
-    """Run a method to its end."""
+    """Run a method to its end.
+
+    ``everything``: hooks in all functions; ``inline-filtered``: in all that are not declared inline; ``PIRA I``: hot
+    spots of one run; ``filter-only`` and ``filter-and-expand`` of PIRA II; ``ours``: relevance within an overhead.
+    """
     if method in ("everything", "inline-filtered"):
         return _once(lab, method, repetitions)
     if method == "ours":
@@ -265,7 +261,7 @@ def _models(experiment: Experiment) -> tuple[ModelSet, ModelSet]:
 
 
 def _graph(lab: Lab) -> CallGraph:
-    _, features = lab.build("")
+    _, features = lab.build("", Mode.EFFORT)
     assert features is not None
     return graph_of_features(features)
 

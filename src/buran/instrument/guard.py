@@ -43,8 +43,9 @@ class Throttled:
     @property
     def sentence(self) -> str:
         """What the guard did, for a comment."""
-        what = f"{len(self.verdicts)} functions throttled by the smallest run"
-        return f"{what}: hooks would take {100 * self.before:.3g} % of what functions take without, now {100 * self.after:.2g} %"
+        before, after = f"{100 * self.before:.3g} %", f"{100 * self.after:.2g} %"
+        what = f"{len(self.verdicts)} functions throttled"
+        return f"{what}: hooks took {before} of the smallest run's time without, {after} is left"
 
 
 def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: float) -> float:
