@@ -37,7 +37,8 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     plans: Sequence[Plan] = [layout.read_plan(session.id, each) for each in range(iteration + 1)]
     filter_text = plans[-1].filter_text
     runs = collect.finished_runs(layout, plans)
-    own = [run for run in runs if run.purpose is Purpose.MODEL]
+    purpose = Purpose.PILOT if plans[-1].pilot else Purpose.MODEL
+    own = [run for run in runs if run.purpose is purpose]
     timed = collect.experiment_of(
         [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text], parameters
     )
@@ -72,7 +73,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     else:
         tree = timed.tree if timed is not None else table.tree
         write_jsonl(table, table_path)
-    baseline = collect.baseline(own, Purpose.MODEL)
+    baseline = collect.baseline(own, Purpose.MODEL)  # those of pilots are too small to predict others
     runtime, shortest_s = _runtime(baseline, parameters)
     kind, reason = choose_kind(config.model.kind, len(parameters), len(baseline))
     tensor = None
