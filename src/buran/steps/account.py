@@ -15,9 +15,9 @@ PHASES = (
     "builds", "warm-ups", "vanilla", "refinement", "effort", "time", "evaluation", "failures", "aborted",
     "duplicates", "other versions",
 )  # fmt: skip
-"""In the order of reports. ``refinement``: times under filters that were replaced; ``time``: under the last one;
-``duplicates``: finished runs that were made again; ``other versions``: runs that this version of the campaign file does
-not ask for."""
+"""In the order of reports. ``refinement``: pilots, and times under filters that were replaced; ``time``: under the last
+one; ``duplicates``: finished runs that were made again; ``other versions``: runs that this version of the campaign file
+does not ask for."""
 _GENERATION = re.compile(r"-g\d+$")
 
 
@@ -83,6 +83,8 @@ def _phase(
     if entry.run not in newest:
         return "duplicates"
     purpose, mode, filter_text = asked[place]
+    if purpose is Purpose.PILOT:
+        return "refinement"
     if place[2] == "warmup":
         return "warm-ups"
     if purpose is Purpose.EVALUATION:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from buran.campaign.plan import Plan
+from buran.campaign.plan import BuildSpec, Plan
 from buran.files import write_json, write_text
 from buran.measure.build import build
 from buran.steps.measure import measure
 from buran.steps.model import make_models
 from buran.steps.plan import make_plan
-from buran.steps.refine import refined_filter
+from buran.steps.refine import refined_filter, start_build, starts_by_itself
 from buran.steps.session import Session
 
 
@@ -17,10 +17,13 @@ def carry_out(session: Session) -> Plan:
 
     What is there already is not made again, so that a campaign that was interrupted goes on.
     """
-    layout, campaign, target = session.layout, session.id, session.target
+    layout, campaign = session.layout, session.id
     iteration = 0
     while True:
-        if iteration and not layout.filter(campaign, iteration).is_file():
+        spec = None if iteration else start_build(session)
+        if spec is not None:
+            _build(session, spec)
+        if (iteration or starts_by_itself(session)) and not layout.filter(campaign, iteration).is_file():
             write_text(layout.filter(campaign, iteration), refined_filter(session, iteration))
         if not layout.plan(campaign, iteration).is_file():
             write_json(layout.plan(campaign, iteration), make_plan(session, iteration).to_json())
@@ -28,8 +31,7 @@ def carry_out(session: Session) -> Plan:
         if plan.done:
             return plan
         for spec in plan.builds:
-            if not layout.build_pointer(spec.hash).is_file():
-                write_json(layout.build_pointer(spec.hash), build(target, layout, spec))
+            _build(session, spec)
         for bundle in plan.bundles:
             if not layout.bundle_pointer(bundle.id).is_file():
                 write_json(layout.bundle_pointer(bundle.id), measure(session, bundle.id))
@@ -37,3 +39,9 @@ def carry_out(session: Session) -> Plan:
         if not all(path(campaign, iteration).is_file() for path in made):
             make_models(session, iteration, *(path(campaign, iteration) for path in made))
         iteration += 1
+
+
+def _build(session: Session, spec: BuildSpec) -> None:
+    pointer = session.layout.build_pointer(spec.hash)
+    if not pointer.is_file():
+        write_json(pointer, build(session.target, session.layout, spec))
