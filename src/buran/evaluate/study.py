@@ -13,6 +13,7 @@ from buran.evaluate.evaluation import Evaluation
 from buran.files import digest
 
 STUDIES: Mapping[str, str] = {
+    "campaign": "the whole loop against the manual way and PIRA II's, at equal cost and for equal accuracy",
     "correction": "what correcting an analytical model is worth, as published and by default",
     "priors": "what noise-resilient priors save, and how much noise they bear",
     "refinement": "what finding and using a filter costs, and what it loses",
