@@ -97,6 +97,24 @@ def render(report: Report) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def warnings_of(report: Report) -> list[str]:
+    """Return what a reader must know not to read too much into the numbers."""
+    found = list(report.notes)
+    if report.runtime is None or report.runtime.models[0] is None or "time" not in report.models:
+        return found
+    at = target_values(report.runtime, report.target)[0]
+    added = target_values(report.models["time"], report.target).sum()
+    if not at / _FAR <= added <= at * _FAR:
+        target = ", ".join(f"{name}={value:g}" for name, value in report.target.items())
+        found.insert(
+            0,
+            f"the models of the call paths add up to {added:.4g} s at {target}, that of the whole program says "
+            f"{at:.4g} s. They say which call paths grow, not how far: noise, or too few values of a parameter, is "
+            "extrapolated with them.",
+        )
+    return found
+
+
 def _summary(report: Report, target: str) -> str:
     budget = "" if report.budget_core_hours is None else f" of {report.budget_core_hours:.4g}"
     lines = [
@@ -114,14 +132,7 @@ def _summary(report: Report, target: str) -> str:
             f"Run time (whole program, s): {format_function(model.function, report.parameters)}\n"
             f"  at {target}: {at:.4g} s; fits the measurements with SMAPE {model.quality.smape:.2g} %"
         )
-        if "time" in report.models:
-            added = target_values(report.models["time"], report.target).sum()
-            if not 1 / _FAR <= added / at <= _FAR:
-                lines.append(
-                    f"Note: the models of the call paths below add up to {added:.4g} s at {target}. They say which "
-                    "call paths grow, not how far: noise, or too few values of a parameter, is extrapolated with them."
-                )
-    lines += [f"Note: {note}" for note in report.notes]
+    lines += [f"Note: {note}" for note in warnings_of(report)]
     return "\n".join(lines)
 
 
