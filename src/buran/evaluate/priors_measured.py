@@ -231,7 +231,7 @@ def _rows(spec: Spec, timed: Experiment) -> list[tuple[Truth, int, int | None]]:
     out = []
     for kernel in spec.kernels:
         truth = Truth.of(kernel)
-        out.append((truth, place[(kernel.name,)], place.get((kernel.name, truth.operation or ""))))
+        out.append((truth, place[(kernel.name,)], place.get((truth.communicator, truth.operation or ""))))
     return out
 
 

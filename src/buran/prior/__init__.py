@@ -2,7 +2,7 @@
 
 from buran.prior.effort import Effort, effort_of
 from buran.prior.prior import Column, Prior, communication_prior, computation_prior
-from buran.prior.resilient import FitOptions, Resilient, fit_priors
+from buran.prior.resilient import FitOptions, Resilient, fit_priors, predictions
 from buran.prior.tables import PathModel, Source, models_from_priors
 from buran.prior.waiting import Verdict, Waiting, diagnose
 
@@ -22,4 +22,5 @@ __all__ = [
     "effort_of",
     "fit_priors",
     "models_from_priors",
+    "predictions",
 ]

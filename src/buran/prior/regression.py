@@ -148,9 +148,18 @@ def _solve(
         return coefficients, normal, full
     if columns.shape[1] > _MOST_SETS:
         return _held(normal, right, full, coefficients)
+    wrong = np.flatnonzero((coefficients < 0).any(axis=1))  # the others have what they want
+    held, free_there = _best_set(normal[wrong], right[wrong])
+    coefficients[wrong], full[wrong] = held, free_there
+    return coefficients, normal, full
+
+
+def _best_set(normal: Array, right: Array) -> tuple[Array, Mask]:
+    """Return the best coefficients that are not negative, of all sets of columns, and which are above 0."""
+    full = np.ones(right.shape, dtype=bool)
     best, free = np.zeros_like(right), np.zeros_like(full)
     lowest = np.zeros(len(right))  # of c' N c / 2 - r' c, which is 0 for no coefficients at all
-    for chosen in product((False, True), repeat=columns.shape[1]):
+    for chosen in product((False, True), repeat=right.shape[1]):
         if not any(chosen):
             continue
         some = np.broadcast_to(np.array(chosen), full.shape)
@@ -158,7 +167,7 @@ def _solve(
         loss = np.einsum("ck,ckl,cl->c", own, normal, own) / 2 - (right * own).sum(axis=1)
         better = (own >= 0).all(axis=1) & (loss < lowest)
         best[better], free[better], lowest[better] = own[better], some[better], loss[better]
-    return best, normal, free & (best > 0)
+    return best, free & (best > 0)
 
 
 def _held(normal: Array, right: Array, free: Mask, coefficients: Array) -> tuple[Array, Array, Mask]:

@@ -95,18 +95,9 @@ def fit_priors(
         If shapes do not match.
     """
     options = options or FitOptions()
-    values = np.asarray(values, dtype=np.float64)
-    if values.shape != (len(priors), len(points)):
-        raise UsageError(
-            "points, values and priors do not match",
-            why=f"{len(points)} points, values of shape {values.shape}, {len(priors)} priors",
-        )
-    groups: dict[tuple[ModelFunction, ...], list[int]] = {}
-    for row, prior in enumerate(priors):
-        if prior is not None and np.isfinite(values[row]).any():
-            groups.setdefault(prior.functions, []).append(row)
+    values = _checked(points, values, priors)
     out: list[Resilient | None] = [None] * len(priors)
-    for rows in groups.values():
+    for rows in _groups(values, priors):
         own = [prior for row in rows if (prior := priors[row]) is not None]
         design, fitted = _fit_group(points, values[rows], own, options)
         models = _models(points, values[rows], own, design, fitted)
@@ -118,6 +109,55 @@ def fit_priors(
                 float(fitted.noise[place]),
             )
     return tuple(out)
+
+
+def predictions(
+    points: Array, values: Array, priors: Sequence[Prior | None], at: Array, options: FitOptions | None = None
+) -> Array:
+    """Return what the models of `fit_priors` predict, without making the models.
+
+    Parameters
+    ----------
+    points, values, priors, options
+        As for `fit_priors`.
+    at
+        Shape (target, parameter).
+
+    Returns
+    -------
+    array
+        Shape (call path, target): NaN without a prior or a value.
+    """
+    options = options or FitOptions()
+    values = _checked(points, values, priors)
+    out = np.full((len(priors), len(at)), np.nan)
+    for rows in _groups(values, priors):
+        own = [prior for row in rows if (prior := priors[row]) is not None]
+        _, fitted = _fit_group(points, values[rows], own, options)
+        out[rows] = fitted.coefficients @ own[0].design(at).T
+    return out
+
+
+def _checked(points: Array, values: Array, priors: Sequence[Prior | None]) -> Array:
+    own = np.asarray(values, dtype=np.float64)
+    if own.shape != (len(priors), len(points)):
+        raise UsageError(
+            "points, values and priors do not match",
+            why=f"{len(points)} points, values of shape {own.shape}, {len(priors)} priors",
+        )
+    return own
+
+
+def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
+    """Return rows of call paths whose priors have the same columns; without those that have no prior or no value."""
+    known = np.isfinite(values).any(axis=1).tolist()
+    same = {id(prior): prior.functions for prior in priors if prior is not None}  # hashing them takes long
+    places: dict[tuple[ModelFunction, ...], list[int]] = {}
+    groups = {number: places.setdefault(own, []) for number, own in same.items()}
+    for row, prior in enumerate(priors):
+        if prior is not None and known[row]:
+            groups[id(prior)].append(row)
+    return [rows for rows in places.values() if rows]
 
 
 def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: FitOptions) -> tuple[Array, Fitted]:
