@@ -11,8 +11,9 @@ from prior_tables import POINTS, N, P, table, tree_of
 from buran.errors import UsageError
 from buran.experiment.table import Experiment
 from buran.prior.campaign import noise_resilient
+from buran.prior.paths import Source, project
 from buran.prior.sparse import effort_points, time_points
-from buran.prior.tables import Source, models_from_priors, project
+from buran.prior.tables import models_from_priors
 
 ALL = {
     "app": {},

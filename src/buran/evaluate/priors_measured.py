@@ -23,7 +23,8 @@ from buran.generate.spec import Spec, random_spec
 from buran.model.model import Model
 from buran.model.quality import exponent_deviation
 from buran.model.terms import ModelFunction
-from buran.prior.tables import PathModel, Source, models_from_priors
+from buran.prior.paths import Source
+from buran.prior.tables import PathModel, models_from_priors
 from buran.profile.profile import Profile
 from buran.steps.collect import only
 

@@ -150,12 +150,12 @@ def _checked(points: Array, values: Array, priors: Sequence[Prior | None]) -> Ar
 
 def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
     """Return rows of call paths whose priors have the same columns; without those that have no prior or no value."""
-    known = np.isfinite(values).any(axis=1).tolist()
+    known = np.isfinite(values).any(axis=1)
     same = {id(prior): prior.functions for prior in priors if prior is not None}  # hashing them takes long
     places: dict[tuple[ModelFunction, ...], list[int]] = {}
     groups = {number: places.setdefault(own, []) for number, own in same.items()}
     for row, prior in enumerate(priors):
-        if prior is not None and known[row]:
+        if prior is not None and bool(known[row]):
             groups[id(prior)].append(row)
     return [rows for rows in places.values() if rows]
 
