@@ -35,13 +35,18 @@ class FitOptions:
         expect nothing, as in the noise-resilient priors paper.
     share
         Whether call paths with the same prior share what they tell about noise and costs.
+    outliers
+        Standard deviations from which on a point pulls no harder (Huber 1964); infinite for least squares.
     """
 
     nonnegative: bool = True
     cost_spread: float = 1.0
     share: bool = True
+    outliers: float = 2.0
 
     def __post_init__(self) -> None:
+        if not self.outliers > 0:
+            raise UsageError("outliers begin at some standard deviations above 0", why=f"it is {self.outliers:g}")
         if not self.cost_spread > 0:
             raise UsageError("the spread of costs is a share above 0", why=f"it is {self.cost_spread:g}")
 
@@ -150,7 +155,7 @@ def _checked(points: Array, values: Array, priors: Sequence[Prior | None]) -> Ar
 
 def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
     """Return rows of call paths whose priors have the same columns; without those that have no prior or no value."""
-    known = np.isfinite(values).any(axis=1)
+    known: Mask = np.asarray(np.isfinite(values).any(axis=1))
     same = {id(prior): prior.functions for prior in priors if prior is not None}  # hashing them takes long
     places: dict[tuple[ModelFunction, ...], list[int]] = {}
     groups = {number: places.setdefault(own, []) for number, own in same.items()}
@@ -168,14 +173,26 @@ def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: F
     start = np.where(known[:, None], effort @ design.T, np.abs(design).sum(axis=1))
     start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
     belief = _own_belief(design, values, effort, start, options)
-    first = regress(design, values, nonnegative=options.nonnegative, start=start, belief=belief)
+    first = regress(
+        design, values, nonnegative=options.nonnegative, start=start, belief=belief, outliers=options.outliers
+    )
     if not options.share or len(priors) < _FEWEST or design.shape[1] < 2:
         return design, first
     noise = _pooled_noise(first)
     # what is held at 0 would make the mean over call paths too large
-    free = regress(design, values, nonnegative=False, start=np.maximum(first.coefficients @ design.T, 0.0))
+    positive = np.maximum(first.coefficients @ design.T, 0.0)
+    free = regress(design, values, nonnegative=False, start=positive, outliers=options.outliers)
     shared = _shared_belief(free, effort, belief)
-    return design, regress(design, values, nonnegative=options.nonnegative, start=start, belief=shared, noise=noise)
+    second = regress(
+        design,
+        values,
+        nonnegative=options.nonnegative,
+        start=start,
+        belief=shared,
+        noise=noise,
+        outliers=options.outliers,
+    )
+    return design, second
 
 
 def _own_belief(design: Array, values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
