@@ -117,17 +117,18 @@ def _plan(counted: Experiment, results: Sequence[Mapping[str, Any]]) -> tuple[Ex
     classic = float(sum(sum(own) for own in prices.values()))
     few, times = effort_points(points, counting), time_points(points, once, SPARSE_SHARE * float(once.sum()))
     keep = np.array([(point == points[few]).all(axis=1).any() for point in counted.points])
-    thin = replace(
-        counted,
-        points=counted.points[keep],
-        values={name: own[:, keep] for name, own in counted.values.items()},
-    )
     cost = {
         "single": (float(once.sum()) + float(counting.sum())) / classic,
         "sparse": (float(once[times].sum()) + float(counting[few].sum())) / classic,
         "effort": float(counting.sum()) / float(once.sum()),
     }
-    return thin, points[times], cost
+    return at_points(counted, keep), points[times], cost
+
+
+def at_points(experiment: Experiment, keep: Mask) -> Experiment:
+    """Return the table with some of its points."""
+    values = {name: own[:, keep] for name, own in experiment.values.items()}
+    return replace(experiment, points=experiment.points[keep], values=values)
 
 
 def _deviations_of_priors(

@@ -202,3 +202,49 @@ def with_noise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list
         title = f"Noise added to measured times, {part}"
         plots.append(Plot(f"noise-measured-{part}", title, "noise / %", "median relative error / %", curves))
     return figures, tables, plots
+
+
+def cases(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list[Table]]:
+    """Return the case studies beside theory (Table 4)."""
+    kind = Kind.MEASURED
+    figures: list[Figure] = []
+    tables = []
+    for result in results:
+        example, rows = result["example"], result["rows"]
+        test = ", ".join(f"{key} = {value}" for key, value in zip(("p", "n"), result["test"], strict=True))
+        tables.append(
+            Table(
+                f"{example}: complexities by theory and by models (Table 4; measured)",
+                (
+                    *("kernel", "theory", "effort", "with prior", "ED p, n", "from times", "ED p, n"),
+                    *("error with prior", "with waiting", "from times", "waiting by theory", "waiting in times"),
+                ),
+                tuple(_case_row(row) for row in rows),
+                f"Errors at {test}, from medians of {result['repetitions']} repetitions; more ranks than cores.",
+            )
+        )
+        for part in PARTS:
+            own = [row for row in rows if row["part"] == part]
+            for name, key in (("effort", "ed_effort"), ("with priors", "ed_resilient"), ("from times", "ed_sensitive")):
+                known = [value for row in own for value in row[key] or () if value is not None]
+                figures.append(mean_of(f"{example}, {part}: exponent deviation, {name}", known, unit="", kind=kind))
+            for name, key in (("with priors", "re_final"), ("from times", "re_sensitive")):
+                each = 100 * known_of([row[key] for row in own])
+                note = f"median {np.nanmedian(each):.3g} %" if np.isfinite(each).any() else ""
+                figures.append(mean_of(f"{example}, {part}: relative error, {name}", each, kind=kind, note=note))
+    return figures, tables
+
+
+def _case_row(row: Mapping[str, Any]) -> tuple[str | None, ...]:
+    def deviation(key: str) -> str | None:
+        return None if row[key] is None else ", ".join("-" if each is None else f"{each:.3g}" for each in row[key])
+
+    def error(key: str) -> str | None:
+        return None if row[key] is None else f"{100 * row[key]:.3g} %"
+
+    return (
+        *(row["kernel"], row["theory"], row["effort"]),
+        *(row["resilient"], deviation("ed_resilient"), row["sensitive"], deviation("ed_sensitive")),
+        *(error("re_resilient"), error("re_final"), error("re_sensitive")),
+        *(row["theory_waiting"] or None, row["waiting"]),
+    )
