@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from buran.evaluate import priors_cases, priors_judged, priors_measured, priors_simulated, priors_tables, priors_waiting
+from buran.evaluate import (
+    priors_cases,
+    priors_judged,
+    priors_measured,
+    priors_simulated,
+    priors_tables,
+    priors_threads,
+    priors_waiting,
+)
 from buran.evaluate.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran.evaluate.priors_tables import mean_of
 from buran.evaluate.study import NEEDS, Settings, Shard
@@ -53,13 +61,15 @@ def _measuring(functions: int, seed: int, draws: int) -> list[Shard]:
     cases: list[Shard] = [
         {"kind": "case", "example": example, "repetitions": priors_cases.REPETITIONS} for example in priors_cases.CASES
     ]
-    return [*runs, *cases, judge, *noise]
+    threads: list[Shard] = [{"kind": "threads", "compiler": compiler} for compiler in ("clang", "gcc")]
+    return [*runs, *cases, *threads, judge, *noise]
 
 
 _WORK: Mapping[str, Callable[..., Mapping[str, Any]]] = {
     "count": priors_measured.count,
     "time": priors_measured.time_once,
     "case": priors_cases.evaluate,
+    "threads": priors_threads.evaluate,
     "judge": priors_judged.judge,
     "noise": priors_judged.noise,
     "draw": priors_simulated.draw,
@@ -87,7 +97,8 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         own, measured, pictures = priors_tables.measured(by_kind["count"][0], by_kind["time"], by_kind["judge"][0])
         noisy, noise, more_pictures = priors_tables.with_noise(by_kind["noise"])
         examples, theory = priors_tables.cases(by_kind["case"])
-        figures, tables = [*own, *noisy, *examples, *figures], [*measured, *noise, *theory, *tables]
+        regions = priors_tables.threads(by_kind["threads"])
+        figures, tables = [*own, *noisy, *examples, *regions, *figures], [*measured, *noise, *theory, *tables]
         plots = [*pictures, *more_pictures, *plots]
     found, table = _waiting(by_kind["waiting"][0])
     figures += found

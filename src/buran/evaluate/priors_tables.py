@@ -248,3 +248,28 @@ def _case_row(row: Mapping[str, Any]) -> tuple[str | None, ...]:
         *(error("re_resilient"), error("re_final"), error("re_sensitive")),
         *(row["theory_waiting"] or None, row["waiting"]),
     )
+
+
+def threads(results: Sequence[Mapping[str, Any]]) -> list[Figure]:
+    """Return figures of a parallel region of OpenMP, by compiler."""
+    kind = Kind.MEASURED
+    out = []
+    for result in results:
+        name = f"parallel region with {result['compiler']}"
+        if "missing" in result:
+            out.append(Figure(f"{name}: exponent deviation", None, samples=0, kind=kind, note=result["missing"]))
+            continue
+        points = result["samples"]
+        out += [
+            Figure(
+                f"{name}: exponent deviation of basic blocks in threads and size",
+                max(result["ed"]),
+                samples=points,
+                kind=kind,
+                goal="0",
+                note=result["effort"],
+            ),
+            Figure(f"{name}: relative error of time with prior", 100 * result["re"], "%", samples=1, kind=kind),
+            Figure(f"{name}: relative error from times", 100 * result["re_sensitive"], "%", samples=1, kind=kind),
+        ]
+    return out

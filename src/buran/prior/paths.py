@@ -21,7 +21,7 @@ from buran.profile.profile import CallTree
 
 EFFORT_METRICS = ("basic_blocks", "loop_trips", "instructions")
 """What stands for the effort of computation: the first one that was measured."""
-_EXACT_METRICS = ("basic_blocks", "loop_trips")
+_NOISY_METRICS = ("instructions",)  # counts that differ a little between equal runs
 TIMES_ALONE = "the model is made of times alone"
 _NONE = ModelFunction(0.0)
 
@@ -48,6 +48,11 @@ class PathPriors:
     notes: tuple[tuple[str, ...], ...]
     priors: tuple[Prior | None, ...]
     efforts: tuple[ModelFunction | None, ...]
+
+
+def has_effort(table: Experiment) -> bool:
+    """Whether something was counted that can stand for the effort of computation."""
+    return any(metric in table.values for metric in EFFORT_METRICS)
 
 
 def priors_of(tree: CallTree, counted: Experiment, points: Array) -> PathPriors:
@@ -138,7 +143,7 @@ class _Counts:
     def model(self, metric: str, rows: Ids) -> Effort:
         """Return effort models of some call paths."""
         own = self.values[metric][rows]
-        return effort_of(self.points, own, metric=metric, exact=metric != "instructions")
+        return effort_of(self.points, own, metric=metric, exact=metric not in _NOISY_METRICS)
 
 
 def _priors(tree: CallTree, counts: _Counts, points: Array) -> PathPriors:
