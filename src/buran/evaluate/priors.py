@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.errors import UsageError
 from buran.evaluate import (
     priors_cases,
     priors_judged,
@@ -22,6 +23,7 @@ from buran.evaluate.study import NEEDS, Settings, Shard
 
 PARTS = priors_simulated.PARTS
 LEVELS = priors_simulated.LEVELS
+_FUNCTIONS = {"default": 200, "small": 40}  # by preset
 _BATCH = 20  # functions of a shard
 _REPETITIONS = 5  # of measured times
 _SUBSET_LEVEL = 50
@@ -30,8 +32,16 @@ _PAPER_RE = {"computation": (35.0, 55.0), "communication": (60.0, 127.0)}
 
 
 def shards(settings: Settings) -> list[Shard]:
-    """Measure once; simulate in batches of functions for each part and noise level; diagnose waiting."""
-    functions = 40 if settings.quick else 200
+    """Measure once; simulate in batches of functions for each part and noise level; diagnose waiting.
+
+    Raises
+    ------
+    UsageError
+        For a preset that there is not: ``default`` has 200 functions, ``small`` 40.
+    """
+    if settings.preset not in _FUNCTIONS:
+        raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_FUNCTIONS)}")
+    functions = _FUNCTIONS["small" if settings.quick else settings.preset]
     batch = min(_BATCH, functions)
     draws = settings.draws or (5 if settings.quick else 100)
     out: list[Shard] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, product
 from typing import Any
 
@@ -83,6 +84,7 @@ class Program:
     cost: dict[str, float]
 
     @classmethod
+    @cache
     def of(cls, part: str, count: int, first: int, seed: int) -> Program:
         """Make the program and its priors."""
         own = tuple(functions(part, count, first, seed))
