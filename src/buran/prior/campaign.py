@@ -12,6 +12,7 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function
+from buran.prior.paths import has_effort
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.waiting import Verdict, Waiting
 
@@ -30,7 +31,8 @@ def noise_resilient(
     Parameters
     ----------
     timed, counted
-        Times and counts; see `models_from_priors`.
+        Times and counts; see `models_from_priors`. Without counts, those that were measured with the times, such as
+        instructions, stand in for them.
     alone
         Models from times alone.
     processes
@@ -45,6 +47,8 @@ def noise_resilient(
     models, said
         Models of the same call paths, and for each of them, as JSON values, what it is made from.
     """
+    if counted is None and has_effort(timed):
+        counted = timed
     found = models_from_priors(timed, counted, processes=processes, aggregate=aggregate)
     models = tuple(
         own.final if own.final is not None else plain for own, plain in zip(found, alone.models, strict=True)
