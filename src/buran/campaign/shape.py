@@ -320,6 +320,11 @@ class Modelling(Part):
         None, description="Different factors of one parameter in a model, at most; by default any number."
     )
     nonnegative: bool = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+    repetition: Literal["median", "mean", "min"] = Field(
+        "median",
+        description="How the repetitions of a point become one value. `min`: what the program takes without "
+        "disturbance, for machines that other work slows down from time to time.",
+    )
 
 
 class Resources(Part):

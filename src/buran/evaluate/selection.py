@@ -192,7 +192,9 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         "repetitions, a function whose base exceeds the budget counts as a miss; costs are predicted by models.",
         "affordable: the base with these repetitions costs no more than the budget.",
     )
-    return Evaluation("Strategies that choose measurement points", tuple(figures), tuple(tables), _plots(gathered), notes)
+    return Evaluation(
+        "Strategies that choose measurement points", tuple(figures), tuple(tables), _plots(gathered), notes
+    )
 
 
 def _protocol(cell: Cell) -> str:

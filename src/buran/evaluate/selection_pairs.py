@@ -44,7 +44,9 @@ def pairs_table(gathered: Mapping[Cell, Entries], protocol_of: Mapping[Cell, str
         for cell, other, mean, error, count in differences(gathered)
     )
     header = ("protocol", "m", "noise %", "B %", "strategy", "against", "difference", "its error", "functions")
-    return Table("Share within 5 %, less that of another strategy on the same functions", header, rows) if rows else None
+    return (
+        Table("Share within 5 %, less that of another strategy on the same functions", header, rows) if rows else None
+    )
 
 
 def pair_figures(gathered: Mapping[Cell, Entries]) -> list[Figure]:

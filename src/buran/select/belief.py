@@ -77,9 +77,7 @@ def belief_of(measured: Measured, space: Space) -> Belief | None:
         means = measured.means[call]
         apart, inside = columns.mixture(model, weights / np.where(means != 0, np.abs(means), np.inf), predicted[row])
         disagreement[row] = apart @ apart[-1]
-        parts = [apart, inside] if call < len(measured.skeletons) and measured.skeletons[call] else None
-        whole = np.concatenate(parts or [apart, inside, common], axis=1)
-        own = _fewer(whole, _DIRECTIONS)
+        own = _fewer(np.concatenate([apart, inside, common], axis=1), _DIRECTIONS)
         factors[row, :, : own.shape[1]] = own
     return Belief(predicted, factors, disagreement, noise, share)
 
