@@ -135,7 +135,7 @@ def campaign(seed: int, folder: Path, alone: bool, metrics: list[str]) -> None:
     data = yaml.safe_load((ROOT / "config" / "examples" / "budget.yaml").read_text())
     data |= {"seed": seed, "results": "results"} | ({"metrics": metrics} if metrics else {})
     data["target"]["source"] = "source"
-    shutil.copytree(ROOT / "examples" / "sweep", folder / "source")
+    shutil.copytree(ROOT / "examples" / "stencil", folder / "source")
     file = folder / "campaign.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     environment = {**os.environ, "BURAN_LOCK_FOLDER": str(folder / "lock")}

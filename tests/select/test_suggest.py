@@ -134,6 +134,7 @@ def test_mistakes_in_spaces_are_named(
         (["--accuracy", "0"], "accuracy"),
         (["--strategy", "cpf", "--accuracy", "5"], "accuracy"),
         (["--exclude", "p=3"], "is no point"),
+        (["--exclude", "p=3,p=4"], "--exclude p=3,p=4 is no point"),
     ],
 )
 def test_wrong_words_are_refused(data: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accuracy", metavar="PERCENT", type=float, help="design stops at this half width of intervals"
     )
     parser.add_argument("--patience", metavar="ROUNDS", type=int, help="cpf, gpr, hybrid: rounds without a better fit")
+    parser.add_argument(
+        "--base",
+        choices=("cheapest", "lines", "spread"),
+        help="points to begin with: the five cheapest of each parameter and one off these lines for each (default), "
+        "the lines alone, or values from the whole range",
+    )
     parser.add_argument("--exclude", metavar="P=V,...", action="append", default=[], help="point not to ask for again")
     parser.add_argument("--seed", type=int, default=0, help="of strategies that draw (default 0)")
     parser.add_argument("--json", action="store_true", help="for programs")
@@ -61,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.select.measured import Measured
     from buran.select.protocol import State
     from buran.select.space_file import core_counts, measured_space, read_space
-    from buran.select.strategies import strategy_of
+    from buran.select.strategies import base_of, strategy_of
 
     if arguments.number is not None and arguments.number < 1:
         raise UsageError("at least one suggestion is wanted", where=f"-n {arguments.number}")
@@ -83,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     excluded = space.places(np.array(failed).reshape(-1, len(names)))
     strategy = strategy_of(
         arguments.strategy,
+        base=base_of(arguments.strategy, arguments.base),
         patience=arguments.patience,
         accuracy=None if arguments.accuracy is None else arguments.accuracy / 100,
     )

@@ -46,6 +46,7 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         expected_s=campaign.expected_s,
         budget=campaign.budget_core_hours,
         target=campaign.refinement_target,
+        base=config.strategy.base,
         base_repetitions=config.strategy.base_repetitions,
         batch=config.strategy.batch,
         accuracy=None if config.strategy.accuracy_percent is None else config.strategy.accuracy_percent / 100,
