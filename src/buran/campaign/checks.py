@@ -256,6 +256,7 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     adaptive = tuple(name for name in get_args(StrategyName) if name not in ("full", "lines"))
     known_by = {
         "batch": adaptive,
+        "base": adaptive,
         "base_repetitions": adaptive,
         "most_repetitions": adaptive,
         "accuracy_percent": ("design",),

@@ -217,6 +217,13 @@ class Strategy(Part):
         description="Points of each round after the first; by default as many as the strategy wants before it sees "
         "new models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
     )
+    base: Literal["cheapest", "lines", "spread"] | None = Field(
+        None,
+        description="Points to begin with. `cheapest`, the default: along each parameter the five cheapest, and for "
+        "each parameter one point off these lines. `lines`: without those (9, 13 or 17 points for two to four "
+        "parameters). `spread`: as `cheapest`, but with values from the whole range of each parameter, evenly on a "
+        "logarithmic scale, where there are more than five. Not for `full` and `lines`.",
+    )
     base_repetitions: Annotated[int, Field(ge=1, le=10)] | None = Field(
         None,
         description="Runs of each base point; by default 2, for `design` 1. `full` and `lines` take `repetitions`.",
@@ -320,6 +327,11 @@ class Modelling(Part):
         None, description="Different factors of one parameter in a model, at most; by default any number."
     )
     nonnegative: bool = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+    repetition: Literal["median", "mean", "min"] = Field(
+        "median",
+        description="How the repetitions of a point become one value. `min`: what the program takes without "
+        "disturbance, for machines that other work slows down from time to time.",
+    )
 
 
 class Resources(Part):

@@ -51,6 +51,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
             sets |= model_experiment(
                 tables[-1],
                 aggregate=config.aggregate,
+                repetition=config.model.repetition,
                 processes=config.model.strong_scaling,
                 options=SearchOptions(
                     nonnegative=config.model.nonnegative,
@@ -63,7 +64,13 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         processes = session.campaign.ranks_parameter
         target = [session.campaign.refinement_target[name] for name in parameters]
         sets["time"], said = noise_resilient(
-            timed, counted, sets["time"], processes=processes, aggregate=config.aggregate, target=target
+            timed,
+            counted,
+            sets["time"],
+            processes=processes,
+            aggregate=config.aggregate,
+            repetition=config.model.repetition,
+            target=target,
         )
     table = merge_metrics(*tables) if tables else None
     if table is None:
