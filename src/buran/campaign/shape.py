@@ -253,6 +253,22 @@ class Refinement(Part):
         description="`relevance`: functions that grow to a share of the run time, within the overhead that is allowed. "
         "For comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
     )
+    start: Literal["default", "everything", "statements", "loops", "instructions", "branches"] = Field(
+        "default",
+        description="What has hooks in the beginning. `default`: the measurement system's own choice; "
+        "`everything`; the others: functions that reach most of these in the call graph, each counted once.",
+    )
+    start_threshold: Literal["unique_median", "median", "half_of_largest"] | Annotated[int, Field(ge=0)] = Field(
+        "unique_median",
+        description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
+        "half of the largest, or a number.",
+    )
+    pilot: bool | None = Field(
+        None,
+        description="Whether the campaign begins with a single run at the smallest point, after which functions with "
+        "many short visits lose their hooks, and single runs at a few small points, after which the filter is refined "
+        "for the first time. By default where `start` is not `default`.",
+    )
     share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."
     )

@@ -45,6 +45,8 @@ class Report:
         Where what lies, in words and relative paths.
     corrections
         For each kernel with an analytical model: what its correction is worth.
+    balance
+        Functions that ranks share unevenly, the worst first.
     """
 
     campaign: str
@@ -66,6 +68,7 @@ class Report:
     next_steps: Sequence[str]
     results: Mapping[str, str]
     corrections: Sequence[Mapping[str, Any]] = ()
+    balance: Sequence[Mapping[str, Any]] = ()
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -89,7 +92,13 @@ def render(report: Report) -> str:
     for metric in ("basic_blocks", "bytes_sent", "bytes_received", "visits"):
         if metric in report.models:
             parts.append(_metric_table(report, metric))
-    parts += [_corrections(report, target), _instrumentation(report), _evaluation(report), _failures(report)]
+    parts += [
+        _corrections(report, target),
+        _balance(report),
+        _instrumentation(report),
+        _evaluation(report),
+        _failures(report),
+    ]
     parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
     width = max(map(len, report.results))
     lies = "\n".join(f"{name:<{width}}  {place}" for name, place in report.results.items())
@@ -202,6 +211,21 @@ def _priors(report: Report, target: str) -> str:
             said.setdefault(note, []).append(brief(each["call_path"], 40))
     lines = [f"- {note}: {', '.join(paths[:3])}{' ...' if len(paths) > 3 else ''}" for note, paths in said.items()]
     return "\n\n".join(part for part in (text, "\n".join(lines[:_ROWS])) if part)
+
+
+def _balance(report: Report) -> str:
+    rows = [
+        (
+            brief(each["name"]),
+            f"{100 * each['lost_share']:.3g} %",
+            f"{each['most_s'] / each['mean_s']:.3g}",
+            f"{100 * each['efficiency']:.3g} %",
+            f"{each['variation']:.2g}",
+        )
+        for each in report.balance[:_ROWS]
+    ]
+    title = "Load balance (ranks and threads of the longest run, exclusive times)"
+    return _section(title, ("function", "lost", "max/mean", "efficiency", "variation"), rows)
 
 
 def _instrumentation(report: Report) -> str:

@@ -41,6 +41,8 @@ class Question:
         The user's estimate of a run's wall time.
     budget
         Maps the predicted cost of the full matrix, in core hours, to the budget in force.
+    pilot
+        Whether functions are chosen by a few small runs before everything is measured.
     """
 
     points: tuple[Point, ...]
@@ -66,6 +68,7 @@ class Question:
     patience: int | None = None
     most_repetitions: int = MOST_REPETITIONS
     retry_failed: bool = False
+    pilot: bool = False
 
     @cached_property
     def chooser(self) -> Strategy:
@@ -154,13 +157,18 @@ class Knowledge:
         }
         return sum(cost.values())
 
+    @cached_property
+    def rounds(self) -> tuple[Plan, ...]:
+        """The plans without those that only find functions."""
+        return tuple(plan for plan in self.plans if not plan.pilot)
+
     @property
     def failed(self) -> frozenset[Point]:
-        """Points at which a run failed."""
+        """Points at which a run failed; not counting runs with hooks in too many functions."""
         return frozenset(
             Point.of(outcome["point"])
             for outcome in self.outcomes
-            if any(run["status"] == "failed" for run in outcome["runs"])
+            if outcome.get("purpose") != Purpose.PILOT and any(run["status"] == "failed" for run in outcome["runs"])
         )
 
     def planned(self, purpose: Purpose) -> list[Point]:

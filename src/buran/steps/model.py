@@ -14,11 +14,14 @@ from buran.errors import RunError
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
+from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import ends_s, imbalance_s
+from buran.measure.bundle import PROFILE
 from buran.model import SearchOptions
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.prior.campaign import noise_resilient
+from buran.profile.cubex_read import read_cubex
 from buran.profile.profile import CallTree
 from buran.select.question import EFFORT_METRICS
 from buran.steps import collect
@@ -37,7 +40,8 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     plans: Sequence[Plan] = [layout.read_plan(session.id, each) for each in range(iteration + 1)]
     filter_text = plans[-1].filter_text
     runs = collect.finished_runs(layout, plans)
-    own = [run for run in runs if run.purpose is Purpose.MODEL]
+    purpose = Purpose.PILOT if plans[-1].pilot else Purpose.MODEL
+    own = [run for run in runs if run.purpose is purpose]
     timed = collect.experiment_of(
         [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text], parameters
     )
@@ -79,7 +83,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     else:
         tree = timed.tree if timed is not None else table.tree
         write_jsonl(table, table_path)
-    baseline = collect.baseline(own, Purpose.MODEL)
+    baseline = collect.baseline(own, Purpose.MODEL)  # those of pilots are too small to predict others
     runtime, shortest_s = _runtime(baseline, parameters)
     kind, reason = choose_kind(config.model.kind, len(parameters), len(baseline))
     tensor = None
@@ -102,8 +106,17 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         evaluation=_evaluation(collect.baseline(runs, Purpose.EVALUATION), runtime, tensor, parameters),
         program_model=(kind, reason),
         priors=said,
+        balance=_balance(own, filter_text),
     ).write(findings_path)
     write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
+
+
+def _balance(runs: Sequence[collect.Measured], filter_text: str) -> tuple[Balance, ...]:
+    """Look at the instrumented run that took most CPU time: there ranks are as uneven as it was seen."""
+    timed = [run for run in runs if run.mode is Mode.TIME and run.filter_text == filter_text]
+    if not timed:
+        return ()
+    return balance_of(read_cubex(max(timed, key=lambda run: run.cpu_s).folder / PROFILE))
 
 
 def _runtime(times: dict[Any, list[float]], parameters: Sequence[str]) -> tuple[ModelSet | None, float]:

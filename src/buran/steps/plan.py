@@ -22,7 +22,7 @@ from buran.select.space import MOST_REPETITIONS
 from buran.steps import program_model
 from buran.steps.collect import as_array, baseline, finished_runs
 from buran.steps.findings import Findings
-from buran.steps.refine import rules_of
+from buran.steps.refine import begins_with_pilot, rules_of
 from buran.steps.session import Session
 
 
@@ -53,6 +53,7 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         patience=config.strategy.patience,
         most_repetitions=config.strategy.most_repetitions or MOST_REPETITIONS,
         retry_failed=config.strategy.retry_failed,
+        pilot=config.refinement.enabled and begins_with_pilot(config.refinement),
     )
 
 
@@ -82,9 +83,11 @@ def first_plan(session: Session) -> Plan:
         The budget does not reach for the first plan.
     """
     question = question_of(session)
-    plan = next_plan(question, Knowledge())
+    path = session.layout.filter(session.id, 0)
+    known = Knowledge(filter_text=rules_of(path.read_text()) if path.is_file() else "")
+    plan = next_plan(replace(question, pilot=False), known)
     if plan.budget_reached:
-        whole = next_plan(replace(question, budget=lambda full: None), Knowledge())
+        whole = next_plan(replace(question, budget=lambda full: None, pilot=False), known)
         raise ConfigError(
             "the budget is below the cost of the first plan",
             where=f"{session.campaign.path}, key budget",
@@ -92,7 +95,7 @@ def first_plan(session: Session) -> Plan:
             f"points are expected to cost {whole.predicted_core_hours:.4g} (resources.expected_s)",
             hint="raise the budget, choose fewer or smaller points, fewer repetitions, or strategy 'design'",
         )
-    return plan
+    return next_plan(question, known) if question.pilot else plan
 
 
 def make_plan(session: Session, iteration: int) -> Plan:

@@ -115,6 +115,7 @@ def gather(session: Session) -> Report:
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
         priors=findings.priors,
+        balance=[asdict(each) for each in findings.balance],
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
         full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
