@@ -254,7 +254,7 @@ def _left_out(
 ) -> Array:
     """Return predictions of each observation by CP parts that have not seen it, shape (part, point)."""
     own = folds % 2 if len(values) > _LARGE else folds
-    several = min(members, 1 if len(values) > _LARGE else 3 if len(values) > _MOST_CHOOSING else 4)
+    several = min(members, 1 if len(values) > _LARGE else 3 if len(values) > _LARGE // 4 else 4)
     out = np.full((several, len(values)), values.mean())
     for fold in range(int(own.max()) + 1):
         inside, outside = np.flatnonzero(own != fold), np.flatnonzero(own == fold)
