@@ -9,6 +9,7 @@ from buran.select.design import Design
 from buran.select.gpr import GPR, Bayes, Hybrid
 from buran.select.protocol import Strategy
 from buran.select.simple import ONCE, TWICE, Base, Fixed, Ordered
+from buran.select.tensor_guided import TensorGuided
 
 
 def _hybrid(base: Base, repetitions: int, patience: int | None) -> Strategy:
@@ -26,6 +27,7 @@ _MAKERS: Mapping[str, Callable[[Base, int, int | None], Strategy]] = {
     "grid": lambda base, repetitions, patience: Ordered("grid", base, repetitions),
     "bayes": lambda base, repetitions, patience: Bayes("ei", base),
     "ucb": lambda base, repetitions, patience: Bayes("ucb", base),
+    "tensor": lambda base, repetitions, patience: TensorGuided(base),
     "design": lambda base, repetitions, patience: Design(base),
 }
 NAMES = tuple(_MAKERS)
@@ -44,7 +46,7 @@ def strategy_of(
     Parameters
     ----------
     base
-        How it begins; by default with two repetitions of each point, `design` with one.
+        How it begins; by default with two repetitions of each point, `design` and `tensor` with one.
     repetitions
         Of each point, for strategies that do not choose them.
     patience
@@ -63,4 +65,4 @@ def strategy_of(
         if name != "design":
             raise UsageError(f"the strategy {name!r} cannot aim at an accuracy", hint="choose design")
         return Design(base or ONCE, accuracy)
-    return _MAKERS[name](base or (ONCE if name == "design" else TWICE), repetitions, patience)
+    return _MAKERS[name](base or (ONCE if name in ("design", "tensor") else TWICE), repetitions, patience)

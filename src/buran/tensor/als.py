@@ -63,9 +63,7 @@ def complete(
     weight = ridge * count
     columns = [np.ascontiguousarray(index[:, j]) for j in range(len(sizes))]
     orders = [np.argsort(column, kind="stable") for column in columns]
-    starts = [
-        np.searchsorted(c[o], np.arange(s + 1)).tolist() for c, o, s in zip(columns, orders, sizes, strict=True)
-    ]
+    starts = [np.searchsorted(c[o], np.arange(s + 1)).tolist() for c, o, s in zip(columns, orders, sizes, strict=True)]
     eye = weight * np.eye(rank)
     # Products are kept in single precision, for speed: their rounding is far below the ridge.
     after = [np.ones((count, rank), dtype=np.float32) for _ in sizes]

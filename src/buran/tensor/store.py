@@ -184,9 +184,7 @@ def _get_blend(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> B
 
 def _get_orders(places: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tuple[tuple[int, Any], ...]:
     ends = np.cumsum([len(axes[j].categories) for j in places])
-    return tuple(
-        zip(places, np.split(arrays["orders"].astype(np.float64), ends[:-1]) if places else (), strict=True)
-    )
+    return tuple(zip(places, np.split(arrays["orders"].astype(np.float64), ends[:-1]) if places else (), strict=True))
 
 
 def _put_modes(name: str, modes: tuple[Mode, ...], factors: tuple[Any, ...], arrays: Arrays) -> list[int]:
