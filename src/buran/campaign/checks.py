@@ -87,7 +87,7 @@ def _own_value_mistakes(name: str, parameter: Parameter, key: str) -> Iterator[M
         own = (*path, i) if key == "values" else path
         if value in values[:i]:
             yield Mistake(own, f"the value {value} stands twice", hint="leave one of them out")
-        if parameter.role != "size" and isinstance(value, float):
+        if parameter.role in ("ranks", "threads") and isinstance(value, float):
             yield Mistake(own, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
 
 

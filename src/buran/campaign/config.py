@@ -155,6 +155,11 @@ class Campaign:
         return tuple(name for name in self.parameters if name in self.build.names)
 
     @cached_property
+    def choices(self) -> tuple[str, ...]:
+        """The parameters whose numbers stand for choices."""
+        return tuple(name for name, parameter in self.config.parameters.items() if parameter.role == "choice")
+
+    @cached_property
     def refinement_target(self) -> Point:
         """Point that models are extrapolated to when filters are refined."""
         target = self.config.refinement.target

@@ -22,10 +22,10 @@ from pydantic_core import PydanticCustomError
 
 from buran.campaign.point import canonical
 
-Role = Literal["ranks", "threads", "size"]
+Role = Literal["ranks", "threads", "size", "choice"]
 MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
 StrategyName = Literal[
-    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid"
+    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "tensor", "random", "grid"
 ]
 CounterName = Literal[
     "instructions", "cycles", "cache_misses", "branch_misses", "page_faults", "task_clock", "context_switches"
@@ -174,6 +174,8 @@ class Parameter(Part):
     role: Role = Field(
         description="`ranks`: number of MPI ranks (at most one parameter has it); `threads`: threads per "
         "rank (likewise); "
+        "`choice`: a number that stands for a choice without an order, such as a solver: the run time is then "
+        "modelled by a tensor, and call paths at the choice of `refinement.target`; "
         "`size`: anything else that the program is given."
     )
     values: tuple[Number, ...] | None = Field(
@@ -207,7 +209,8 @@ class Strategy(Part):
         "and go on from what the models say: `design`: the runs that make the prediction at `refinement.target` most "
         "certain for their cost; `cpf`: cheapest points first; `gpr`: Gaussian process regression (`gpr-literal`: "
         "in the words of the paper on cost-effective modelling), `hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: "
-        "where the largest errors are expected; `random`, `grid`: for comparison.",
+        "where the largest errors are expected; `tensor`: where tensor models of the run time disagree most for the "
+        "cost, for many parameters and choices; `random`, `grid`: for comparison.",
     )
     max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."
@@ -326,7 +329,8 @@ class Modelling(Part):
     kind: Literal["auto", "pmnf", "cpr"] = Field(
         "auto",
         description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
-        "parameters. `auto`: `cpr` with more than four parameters and at least 20 measured points, else `pmnf`.",
+        "parameters. `auto`: `cpr` where a parameter is a choice; from 20 measured points on also with more than four "
+        "parameters, and with three or four where its cross-validated error is clearly smaller; else `pmnf`.",
     )
     strong_scaling: Text | None = Field(
         None,

@@ -62,6 +62,7 @@ class Question:
     budget: Callable[[float | None], float | None]
     target: Point | None = None
     base: str | None = None
+    choices: tuple[str, ...] = ()
     base_repetitions: int | None = None
     batch: int | None = None
     accuracy: float | None = None
@@ -100,6 +101,7 @@ class Question:
             first_runs=float(self.first_runs),
             expected_s=None if None in guess else np.array(guess, dtype=np.float64),
             ranks=self.ranks_parameter,
+            choices=self.choices,
         )
 
     @property

@@ -47,6 +47,7 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         budget=campaign.budget_core_hours,
         target=campaign.refinement_target,
         base=config.strategy.base,
+        choices=campaign.choices,
         base_repetitions=config.strategy.base_repetitions,
         batch=config.strategy.batch,
         accuracy=None if config.strategy.accuracy_percent is None else config.strategy.accuracy_percent / 100,
@@ -200,7 +201,7 @@ def runtime_model(session: Session, findings: Findings) -> Callable[[Point], flo
 
     def predict(point: Point) -> float:
         at = as_array([point], names)
-        value = model.predict(at)[0, 0] if tensor is None else tensor.predict(list(at.T), "clamp")[0][0]
+        value = model.predict(at)[0, 0] if tensor is None else tensor.predict(list(at.T), "clamp", "mean")[0][0]
         return float(max(value, findings.shortest_run_s))
 
     return predict

@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import read_json, write_json, write_text
@@ -85,11 +86,15 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
-def _kind(findings: Findings) -> list[str]:
+def _kind(findings: Findings, campaign: Campaign) -> list[str]:
     kind, reason = findings.program_model
     if kind != "cpr":
-        return []
-    return [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+        return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
+    said = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+    if campaign.choices:
+        at = ", ".join(f"{name} = {campaign.refinement_target[name]}" for name in campaign.choices)
+        said.append(f"Models of call paths are for {at}.")
+    return said
 
 
 def gather(session: Session) -> Report:
@@ -105,7 +110,7 @@ def gather(session: Session) -> Report:
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=[*_notes(session, plans), *_kind(findings)],
+        notes=[*_notes(session, plans), *_kind(findings, campaign)],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
