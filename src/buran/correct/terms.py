@@ -20,6 +20,7 @@ MOST_TERMS = 3
 _LARGEST = 50.0  # a term's coefficient, in shares of the base model's value where they are equally large on average
 _POLISHED = 8  # candidates of each step that are fitted jointly
 _BEAM = 2
+_TEMPER = 0.125  # power of the likelihood in an average's weights
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,60 @@ class TermModel:
     terms: tuple[Term, ...]
     cost: float
 
-    def evaluate(self, base: BaseModel, points: Array) -> Array:
-        """Return values at points (point, variable)."""
+    def evaluate(self, base: BaseModel, points: Array, held: Array | None = None) -> Array:
+        """Return values at points (point, variable); terms grow as at `held` instead, if given."""
         parts = base.parts(np.array(self.theta), points)
         out = np.array(parts.total)
         for term in self.terms:
-            out = out + term.coefficient * parts.carriers[term.carrier] * term.growth(points)
+            out = out + term.coefficient * parts.carriers[term.carrier] * term.growth(points if held is None else held)
         return out
+
+
+@dataclass(frozen=True)
+class Average:
+    """Models with different terms, averaged in logarithms.
+
+    Attributes
+    ----------
+    models
+        The best one first.
+    weights
+        Of the models; they add up to 1.
+    """
+
+    models: tuple[TermModel, ...]
+    weights: tuple[float, ...]
+
+    @property
+    def best(self) -> TermModel:
+        """The model with the largest weight."""
+        return self.models[0]
+
+    def log_values(self, base: BaseModel, points: Array, held: Array) -> Array:
+        """Return logarithms of values at points (point, variable); see `TermModel.evaluate`."""
+        out = np.zeros(len(points))
+        for weight, model in zip(self.weights, self.models, strict=True):
+            out += weight * np.log(model.evaluate(base, points, held))
+        return out
+
+
+def averaged(models: Sequence[TermModel], points: int) -> Average:
+    """Average models by what they leave over at points that were left out.
+
+    A weight is the likelihood to the power of an eighth: few points say little about which of many similar terms is the
+    right one, and the average of different wrong ones extrapolates better than any of them.
+
+    Parameters
+    ----------
+    models
+        With terms, and with costs of points left out.
+    points
+        Number that they were fitted to.
+    """
+    ranked = sorted((model for model in models if math.isfinite(model.cost)), key=lambda model: model.cost)
+    costs = np.array([model.cost for model in ranked])
+    weights = (costs / max(costs[0], 1e-300)) ** (-_TEMPER * points / 2)
+    return Average(tuple(ranked), tuple((weights / weights.sum()).tolist()))
 
 
 def library(base: BaseModel, points: Array) -> tuple[Term, ...]:
@@ -184,7 +232,8 @@ def grow(
     Returns
     -------
     list
-        For each search the best models with 0, 1, ... terms.
+        For each search all models that were fitted: the base model, then those with 1, 2, ... terms, the best of each
+        number first.
     """
     shapes = np.stack([term.growth(problem.points) for term in terms]) if terms else np.zeros((0, len(problem.points)))
     scales = _scales(problem, bases, terms, shapes)
@@ -214,8 +263,7 @@ def grow(
             found = [(m, numbers) for m, numbers, row in zip(models, chosen, rows, strict=True) if row == search]
             found.sort(key=lambda pair: pair[0].cost)
             beams[search] = [_State(*pair) for pair in found[:_BEAM]]
-            if found:
-                out[search].append(found[0][0])
+            out[search] += [model for model, _ in found]
     return out
 
 
