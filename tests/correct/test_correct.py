@@ -75,8 +75,8 @@ def test_a_process_wins_only_by_a_margin() -> None:
 
 def test_larger_errors_at_the_largest_points_count_only_if_chance_is_unlikely() -> None:
     gate, base = Gate(), np.array([0.1, 0.11, 0.09, 0.1])
-    assert gate.reason_against(0.5, base, base + [0.0, 0.3, -0.05, 0.0]) is None
-    assert "misleads beyond" in str(gate.reason_against(0.5, base, base + [0.1, 0.12, 0.09, 0.1]))
+    assert gate.reason_against(0.5, base, base + np.array([0.0, 0.3, -0.05, 0.0])) is None
+    assert "misleads beyond" in str(gate.reason_against(0.5, base, base + np.array([0.1, 0.12, 0.09, 0.1])))
     assert "misleads beyond" in str(gate.reason_against(0.5, base, np.array([0.1, np.inf, 0.1, 0.1])))
     assert "7 % smaller is wanted" in str(gate.reason_against(0.95, base, base))
 
@@ -145,11 +145,10 @@ def test_a_broken_direction_is_objected_to(contention: Corrected) -> None:
     assert objection(falling, PLACES) is None, "the base model itself rises: the correction is not to blame"
     assert contention.terms is not None
     term = contention.terms.best.terms[0]
-    down = replace(
-        contention.terms.best, terms=(replace(term, growth=Growth("power", 0, -1.0), coefficient=9.0),)
-    )
+    down = replace(contention.terms.best, terms=(replace(term, growth=Growth("power", 0, -1.0), coefficient=9.0),))
     rising = base_model(variables={"p": Variable(monotone="increasing"), "n": Variable()})
-    assert "not increasing in p" in str(objection(replace(contention, base=rising, terms=Average((down,), (1.0,))), PLACES))
+    found = replace(contention, base=rising, terms=Average((down,), (1.0,)))
+    assert "not increasing in p" in str(objection(found, PLACES))
 
 
 def test_a_factor_that_is_no_correction_is_objected_to(contention: Corrected) -> None:
