@@ -98,10 +98,17 @@ def test_formulas_win_unless_something_else_is_much_better() -> None:
     assert gate.choose({"1 term": 0.5, "process": 0.4}, ["1 term"]) == "process"
 
 
-def test_folds_hold_every_point_out_and_the_largest_together() -> None:
-    masks = Gate(folds=5, repeats=2).masks(PLACES[:, 0], np.random.default_rng(0))
-    assert len(masks) == 11 and ((~masks[:-1]).sum(axis=0) == 2).all()
+@pytest.mark.parametrize(("few", "folds"), [(40, len(PLACES)), (5, 7)])
+def test_folds_hold_every_point_out_and_the_largest_together(few: int, folds: int) -> None:
+    masks = Gate(few=few, folds=7).masks(PLACES[:, 0], np.random.default_rng(0))
+    assert len(masks) == folds + 1 and ((~masks[:-1]).sum(axis=0) == 1).all()
     assert PLACES[~masks[-1], 0].min() > PLACES[masks[-1], 0].max()
+
+
+def test_a_base_model_without_growth_is_judged_by_its_variables() -> None:
+    base = BaseModel("a", {"a": Parameter(1, 1e-3, 1e3, log=True)}, {"p": Variable(thresholds=True), "n": Variable()})
+    found = correct(base, PLACES, contended(PLACES))
+    assert not found.report.refused and set(found.report.forward) == set(found.report.errors)
 
 
 def test_a_process_takes_part_where_no_term_helps() -> None:

@@ -19,8 +19,9 @@ class Gate:
 
     Attributes
     ----------
-    folds, repeats
-        Of the cross-validation; more than `few` points are divided once only.
+    few, folds
+        Up to `few` points are left out one by one: with 16 points, a division into parts decides more than the
+        points do. More points are divided into `folds` parts.
     forward_share
         Largest part of the points by scale, which is predicted from the others.
     gain
@@ -39,9 +40,8 @@ class Gate:
         Root mean square of the base model's logarithmic residuals below which it is left alone.
     """
 
-    folds: int = 5
-    repeats: int = 3
     few: int = 40
+    folds: int = 5
     forward_share: float = 0.25
     gain: float = 0.07
     bare_gain: float = 0.15
@@ -62,17 +62,12 @@ class Gate:
             Source of the division.
         """
         count = len(scale)
-        folds = min(self.folds, count)
-        out = []
-        for _ in range(self.repeats if count <= self.few else 1):
-            order = random.permutation(count)
-            for fold in range(folds):
-                mask = np.ones(count, dtype=bool)
-                mask[order[fold::folds]] = False
-                out.append(mask)
+        folds = count if count <= self.few else self.folds
+        part = np.empty(count, dtype=np.int64)
+        part[random.permutation(count)] = np.arange(count) % folds
         limit = np.quantile(scale, 1 - self.forward_share)
         forward = scale <= limit if limit < scale.max() else scale < scale.max()
-        return np.array([*out, forward])
+        return np.concatenate([part != np.arange(folds)[:, None], forward[None]])
 
     def scores(self, masks: Masks, logs: Array, predict: Callable[[int, Masks], Array]) -> tuple[Array, Array]:
         """Return errors of candidates at left-out points, shape (candidate, point), and at those of the forward fold.

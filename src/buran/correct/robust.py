@@ -179,9 +179,14 @@ def _own_cost(model: Corrected) -> float:
 
 
 def _scale(base: BaseModel, points: Array, theta: Array) -> Array:
-    """Return how large each run is: by the variables declared so, else by the base model's time."""
+    """Return how large each run is, by the first that tells runs apart.
+
+    The variables declared so, the base model's time, all variables, the first one.
+    """
     columns = [i for i, variable in enumerate(base.variables.values()) if variable.scale]
-    return np.asarray(np.prod(points[:, columns], axis=1) if columns else base.evaluate(theta, points))
+    declared = [np.prod(points[:, columns], axis=1)] if columns else []
+    sizes = [*declared, base.evaluate(theta, points), np.prod(points, axis=1), points[:, 0]]
+    return np.asarray(next(size for size in sizes if size.min() < size.max()))
 
 
 def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
