@@ -61,8 +61,12 @@ def test_averages_hold_every_set_of_terms() -> None:
     assert model.terms is not None and len(model.terms.models) > 5
     weights = np.array(model.terms.weights)
     assert weights.sum() == pytest.approx(1) and (np.diff(weights) <= 0).all()
-    logs = [np.log(each.evaluate(model.base, PLACES)) for each in model.terms.models]
-    assert np.allclose(np.log(model.predict(PLACES).value), weights @ logs)
+    own = model.base.evaluate(np.array(model.theta), PLACES)
+    shifts = np.log([each.evaluate(model.base, PLACES) / own for each in model.terms.models])
+    mean = weights @ shifts
+    found = np.log(model.predict(PLACES).factor)
+    assert np.allclose(found, mean**3 / (mean**2 + weights @ (shifts - mean) ** 2))
+    assert (np.abs(found) <= np.abs(mean)).all(), "where they disagree, less is corrected"
     assert "one of" in render(model) and "averaged" in render(model)
 
 

@@ -22,11 +22,11 @@ PROGRAM = """
 #include <mpi.h>
 #include <stdlib.h>
 static volatile double sink;
-/* Time n, and from 64 on five times as much for each further one: the base model knows nothing of that. */
+/* Time n, and from 64 on four times as much for each further one: the base model knows nothing of that. */
 __attribute__((noinline)) static void relax(int n) {
-    long count = n + (n > 64 ? 4L * (n - 64) : 0);
+    long count = n + (n > 64 ? 3L * (n - 64) : 0);
     double sum = 0;
-    for (long i = 0; i < 60000 * count; i++)
+    for (long i = 0; i < 20000 * count; i++)
         sum += 1.0 / (double)(i + 1);
     sink = sum;
 }
@@ -43,7 +43,7 @@ components: {call: a, work: c * n}
 parameters:
   a: {value: 1.0e-6, lower: 1.0e-8, upper: 1.0e-3, log: true, unit: s}
   c: {value: 1.0e-4, lower: 1.0e-6, upper: 1.0e-1, log: true, unit: s}
-variables: {n: {range: [4, 1024], scale: true, unit: 1}}
+variables: {n: {range: [8, 192], scale: true, unit: 1}}
 """
 CAMPAIGN = {
     "name": "relaxed",
@@ -56,10 +56,10 @@ CAMPAIGN = {
     },
     "parameters": {"n": {"role": "size", "values": [8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192]}},
     "metrics": ["time"],
-    "repetitions": 1,
+    "repetitions": 3,
     "warmup": False,
-    "refinement": {"enabled": False, "target": {"n": 320}},
-    "correct": {"relax": "relax.yaml", "main": "model", "nowhere": "relax.yaml"},
+    "refinement": {"enabled": False, "target": {"n": 192}},
+    "correct": {"relax": "relax.yaml", "main->relax": "model", "nowhere": "relax.yaml"},
     "resources": {"ranks": 1, "time_limit_s": 60},
 }
 
@@ -78,17 +78,16 @@ def test_the_report_has_base_beside_corrected(tmp_path: Path, capsys: pytest.Cap
     relax, own, nowhere = json.loads((latest / "report.json").read_text())["corrections"]
 
     assert not relax["refused"] and relax["reason"].startswith("corrected by")
-    # A straight line through the origin misses most at the small and the large end.
+    # A straight line through the origin is too low where the most is done.
     assert relax["corrected_s"] > 1.2 * relax["base_s"] > 0 and relax["beyond"] == ""
-    assert any("sets in above n" in note for note in relax["notes"])
     assert own["reason"] and own["base_s"] is not None and own["formula"][0].startswith("time = ")
     assert nowhere["reason"].startswith("not corrected: there is no call path")
 
     text = (latest / "report.txt").read_text()
-    assert re.search(r"at n=320: base [\d.e-]+ s, corrected [\d.e-]+ s", text) and "base model model" in text
+    assert re.search(r"at n=192: base [\d.e-]+ s, corrected [\d.e-]+ s", text) and "base model model" in text
     model = latest / "corrected" / "relax.json"
     assert load_corrected(model).report.points == 11
-    assert main(["predict", str(model), "--at", "n=320", "--json"]) == 0
+    assert main(["predict", str(model), "--at", "n=384", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert main(["correct", str(latest / "models.json"), str(latest / "experiment.jsonl"), "--call-path", "relax"]) == 0
     assert "time = " in capsys.readouterr().out

@@ -165,8 +165,7 @@ class Corrected:
         parts = []
         with np.errstate(all="ignore"):
             if self.terms is not None:
-                own = np.log(self.base.evaluate(theta, points))
-                parts.append(self.terms.log_values(self.base, points, held) - own)
+                parts.append(self.terms.log_factor(self.base, theta, points, held))
             if self.process is not None:
                 parts.append(self.process.evaluate(held))
             if self.evolved is not None:

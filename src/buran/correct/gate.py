@@ -44,7 +44,7 @@ class Gate:
     folds: int = 5
     forward_share: float = 0.25
     gain: float = 0.07
-    bare_gain: float = 0.15
+    bare_gain: float = 0.3
     formula_bonus: float = 0.15
     forward_level: float = 0.05
     forward_limit: float = 1.05

@@ -55,8 +55,8 @@ def _remarks(model: Corrected) -> list[str]:
     out = []
     if model.terms is not None and len(model.terms.models) > 1:
         out.append(
-            f"this is one of {len(model.terms.models)} formulas whose logarithms are averaged, the one with the "
-            f"largest weight ({100 * model.terms.weights[0]:.0f} percent); as Python or JSON all are written"
+            f"this is one of {len(model.terms.models)} formulas whose corrections are averaged, less where they "
+            f"disagree, the one with the largest weight ({100 * model.terms.weights[0]:.0f} percent); as Python or JSON all are written"
         )
     if model.process is not None:
         share = "half of its logarithm" if model.terms is not None else "its logarithm"
@@ -284,10 +284,19 @@ def _python(model: Corrected, plain: Any) -> str:
     lines = ["import math", "", "", f"def base({names}):", f"    return {code(plain)}", "", ""]
     correction = []
     if model.terms is not None:
-        lines += [f"def corrected({names}, {held}):", "    total = 0.0"]
-        for weight, each in zip(model.terms.weights, model.terms.models, strict=True):
-            lines.append(f"    total += {weight!r} * math.log({code(_with_terms(model.base, each, suffix))})")
-        lines += [f"    return total - math.log(base({names}))", "", ""]
+        lines += [
+            f"def corrected({names}, {held}):",
+            f"    own = base({names})",
+            f"    weights = {list(model.terms.weights)!r}",
+            "    shifts = [",
+            *(f"        math.log(({code(_with_terms(model.base, each, suffix))}) / own)," for each in model.terms.models),
+            "    ]",
+            "    mean = sum(w * x for w, x in zip(weights, shifts))",
+            "    spread = sum(w * (x - mean) ** 2 for w, x in zip(weights, shifts))",
+            "    return mean**3 / (mean**2 + spread) if mean else 0.0",
+            "",
+            "",
+        ]
         correction.append(f"corrected({names}, {held})")
     if model.evolved is not None:
         lines += [f"def corrected({names}):", f"    return {code(_simplified(_whole(model)))}", "", ""]

@@ -91,7 +91,7 @@ class TermModel:
 
 @dataclass(frozen=True)
 class Average:
-    """Models with different terms, averaged in logarithms.
+    """Models with different terms; the logarithms of their corrections are averaged.
 
     Attributes
     ----------
@@ -109,12 +109,26 @@ class Average:
         """The model with the largest weight."""
         return self.models[0]
 
-    def log_values(self, base: BaseModel, points: Array, held: Array) -> Array:
-        """Return logarithms of values at points (point, variable); see `TermModel.evaluate`."""
-        out = np.zeros(len(points))
-        for weight, model in zip(self.weights, self.models, strict=True):
-            out += weight * np.log(model.evaluate(base, points, held))
-        return out
+    def log_factor(self, base: BaseModel, theta: Array, points: Array, held: Array) -> Array:
+        """Return the logarithm of the correction's factor at points (point, variable); see `TermModel.evaluate`.
+
+        Where the models disagree the mean is shrunk: by its square over its square plus their variance.
+
+        Parameters
+        ----------
+        base, theta
+            The base model with its own fitted parameters.
+        points, held
+            Where its components are evaluated, and where the terms' growth is.
+        """
+        values = np.stack([model.evaluate(base, points, held) for model in self.models])
+        shifts = np.log(values / base.evaluate(theta, points))
+        weights = np.array(self.weights)
+        mean = weights @ shifts
+        spread = weights @ np.square(shifts - mean)
+        size = np.square(mean) + spread
+        share = np.divide(np.square(mean), size, out=np.where(np.isnan(size), np.nan, 0.0), where=size > 0)
+        return np.asarray(mean * share)
 
 
 def averaged(models: Sequence[TermModel], points: int) -> Average:
