@@ -56,7 +56,8 @@ def _remarks(model: Corrected) -> list[str]:
     if model.terms is not None and len(model.terms.models) > 1:
         out.append(
             f"this is one of {len(model.terms.models)} formulas whose corrections are averaged, less where they "
-            f"disagree, the one with the largest weight ({100 * model.terms.weights[0]:.0f} percent); as Python or JSON all are written"
+            f"disagree, the one with the largest weight ({100 * model.terms.weights[0]:.0f} percent); as Python or JSON "
+            "all are written"
         )
     if model.process is not None:
         share = "half of its logarithm" if model.terms is not None else "its logarithm"
@@ -284,12 +285,13 @@ def _python(model: Corrected, plain: Any) -> str:
     lines = ["import math", "", "", f"def base({names}):", f"    return {code(plain)}", "", ""]
     correction = []
     if model.terms is not None:
+        sets = [code(_with_terms(model.base, each, suffix)) for each in model.terms.models]
         lines += [
             f"def corrected({names}, {held}):",
             f"    own = base({names})",
             f"    weights = {list(model.terms.weights)!r}",
             "    shifts = [",
-            *(f"        math.log(({code(_with_terms(model.base, each, suffix))}) / own)," for each in model.terms.models),
+            *(f"        math.log(({each}) / own)," for each in sets),
             "    ]",
             "    mean = sum(w * x for w, x in zip(weights, shifts))",
             "    spread = sum(w * (x - mean) ** 2 for w, x in zip(weights, shifts))",
