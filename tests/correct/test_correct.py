@@ -20,12 +20,13 @@ from buran.correct import (
     load_corrected,
     write_corrected,
 )
+from buran.correct.average import Average
 from buran.correct.data import prepare
 from buran.correct.domain import objection
 from buran.correct.evolve import Search
 from buran.correct.paper import corrected_as_published, halves, run_trials
 from buran.correct.render import STYLES, render
-from buran.correct.terms import Average, Growth
+from buran.correct.terms import Growth
 from buran.errors import FormatError, UsageError
 
 

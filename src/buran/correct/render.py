@@ -56,8 +56,8 @@ def _remarks(model: Corrected) -> list[str]:
     if model.terms is not None and len(model.terms.models) > 1:
         out.append(
             f"this is one of {len(model.terms.models)} formulas whose corrections are averaged, less where they "
-            f"disagree, the one with the largest weight ({100 * model.terms.weights[0]:.0f} percent); as Python or JSON "
-            "all are written"
+            f"disagree, the one with the largest weight ({100 * model.terms.weights[0]:.0f} percent); as Python or "
+            "JSON all are written"
         )
     if model.process is not None:
         share = "half of its logarithm" if model.terms is not None else "its logarithm"

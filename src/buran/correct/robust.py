@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from buran.correct.average import Average, averaged
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Report
 from buran.correct.data import Data
@@ -15,7 +16,7 @@ from buran.correct.evolve import Case, Search, evolve, spawned
 from buran.correct.formula import Array
 from buran.correct.gate import Gate, Masks
 from buran.correct.residual import MOST_POINTS, fit_process
-from buran.correct.terms import Average, Problem, TermModel, averaged, fit_base, grow, library
+from buran.correct.terms import Problem, TermModel, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
 
 FEWEST = 8
