@@ -46,7 +46,7 @@ class Gate:
     gain: float = 0.07
     bare_gain: float = 0.3
     formula_bonus: float = 0.15
-    forward_level: float = 0.05
+    forward_level: float = 0.01
     forward_limit: float = 1.05
     term_price: float = 0.03
     fits: float = 0.01
