@@ -488,8 +488,8 @@ class CampaignFile(Part):
     correct: dict[Text, Text] = Field(
         default_factory=dict,
         description="Kernels with an analytical model that the measurements correct: a call path or region, and its "
-        "base model, a YAML file relative to this one or the name of a bundled one.",
-        examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce"}],
+        "base model: a YAML file relative to this one, the name of a bundled one, or `model` for the campaign's own.",
+        examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce", "relax": "model"}],
     )
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")

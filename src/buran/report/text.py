@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.collect import split_call_path
+from buran.experiment.collect import split_call_path, without_arguments
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
 from buran.profile.profile import SEPARATOR
@@ -289,16 +289,5 @@ def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 def brief(call_path: str, limit: int = 64) -> str:
     """Shorten a call path for a table: without argument lists, and its end if it is still too long."""
-    short = SEPARATOR.join(_without_arguments(part) for part in split_call_path(call_path))
+    short = SEPARATOR.join(without_arguments(part) for part in split_call_path(call_path))
     return short if len(short) <= limit else "..." + short[-(limit - 3) :]
-
-
-def _without_arguments(name: str) -> str:
-    if not name.endswith((")", ") const")):
-        return name
-    depth = 0
-    for i in range(len(name) - 1, -1, -1):
-        depth += (name[i] == ")") - (name[i] == "(")
-        if name[i] == "(" and depth == 0:
-            return name[:i] or name
-    return name
