@@ -348,6 +348,10 @@ class Campaign:
             config["correct"] = {
                 kernel: file_sha256(path) if path.is_file() else path.name for kernel, path in models.items()
             }
+        if config["budget"]["build_cores"] is None:  # likewise
+            del config["budget"]["build_cores"]
+        if config["program"] is None:  # likewise; what it says is part of the target
+            del config["program"]
         strategy = config["strategy"]
         for key in (
             "batch",

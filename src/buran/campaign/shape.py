@@ -17,6 +17,7 @@ from pydantic import (
     StringConstraints,
     Tag,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -196,6 +197,9 @@ class Budget(Part):
     )
     percent_of_full_matrix: Annotated[float, Field(gt=0, le=100)] | None = Field(
         None, description="Share of what measuring every modelling point would cost, in percent."
+    )
+    build_cores: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Cores that the site charges for builds; by default builds cost nothing."
     )
 
 
@@ -407,8 +411,23 @@ class Resources(Part):
     )
 
 
+def _stand_in(data: object) -> object:
+    """Give a simulated campaign without a target one that uses every parameter; nothing of it is ever run."""
+    if not isinstance(data, Mapping) or data.get("backend") != "simulated" or "target" in data:
+        return data
+    names = data.get("parameters")
+    words = [f"{{{name}}}" for name in names] if isinstance(names, Mapping) else []
+    run = " ".join(["{binary}", *words])
+    return {**data, "target": {"source": ".", "build": "{mpicxx}", "binary": "simulated", "run": run}}
+
+
 class CampaignFile(Part):
     """A measurement campaign."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: object) -> object:
+        return _stand_in(data)
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = Field(
         description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
@@ -473,10 +492,17 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    backend: Literal["embedded", "scorep"] = Field(
+    backend: Literal["embedded", "scorep", "simulated"] = Field(
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then "
-        "counted in builds of their own with Buran's.",
+        "counted in builds of their own with Buran's. `simulated`: nothing is measured, everything follows from the "
+        "description that `program` names; `target` may then be left out.",
+    )
+    program: Text | None = Field(
+        None,
+        description="Description of a simulated program, relative to this file; only for `backend: simulated` and "
+        "`buran simulate`.",
+        examples=["program.yaml"],
     )
     scorep: ScoreP = Field(default_factory=ScoreP, description="How Score-P measures, for `backend: scorep`.")
     compiler: Literal["auto", "clang", "gcc"] = Field(

@@ -47,6 +47,8 @@ class Report:
         For each kernel with an analytical model: what its correction is worth.
     balance
         Functions that ranks share unevenly, the worst first.
+    account
+        What the core hours went into, phase by phase: runs and core hours.
     """
 
     campaign: str
@@ -69,6 +71,7 @@ class Report:
     results: Mapping[str, str]
     corrections: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
+    account: Sequence[Mapping[str, Any]] = ()
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -97,6 +100,7 @@ def render(report: Report) -> str:
         _balance(report),
         _instrumentation(report),
         _evaluation(report),
+        _account(report),
         _failures(report),
     ]
     parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
@@ -272,6 +276,11 @@ def _evaluation(report: Report) -> str:
         for each in report.evaluation
     ]
     return _section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
+
+
+def _account(report: Report) -> str:
+    rows = [(each["phase"], f"{each['runs']:5d}", f"{each['core_hours']:10.4g}") for each in report.account]
+    return _section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
 
 
 def _failures(report: Report) -> str:

@@ -140,6 +140,8 @@ class Knowledge:
         a point's names; None before the first run.
     errors
         SMAPE of the program's model after each iteration.
+    build_core_hours
+        What builds were charged.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -148,6 +150,7 @@ class Knowledge:
     filter_text: str = ""
     measured: Measured | None = None
     errors: tuple[float, ...] = ()
+    build_core_hours: float = 0.0
 
     @property
     def spent_core_hours(self) -> float:
@@ -157,7 +160,7 @@ class Knowledge:
             for outcome in self.outcomes
             for run in outcome["runs"]
         }
-        return sum(cost.values())
+        return self.build_core_hours + sum(cost.values())
 
     @cached_property
     def rounds(self) -> tuple[Plan, ...]:

@@ -111,11 +111,17 @@ def make_plan(session: Session, iteration: int) -> Plan:
         outcomes=tuple(outcomes(session, plans)),
         runtime=runtime_model(session, findings),
         filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
+        build_core_hours=_build_core_hours(session, plans),
     )
     question = question_of(session, plans)
     if question.strategy not in FIXED:
         known = replace(known, measured=_measured(session, plans), errors=_errors(session, iteration))
     return next_plan(question, known)
+
+
+def _build_core_hours(session: Session, plans: Sequence[Plan]) -> float:
+    pointers = {session.layout.build_pointer(build.hash) for plan in plans for build in plan.builds}
+    return sum(float(read_json(path).get("cost_core_hours", 0.0)) for path in sorted(pointers))
 
 
 def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:

@@ -125,6 +125,7 @@ def gather(session: Session) -> Report:
         spent_core_hours=state.spent_core_hours,
         full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
         budget_core_hours=state.budget_core_hours,
+        account=[asdict(item) for item in state.account],
         next_steps=_next_steps(session, findings),
         results={
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv",
