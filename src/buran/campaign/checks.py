@@ -87,7 +87,7 @@ def _own_value_mistakes(name: str, parameter: Parameter, key: str) -> Iterator[M
         own = (*path, i) if key == "values" else path
         if value in values[:i]:
             yield Mistake(own, f"the value {value} stands twice", hint="leave one of them out")
-        if parameter.role != "size" and isinstance(value, float):
+        if parameter.role in ("ranks", "threads") and isinstance(value, float):
             yield Mistake(own, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
 
 
@@ -262,6 +262,7 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     adaptive = tuple(name for name in get_args(StrategyName) if name not in ("full", "lines"))
     known_by = {
         "batch": adaptive,
+        "base": adaptive,
         "base_repetitions": adaptive,
         "most_repetitions": adaptive,
         "accuracy_percent": ("design",),

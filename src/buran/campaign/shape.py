@@ -23,10 +23,10 @@ from pydantic_core import PydanticCustomError
 
 from buran.campaign.point import canonical
 
-Role = Literal["ranks", "threads", "size"]
+Role = Literal["ranks", "threads", "size", "choice"]
 MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
 StrategyName = Literal[
-    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid"
+    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "tensor", "random", "grid"
 ]
 CounterName = Literal[
     "instructions", "cycles", "cache_misses", "branch_misses", "page_faults", "task_clock", "context_switches"
@@ -175,6 +175,8 @@ class Parameter(Part):
     role: Role = Field(
         description="`ranks`: number of MPI ranks (at most one parameter has it); `threads`: threads per "
         "rank (likewise); "
+        "`choice`: a number that stands for a choice without an order, such as a solver: the run time is then "
+        "modelled by a tensor, and call paths at the choice of `refinement.target`; "
         "`size`: anything else that the program is given."
     )
     values: tuple[Number, ...] | None = Field(
@@ -211,7 +213,8 @@ class Strategy(Part):
         "and go on from what the models say: `design`: the runs that make the prediction at `refinement.target` most "
         "certain for their cost; `cpf`: cheapest points first; `gpr`: Gaussian process regression (`gpr-literal`: "
         "in the words of the paper on cost-effective modelling), `hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: "
-        "where the largest errors are expected; `random`, `grid`: for comparison.",
+        "where the largest errors are expected; `tensor`: where tensor models of the run time disagree most for the "
+        "cost, for many parameters and choices; `random`, `grid`: for comparison.",
     )
     max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."
@@ -220,6 +223,13 @@ class Strategy(Part):
         None,
         description="Points of each round after the first; by default as many as the strategy wants before it sees "
         "new models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
+    )
+    base: Literal["cheapest", "lines", "spread"] | None = Field(
+        None,
+        description="Points to begin with. `cheapest`, the default: along each parameter the five cheapest, and for "
+        "each parameter one point off these lines. `lines`: without those (9, 13 or 17 points for two to four "
+        "parameters). `spread`: as `cheapest`, but with values from the whole range of each parameter, evenly on a "
+        "logarithmic scale, where there are more than five. Not for `full` and `lines`.",
     )
     base_repetitions: Annotated[int, Field(ge=1, le=10)] | None = Field(
         None,
@@ -323,7 +333,8 @@ class Modelling(Part):
     kind: Literal["auto", "pmnf", "cpr"] = Field(
         "auto",
         description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
-        "parameters. `auto`: `cpr` with more than four parameters and at least 20 measured points, else `pmnf`.",
+        "parameters. `auto`: `cpr` where a parameter is a choice; from 20 measured points on also with more than four "
+        "parameters, and with three or four where its cross-validated error is clearly smaller; else `pmnf`.",
     )
     strong_scaling: Text | None = Field(
         None,
@@ -340,6 +351,11 @@ class Modelling(Part):
         None, description="Different factors of one parameter in a model, at most; by default any number."
     )
     nonnegative: bool = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+    repetition: Literal["median", "mean", "min"] = Field(
+        "median",
+        description="How the repetitions of a point become one value. `min`: what the program takes without "
+        "disturbance, for machines that other work slows down from time to time.",
+    )
 
 
 class Resources(Part):
@@ -498,8 +514,8 @@ class CampaignFile(Part):
     correct: dict[Text, Text] = Field(
         default_factory=dict,
         description="Kernels with an analytical model that the measurements correct: a call path or region, and its "
-        "base model, a YAML file relative to this one or the name of a bundled one.",
-        examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce"}],
+        "base model: a YAML file relative to this one, the name of a bundled one, or `model` for the campaign's own.",
+        examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce", "relax": "model"}],
     )
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
