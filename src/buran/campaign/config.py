@@ -350,6 +350,8 @@ class Campaign:
             }
         if config["budget"]["build_cores"] is None:  # likewise
             del config["budget"]["build_cores"]
+        if config["goal"] == "both":  # likewise
+            del config["goal"]
         if config["program"] is None:  # likewise; what it says is part of the target
             del config["program"]
         strategy = config["strategy"]

@@ -190,13 +190,22 @@ class Plan:
     schema: int = field(default=SCHEMA)
 
     @property
+    def phase(self) -> str:
+        """Part of the campaign: ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``."""
+        if self.done:
+            return "end"
+        if self.pilot:
+            return "refinement" if self.iteration else "first look"
+        return "evaluation" if any(each.purpose is Purpose.EVALUATION for each in self.bundles) else "times"
+
+    @property
     def pilot(self) -> bool:
         """Whether it only finds functions."""
         return any(bundle.purpose is Purpose.PILOT for bundle in self.bundles)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
-        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        plain = {"phase": self.phase, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
         plain["builds"] = [build.to_json() for build in self.builds]
         plain["bundles"] = [bundle.to_json() for bundle in self.bundles]
         return plain
@@ -204,7 +213,7 @@ class Plan:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """Rebuild from `to_json`."""
-        plain = dict(data)
+        plain = {key: value for key, value in data.items() if key != "phase"}
         plain["builds"] = tuple(BuildSpec.from_json(each) for each in data["builds"])
         plain["bundles"] = tuple(Bundle.from_json(each) for each in data["bundles"])
         return cls(**plain)

@@ -509,6 +509,12 @@ class CampaignFile(Part):
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
     )
+    goal: Literal["both", "filter", "models"] = Field(
+        "both",
+        description="`filter`: single runs at a few small points, again under each new filter until it has settled. "
+        "`models`: models under the instrumentation that the campaign starts with. `both`: first the one, then the "
+        "other.",
+    )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
     model: Modelling = Field(default_factory=Modelling, description="How models are made.")
     correct: dict[Text, Text] = Field(

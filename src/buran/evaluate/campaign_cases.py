@@ -1,8 +1,8 @@
 """Simulated programs shaped like the case studies of the paper on cost-effective modelling, Tables II and III.
 
 Points, repetitions and the point of evaluation are the paper's, but for FASTEST, whose 25 points are not printed one by
-one: a band of 24 stands in, and for Kripke, whose Table II gives 125 of 150. Kernels are drawn. Noise: most runs scatter little and
-some are delayed, so that the range over repetitions has about the median and mean of Figure 8.
+one: a band of 24 stands in, and for Kripke, whose Table II gives 125 of 150. Kernels are drawn. Noise: most runs
+scatter little and some are delayed, so that the range over repetitions has about the median and mean of Figure 8.
 """
 
 from __future__ import annotations

@@ -87,10 +87,25 @@ class Design:
 
     def _narrow(self, measured: Measured, space: Space, belief: Belief) -> bool:
         assert self.accuracy is not None
-        lower, upper = measured.fit.predict_interval(space.target[None], _LEVEL, "mean")
-        known = np.array([model is not None for model in measured.fit.models])
-        half = (upper - lower)[known, 0] / 2
-        return bool((half <= self.accuracy * np.abs(belief.predicted[:, -1]))[belief.share >= _COUNTS].all())
+        return _width(measured, space, belief) <= self.accuracy
+
+
+def width_at_target(measured: Measured, space: Space) -> float | None:
+    """Return half of the widest 90 % interval at the target over its prediction, of the call paths above 1 %.
+
+    None without models; infinite where an interval has no ends.
+    """
+    belief = belief_of(measured, space)
+    return None if belief is None else _width(measured, space, belief)
+
+
+def _width(measured: Measured, space: Space, belief: Belief) -> float:
+    lower, upper = measured.fit.predict_interval(space.target[None], _LEVEL, "mean")
+    known = np.array([model is not None for model in measured.fit.models])
+    half, predicted = (upper - lower)[known, 0] / 2, np.abs(belief.predicted[:, -1])
+    counts = belief.share >= _COUNTS
+    relative = np.where(predicted > 0, half / np.where(predicted > 0, predicted, 1.0), np.where(half > 0, np.inf, 0.0))
+    return float(relative[counts].max(initial=0.0))
 
 
 def gains(belief: Belief) -> Array:

@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
+from buran.select.design import width_at_target
 from buran.select.measured import Measured
 from buran.select.pilot import pilot_places
 from buran.select.protocol import Advice, Budget, State
@@ -21,12 +24,29 @@ _BATCH = 5  # runs a round for strategies that rate one run after the other
 
 
 def next_plan(question: Question, known: Knowledge) -> Plan:
-    """Decide what the next iteration builds and measures, or that the campaign is done."""
+    """Decide what the next iteration builds and measures, or that the campaign is done.
+
+    A campaign that ends without the accuracy that was asked for says what it has reached instead.
+    """
+    plan = _next_plan(question, known)
+    if not plan.done or question.accuracy is None or known.measured is None:
+        return plan
+    width = width_at_target(known.measured, question.space)
+    if width is None or width <= question.accuracy:
+        return plan
+    could = f"it is within {width:.2g} of its value" if np.isfinite(width) else "nothing can be said of how far it is"
+    reason = f"{plan.reason}; the prediction at the target is not within {question.accuracy:.0%}: {could}"
+    return replace(plan, reason=reason, budget_reached=True)
+
+
+def _next_plan(question: Question, known: Knowledge) -> Plan:
     draft = _Draft(question, known)
     if not known.rounds:
         pilot = draft.pilot()
         if pilot is not None:
             return pilot
+        if not question.models:
+            return draft.filter_found()
         base, advice = draft.chosen()
         if not base:
             return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=True)
@@ -115,6 +135,8 @@ class _Draft:
         The first is a single one at the smallest point. The others follow only if it succeeded.
         """
         question, known = self.question, self.known
+        if len(known.plans) > 1 and not question.models:
+            return self.pilot_again()
         if not question.pilot or len(known.plans) > 1:
             return None
         if not known.plans:
@@ -122,10 +144,37 @@ class _Draft:
             return self.affordable_pilot(question.points[:1], reason)
         places = pilot_places(question.space.points)
         succeeded = all(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"])
-        if not succeeded or len(places) >= len(question.points):
+        if not succeeded or (question.models and len(places) >= len(question.points)):
             return None
         reason = f"pilot runs at {len(places)} small points, to choose functions before everything is measured"
         return self.affordable_pilot([question.points[place] for place in places], reason)
+
+    def pilot_again(self) -> Plan | None:
+        """Plan the pilot runs under a new filter; None if the filter has settled, or nothing more may be made."""
+        question, known = self.question, self.known
+        changed = known.filter_text != known.plans[-1].filter_text
+        spent = any(not outcome["complete"] for outcome in known.outcomes)
+        if not changed or spent or len(known.plans) >= question.max_iterations:
+            return None
+        places = pilot_places(question.space.points)
+        reason = f"the filter changed: pilot runs at {len(places)} small points again, to see whether it has settled"
+        return self.affordable_pilot([question.points[place] for place in places], reason)
+
+    def filter_found(self) -> Plan:
+        """End a campaign that only wanted a filter; say whether it has settled."""
+        question, known = self.question, self.known
+        if not any(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"]):
+            nothing = "the budget does not reach for a single run" if not known.plans else "no run succeeded"
+            return self.done(nothing, budget_reached=not known.plans)
+        last = known.plans[-1]
+        complete = all(outcome["complete"] for outcome in known.outcomes)
+        if complete and known.filter_text == last.filter_text:
+            return self.done("the filter has settled")
+        newest = replace(self.done("", budget_reached=True), filter_text=known.filter_text)
+        if complete and len(known.plans) >= question.max_iterations:
+            why = f"the limit of {question.max_iterations} iterations is reached before the filter has settled"
+            return replace(newest, reason=why, budget_reached=False)
+        return replace(newest, reason="the budget is spent before the filter has settled")
 
     def affordable_pilot(self, points: Sequence[Point], reason: str) -> Plan | None:
         plan = self.plan(dict.fromkeys(points, 1), Purpose.PILOT, reason, self.known.filter_text)

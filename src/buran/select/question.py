@@ -43,6 +43,8 @@ class Question:
         Maps the predicted cost of the full matrix, in core hours, to the budget in force.
     pilot
         Whether functions are chosen by a few small runs before everything is measured.
+    models
+        Whether models are wanted; without, only small runs are made until the filter has settled.
     """
 
     points: tuple[Point, ...]
@@ -70,6 +72,7 @@ class Question:
     most_repetitions: int = MOST_REPETITIONS
     retry_failed: bool = False
     pilot: bool = False
+    models: bool = True
 
     @cached_property
     def chooser(self) -> Strategy:

@@ -38,7 +38,7 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         warmup=config.warmup,
         strategy=config.strategy.name,
         max_iterations=config.strategy.max_iterations,
-        refine=config.refinement.enabled,
+        refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
         build=partial(_build_spec, session, [plan.filter_text for plan in plans]),
         cores=campaign.cores,
@@ -54,8 +54,16 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         patience=config.strategy.patience,
         most_repetitions=config.strategy.most_repetitions or MOST_REPETITIONS,
         retry_failed=config.strategy.retry_failed,
-        pilot=config.refinement.enabled and begins_with_pilot(config.refinement),
+        pilot=_has_pilot(session),
+        models=config.goal != "filter",
     )
+
+
+def _has_pilot(session: Session) -> bool:
+    config = session.campaign.config
+    if config.goal == "both":
+        return config.refinement.enabled and begins_with_pilot(config.refinement)
+    return config.goal == "filter"
 
 
 def _build_spec(session: Session, filters: Sequence[str], mode: Mode, filter_text: str, point: Point) -> BuildSpec:
@@ -86,9 +94,10 @@ def first_plan(session: Session) -> Plan:
     question = question_of(session)
     path = session.layout.filter(session.id, 0)
     known = Knowledge(filter_text=rules_of(path.read_text()) if path.is_file() else "")
-    plan = next_plan(replace(question, pilot=False), known)
+    measuring = replace(question, pilot=question.pilot and not question.models)
+    plan = next_plan(measuring, known)
     if plan.budget_reached:
-        whole = next_plan(replace(question, budget=lambda full: None, pilot=False), known)
+        whole = next_plan(replace(measuring, budget=lambda full: None), known)
         raise ConfigError(
             "the budget is below the cost of the first plan",
             where=f"{session.campaign.path}, key budget",

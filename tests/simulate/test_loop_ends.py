@@ -1,0 +1,123 @@
+"""How the loop ends: phases, goals, and campaigns that cannot give what they are asked for."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulated_campaigns import PROGRAM, opened, written
+
+from buran.campaign.load import load_campaign
+from buran.campaign.mistakes import CampaignError
+from buran.campaign.plan import Mode, Plan
+from buran.files import not_synced, read_json
+from buran.report.text import render
+from buran.steps.loop import carry_out
+from buran.steps.progress import progress_of
+from buran.steps.report import gather
+from buran.steps.session import Session
+
+TARGET = {"p": 4096, "n": 200}
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    with not_synced():
+        yield
+
+
+def plans(session: Session) -> list[Plan]:
+    return session.layout.read_plans(session.id)
+
+
+def test_the_phases_come_in_order_and_every_plan_says_which_and_why(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path, refinement={"target": TARGET, "pilot": True}, evaluation_points=[{"p": 64, "n": 60}], repetitions=1
+    )
+    carry_out(session)
+    found = plans(session)
+    phases = [plan.phase for plan in found]
+    assert phases[:2] == ["first look", "refinement"]
+    assert phases[-2:] == ["evaluation", "end"]
+    assert set(phases[2:-2]) == {"times"}
+    assert all(plan.reason for plan in found)
+    path = session.layout.plan(session.id, 0)
+    assert read_json(path)["phase"] == "first look"
+    assert Plan.from_json(read_json(path)) == found[0]
+
+
+def test_a_filter_alone_takes_small_runs_until_it_has_settled(tmp_path: Path) -> None:
+    both = opened(tmp_path / "both", refinement={"target": TARGET, "pilot": True})
+    alone = opened(tmp_path / "alone", goal="filter")
+    assert carry_out(alone).reason == "the filter has settled"
+    carry_out(both)
+    found = plans(alone)
+    assert {plan.phase for plan in found} == {"first look", "refinement", "end"}
+    assert "EXCLUDE MANGLED tiny" in found[-1].filter_text
+    assert found[-1].spent_core_hours < plans(both)[-1].spent_core_hours / 2
+    report = gather(alone)
+    assert report.runtime is None
+    assert "the filter has settled" in render(report)
+
+
+def test_models_alone_keep_the_instrumentation(tmp_path: Path) -> None:
+    session = opened(tmp_path, goal="models")
+    carry_out(session)
+    assert {build.filter_text for plan in plans(session) for build in plan.builds} == {""}
+    assert [plan.phase for plan in plans(session)] == ["times", "end"]
+
+
+def test_a_filter_cannot_be_the_goal_without_refinement(tmp_path: Path) -> None:
+    with pytest.raises(CampaignError, match="a filter is the goal, but refinement is switched off"):
+        load_campaign(written(tmp_path, goal="filter", refinement={"enabled": False}))
+
+
+def test_a_budget_that_pays_for_the_first_look_alone_is_said_to(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path, goal="filter", budget={"core_hours": 0.0012}, refinement={"target": TARGET}, repetitions=1
+    )
+    last = carry_out(session)
+    assert plans(session)[0].phase == "first look"
+    assert last.reason == "the budget is spent before the filter has settled"
+    assert progress_of(session).budget_reached  # exit code 4
+
+
+def test_an_accuracy_that_noise_forbids_is_not_claimed(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        {**copy.deepcopy(PROGRAM), "noise": {"percent": 20}},
+        strategy={"name": "design", "max_iterations": 2, "accuracy_percent": 0.1},
+        refinement={"enabled": False, "target": TARGET},
+    )
+    last = carry_out(session)
+    assert "the prediction at the target is not within 0%" in last.reason
+    assert last.budget_reached
+
+
+def test_a_point_that_always_fails_is_not_proposed_for_ever(tmp_path: Path) -> None:
+    program: dict[str, Any] = {**copy.deepcopy(PROGRAM), "failure_probability": "1 if p == 4 and n == 30 else 0"}
+    session = opened(
+        tmp_path,
+        program,
+        strategy={"name": "cpf", "max_iterations": 4},
+        refinement={"enabled": False},
+        budget={"core_hours": 0.1},
+    )
+    carry_out(session)
+    asked = [bundle for plan in plans(session) for bundle in plan.bundles if dict(bundle.point) == {"n": 30, "p": 4}]
+    assert len(asked) == 1
+    state = progress_of(session)
+    assert state.failures  # exit code 1
+    assert state.measured > 20
+
+
+def test_effort_that_depends_on_the_run_is_reported(tmp_path: Path) -> None:
+    program = copy.deepcopy(PROGRAM)
+    program["program"]["main"]["calls"]["setup"]["unsteady_percent"] = 5
+    session = opened(tmp_path, program, refinement={"enabled": False})
+    carry_out(session)
+    assert "basic_blocks differs between repetitions in: simulated->main->setup" in render(gather(session))
+    assert any(run.mode is Mode.EFFORT for bundle in plans(session)[0].bundles for run in bundle.runs)
