@@ -93,8 +93,26 @@ def test_an_accuracy_that_noise_forbids_is_not_claimed(tmp_path: Path) -> None:
         refinement={"enabled": False, "target": TARGET},
     )
     last = carry_out(session)
-    assert "the prediction at the target is not within 0%" in last.reason
+    assert "the prediction at the target is not within 0.1 %: it is within" in last.reason
     assert last.budget_reached
+
+
+def test_a_target_beyond_all_reason_is_named(tmp_path: Path) -> None:
+    session = opened(tmp_path, refinement={"enabled": False, "target": {"p": 4096, "n": 1e7}}, repetitions=1)
+    last = carry_out(session)
+    assert last.reason.endswith("the target n = 1e+07 lies a factor of 2e+05 beyond all points: too far to trust")
+    assert last.budget_reached
+
+
+def test_the_report_says_which_builds_models_are_made_of(tmp_path: Path) -> None:
+    session = opened(tmp_path, repetitions=1)
+    last = carry_out(session)
+    times = [build for plan in plans(session) for build in plan.builds if build.mode is Mode.TIME]
+    assert len(times) == 2
+    newest = next(build for build in times if build.filter_text == last.filter_text)
+    points = len(plans(session)[0].bundles)
+    text = f"Models of time take the {points} runs of build {newest.hash}; {points} runs under other filters are not"
+    assert text in render(gather(session))
 
 
 def test_a_point_that_always_fails_is_not_proposed_for_ever(tmp_path: Path) -> None:

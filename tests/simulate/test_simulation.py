@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_campaigns import PROGRAM
@@ -192,3 +193,11 @@ def test_ground_truth_for_other_parameters_is_refused(tmp_path: Path) -> None:
     write_program(random_spec("drawn", 1, 7), tmp_path)
     with pytest.raises(ConfigError, match="the campaign has no parameter 'p'"):
         read_program(tmp_path / "truth.json", ("a", "b"))
+
+
+def test_the_description_in_the_documentation_is_one() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "simulate.md").read_text()
+    block = text.split("```yaml\n")[1].split("```")[0]
+    own = program_of(yaml.safe_load(block), ("p", "n"), "simulate.md")
+    took = variant(own).took({"p": 4096, "n": 100}, 4096, "k")
+    assert 0.5 < took.wall_s < 2

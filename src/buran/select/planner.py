@@ -20,23 +20,45 @@ from buran.select.pilot import pilot_places
 from buran.select.protocol import Advice, Budget, State
 from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
 
+_FARTHEST = 1000.0  # factor beyond all points from which on no model is trusted
 _BATCH = 5  # runs a round for strategies that rate one run after the other
 
 
 def next_plan(question: Question, known: Knowledge) -> Plan:
     """Decide what the next iteration builds and measures, or that the campaign is done.
 
-    A campaign that ends without the accuracy that was asked for says what it has reached instead.
+    A campaign that ends without what was asked for says so: an accuracy, or a target that models can be trusted at.
     """
     plan = _next_plan(question, known)
-    if not plan.done or question.accuracy is None or known.measured is None:
+    if not plan.done:
         return plan
+    lacking = [each for each in (_too_far(question), _too_wide(question, known)) if each]
+    if not lacking:
+        return plan
+    return replace(plan, reason="; ".join([plan.reason, *lacking]), budget_reached=True)
+
+
+def _too_far(question: Question) -> str | None:
+    """Return in words by how much the target lies beyond all points; None if that is within `_FARTHEST`."""
+    space = question.space
+    largest, least = space.points.max(axis=0), space.points.min(axis=0)
+    beyond = np.maximum(space.target / largest, least / space.target)
+    worst = int(beyond.argmax())
+    if beyond[worst] <= _FARTHEST:
+        return None
+    name, value = space.parameters[worst], space.target[worst]
+    return f"the target {name} = {value:g} lies a factor of {beyond[worst]:.3g} beyond all points: too far to trust"
+
+
+def _too_wide(question: Question, known: Knowledge) -> str | None:
+    """Return in words what accuracy was reached instead of the one that was asked for; None if it was, or none was."""
+    if question.accuracy is None or known.measured is None:
+        return None
     width = width_at_target(known.measured, question.space)
     if width is None or width <= question.accuracy:
-        return plan
-    could = f"it is within {width:.2g} of its value" if np.isfinite(width) else "nothing can be said of how far it is"
-    reason = f"{plan.reason}; the prediction at the target is not within {question.accuracy:.0%}: {could}"
-    return replace(plan, reason=reason, budget_reached=True)
+        return None
+    could = f"it is within {100 * width:.2g} %" if np.isfinite(width) else "how far it is off cannot be said"
+    return f"the prediction at the target is not within {100 * question.accuracy:g} %: {could}"
 
 
 def _next_plan(question: Question, known: Knowledge) -> Plan:

@@ -86,6 +86,19 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
+def _builds_of_models(session: Session, plans: Sequence[Plan]) -> list[str]:
+    """Say which builds' times models take, and that others are left out."""
+    last = plans[-1].filter_text
+    runs = [run for run in finished_runs(session.layout, plans) if run.mode is Mode.TIME]
+    kept = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
+    others = sum(run.filter_text != last for run in runs)
+    if not others or not kept:
+        return []
+    builds = sorted({b.hash for plan in plans for b in plan.builds if b.mode is Mode.TIME and b.filter_text == last})
+    which = f"build {builds[0]}" if len(builds) == 1 else f"{len(builds)} builds under the last filter"
+    return [f"Models of time take the {kept} runs of {which}; {others} runs under other filters are not mixed in."]
+
+
 def _kind(findings: Findings, campaign: Campaign) -> list[str]:
     kind, reason = findings.program_model
     if kind != "cpr":
@@ -146,6 +159,7 @@ def _notes(session: Session, plans: Sequence[Plan]) -> list[str]:
         if record.is_file():
             notes += read_json(record)["notes"]
     notes += _missing_counters(session, plans)
+    notes += _builds_of_models(session, plans)
     return list(dict.fromkeys(notes))
 
 
