@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,26 @@ def test_the_phases_come_in_order_and_every_plan_says_which_and_why(tmp_path: Pa
     path = session.layout.plan(session.id, 0)
     assert read_json(path)["phase"] == "first look"
     assert Plan.from_json(read_json(path)) == found[0]
+
+
+def test_a_filter_is_not_overruled_by_models_of_fewer_values_than_tell_growth(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        constraints=["p * n >= 150", "p * n <= 700"],  # no lines along the parameters
+        strategy={"name": "design", "max_iterations": 3},
+        refinement={"target": TARGET, "pilot": True},
+        repetitions=1,
+    )
+    carry_out(session)
+    found = plans(session)
+    seen: set[tuple[int, ...]] = set()
+    for before, after in pairwise(found):
+        if before.pilot:
+            continue
+        seen |= {(int(each.point["p"]), int(each.point["n"])) for each in before.bundles}
+        values = [len(set(column)) for column in zip(*seen, strict=True)]
+        assert min(values) >= 3 or after.filter_text == before.filter_text
+    assert len(found[2].bundles) < 3  # what the first models of times are made of
 
 
 def test_a_filter_alone_takes_small_runs_until_it_has_settled(tmp_path: Path) -> None:

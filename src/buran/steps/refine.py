@@ -24,8 +24,11 @@ from buran.measure import store
 from buran.measure.build import STATIC
 from buran.measure.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
+from buran.steps.collect import as_array
 from buran.steps.findings import Findings
 from buran.steps.session import Session
+
+_VALUES = 3  # the fewest that tell growth from a constant
 
 
 def rules_of(filter_text: str) -> str:
@@ -142,10 +145,23 @@ def _decide(session: Session, iteration: int, known: dict[str, Verdict]) -> tupl
     findings = Findings.read(session.layout.findings(session.id, iteration))
     if not session.campaign.config.refinement.enabled or len(findings.tree) == 0:
         return findings.filter_text, {}
+    if findings.filter_text and not _tells_growth(session, iteration):
+        return findings.filter_text, {}
     chosen = refinement_of(session, iteration, findings, known)
     if chosen is None or (chosen.settled and findings.filter_text):
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
+
+
+def _tells_growth(session: Session, iteration: int) -> bool:
+    """Tell whether models of times were made from enough values of each parameter to overrule an earlier choice."""
+    sets = [each for each in read_models(session.layout.models(session.id, iteration)) if each.metric == "time"]
+    if not sets:
+        return False
+    used = np.array(sets[0].points).reshape(-1, len(sets[0].parameters))
+    every = as_array(session.campaign.points, session.campaign.parameters)
+    pairs = zip(used.T, every.T, strict=True)
+    return all(len(np.unique(own)) >= min(_VALUES, len(np.unique(all_))) for own, all_ in pairs)
 
 
 def refinement_of(session: Session, iteration: int, findings: Findings, known: dict[str, Verdict]) -> Refinement | None:
