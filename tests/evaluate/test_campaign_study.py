@@ -46,6 +46,7 @@ def test_kernels_without_a_model_are_missed_and_those_with_one_judged_with_all_t
     assert campaign.middle(result) == pytest.approx(0.125)
 
 
+@pytest.mark.slow
 def test_the_quick_study_runs_and_names_what_it_found() -> None:
     shards = campaign.shards(QUICK)
     assert {shard["way"] for shard in shards} == {campaign.MANUAL, campaign.PIRA, campaign.BURAN}

@@ -141,7 +141,7 @@ def test_a_budget_holds(budget: float, strategy: str, failing: float, seed: int)
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(BUDGETS, STRATEGIES, st.sampled_from([0.0, 0.2]), st.integers(1, 100))
 def test_many_budgets_hold(budget: float, strategy: str, failing: float, seed: int) -> None:
     _within_budget(budget, strategy, failing, seed)

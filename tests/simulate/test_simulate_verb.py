@@ -82,10 +82,14 @@ def finish(file: Path, folder: Path) -> dict[str, Any]:
 
 
 def derived(folder: Path) -> dict[str, bytes]:
-    """Every plan, filter, model and table, and the report."""
+    """Every plan, filter, model and table; not which points share a job: those that are there by then do not."""
     root = folder / "results" / "sim"
     files = [*(root / "iterations").rglob("*"), *(root / "latest").rglob("models.json")]
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(files) if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(files)
+        if path.is_file() and path.name != "batches.json"
+    }
 
 
 def kill_when(file: Path, folder: Path, reached: Callable[[Path], bool]) -> None:
