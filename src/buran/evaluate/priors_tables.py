@@ -232,6 +232,12 @@ def cases(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list[Tabl
                 each = 100 * known_of([row[key] for row in own])
                 note = f"median {np.nanmedian(each):.3g} %" if np.isfinite(each).any() else ""
                 figures.append(mean_of(f"{example}, {part}: relative error, {name}", each, kind=kind, note=note))
+        for row in rows:
+            if row["theory_waiting"] and row["waiting"] is not None:
+                named = float(row["waiting"].startswith("waiting"))
+                name = f"{example}, {row['kernel']}: waiting is named in measured times"
+                note = f"by theory {row['theory_waiting']}; found {row['waiting']}"
+                figures.append(Figure(name, named, kind=kind, goal="1", note=note))
     return figures, tables
 
 
