@@ -102,9 +102,10 @@ def test_the_summary_has_everything(squares: Squares, tmp_path: Path) -> None:
     assert (run.folder / "squares.svg").read_text().startswith("<?xml")
 
 
-def test_an_unknown_study_is_named() -> None:
+def test_an_unknown_study_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no study 'nonsense'"):
-        Run.create(Settings("nonsense"), Path()).study  # noqa: B018
+        Run.create(Settings("nonsense"), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_data_are_asked_for(tmp_path: Path) -> None:

@@ -28,7 +28,14 @@ class Run:
 
     @classmethod
     def create(cls, settings: Settings, output: Path) -> Run:
-        """Make or find the evaluation with these settings below a folder."""
+        """Make or find the evaluation with these settings below a folder.
+
+        Raises
+        ------
+        UsageError
+            There is no such study; nothing is written.
+        """
+        study_of(settings.study)
         made = cls(settings, output / f"{settings.study}-{settings.id}")
         write_json(made.folder / SETTINGS, settings.to_json())
         return made

@@ -11,6 +11,7 @@ import numpy as np
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
+from buran.model.repetitions import Repetition
 from buran.model.text import format_function
 from buran.prior.paths import has_effort
 from buran.prior.tables import PathModel, models_from_priors
@@ -24,6 +25,7 @@ def noise_resilient(
     *,
     processes: str | None,
     aggregate: Aggregate,
+    repetition: Repetition = "median",
     target: Sequence[float],
 ) -> tuple[ModelSet, tuple[dict[str, Any], ...]]:
     """Replace models of time by noise-resilient ones where there is a prior.
@@ -37,8 +39,8 @@ def noise_resilient(
         Models from times alone.
     processes
         Parameter that counts processes.
-    aggregate
-        Over locations.
+    aggregate, repetition
+        Over locations and over repetitions.
     target
         Point that models with and without prior are compared at.
 
@@ -49,7 +51,7 @@ def noise_resilient(
     """
     if counted is None and has_effort(timed):
         counted = timed
-    found = models_from_priors(timed, counted, processes=processes, aggregate=aggregate)
+    found = models_from_priors(timed, counted, processes=processes, aggregate=aggregate, repetition=repetition)
     models = tuple(
         own.final if own.final is not None else plain for own, plain in zip(found, alone.models, strict=True)
     )
