@@ -23,7 +23,7 @@ from buran.evaluate.study import NEEDS, Settings, Shard
 
 PARTS = priors_simulated.PARTS
 LEVELS = priors_simulated.LEVELS
-_FUNCTIONS = {"default": 200, "small": 40}  # by preset
+_FUNCTIONS = {"default": 200, "small": 40, "tiny": 8}  # by preset
 _BATCH = 20  # functions of a shard
 _REPETITIONS = 5  # of measured times
 _SUBSET_LEVEL = 50
@@ -38,7 +38,7 @@ def shards(settings: Settings) -> list[Shard]:
     Raises
     ------
     UsageError
-        For a preset that there is not: ``default`` has 200 functions, ``small`` 40.
+        For a preset that there is not: ``default`` has 200 functions, ``small`` 40, ``tiny`` 8.
     """
     if settings.preset not in _FUNCTIONS:
         raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_FUNCTIONS)}")
@@ -47,7 +47,7 @@ def shards(settings: Settings) -> list[Shard]:
     draws = settings.draws or (5 if settings.quick else 100)
     out: list[Shard] = []
     if not settings.quick:
-        out += _measuring(functions, settings.seed, draws)
+        out += _measuring(functions, settings.seed, draws, 1 if settings.preset == "tiny" else priors_cases.REPETITIONS)
     for first in range(0, functions, batch):
         for part in PARTS:
             common = {"part": part, "count": batch, "first": first, "seed": settings.seed}
@@ -61,8 +61,8 @@ def shards(settings: Settings) -> list[Shard]:
     return out
 
 
-def _measuring(functions: int, seed: int, draws: int) -> list[Shard]:
-    """Count once, time five times, then model, then add noise."""
+def _measuring(functions: int, seed: int, draws: int, repetitions: int) -> list[Shard]:
+    """Count once, time five times, then model, then add noise; `repetitions` are those of case studies."""
     same = {"functions": functions, "seed": seed}
     runs: list[Shard] = [{"kind": "count", **same}]
     runs += [{"kind": "time", **same, "repetition": number} for number in range(_REPETITIONS)]
@@ -73,7 +73,7 @@ def _measuring(functions: int, seed: int, draws: int) -> list[Shard]:
         for level in LEVELS
     ]
     cases: list[Shard] = [
-        {"kind": "case", "example": example, "repetitions": priors_cases.REPETITIONS} for example in priors_cases.CASES
+        {"kind": "case", "example": example, "repetitions": repetitions} for example in priors_cases.CASES
     ]
     threads: list[Shard] = [{"kind": "threads", "compiler": compiler} for compiler in ("clang", "gcc")]
     return [*runs, *cases, *threads, judge, *noise]
