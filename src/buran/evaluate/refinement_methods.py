@@ -16,7 +16,7 @@ from buran.instrument.aggregation import initial_selection
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, only
 from buran.instrument.graph_sources import graph_of_features, with_measured
-from buran.instrument.guard import guarded, throttle, visit_cost_of
+from buran.instrument.guard import guard, guarded, longest, stretch
 from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
@@ -94,32 +94,31 @@ def follow(lab: Lab, method: str, repetitions: int) -> Trail:
 
 
 def _ours(lab: Lab, repetitions: int) -> Trail:
-    """Begin with everything at the smallest point, choose at the pilot points, measure all, until nothing changes."""
+    """Begin with everything at the smallest point, then at a few, then at all until nothing changes."""
     program = lab.program
-    text, throttled, spent_s = _guarded(lab)
     graph = _graph(lab)
     pilots = [program.points[i] for i in pilot_places(np.array(program.points, dtype=np.float64))]
     effort, _, counted_s = lab.experiment("", pilots, 1, Mode.EFFORT)
     used = [name for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in effort.values]
     work = list(model_experiment(effort, used).values())
-    spent_s += counted_s
-    filters, known, iterations = [text], dict[str, Verdict](throttled), 1
-    stages: list[tuple[Sequence[Sequence[int]], int]] = [(pilots, 1)]
-    stages += [(program.points, repetitions)] * (MOST_ITERATIONS - 2)
-    for points, count in stages:
-        experiment, built, last_s = lab.experiment(text, points, count)
+    spent_s, text, known = counted_s, EVERYTHING, dict[str, Verdict]()
+    for points in (program.points[:1], pilots):
+        text, found, own_s = _guarded(lab, text, points)
+        spent_s += own_s
+        known |= found
+    filters, throttled, iterations = [text], dict(known), 2
+    while iterations < MOST_ITERATIONS:
+        experiment, built, last_s = lab.experiment(text, program.points, repetitions)
         chosen = _refined(lab, experiment, built, with_measured(graph, experiment.tree), known, work)
         spent_s += last_s
         iterations += 1
         known |= chosen.verdicts
         new = format_filter(only(chosen.names))
-        whole = points is program.points
-        converged = whole and (new == text or chosen.settled)
+        converged = new == text or chosen.settled
         if converged:
             break
-        if new != text and not (chosen.settled and iterations > 2):
-            text = new
-            filters.append(text)
+        text = new
+        filters.append(text)
     executed = _executed(experiment)
     experiment, built, _ = lab.experiment(text, program.points, 1, fresh=True)
     more = _refined(lab, experiment, built, with_measured(graph, experiment.tree), known, work)
@@ -141,16 +140,13 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
     )
 
 
-def _guarded(lab: Lab) -> tuple[str, Mapping[str, Verdict], float]:
-    """Run the smallest point with hooks in everything; return the filter that is left, and what the run cost."""
-    point = lab.program.points[0]
-    experiment, _, spent_s = lab.experiment(EVERYTHING, [point], 1)
-    plain_s = lab.run(lab.build(None)[0], point, Mode.VANILLA)[0]
-    visits = experiment.over_locations("visits")[:, 0, 0]
-    every = float(np.nansum(experiment.over_locations("visits", "sum")))
-    cost_s = visit_cost_of(spent_s, plain_s, every, hook_cost_s(lab.toolchain))
-    found = throttle(experiment.tree, experiment.over_locations("time")[:, 0, 0], visits, cost_s)
-    return guarded(EVERYTHING, found), found.verdicts, spent_s
+def _guarded(lab: Lab, text: str, points: Sequence[Sequence[int]]) -> tuple[str, Mapping[str, Verdict], float]:
+    """Run some points once; return the filter that is left, what went, and the CPU time of the runs with hooks."""
+    experiment, _, spent_s = lab.experiment(text, points, 1)
+    at = [int(value) for value in experiment.points[longest(experiment)]]
+    plain_s = lab.run(lab.build(None)[0], at, Mode.VANILLA)[0]
+    found = guard(experiment, lab.cpu_s[text, tuple(at)], plain_s, hook_cost_s(lab.toolchain))
+    return guarded(text, found), found.verdicts, spent_s
 
 
 def _published(lab: Lab, method: str, repetitions: int) -> Trail:
@@ -193,13 +189,14 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     bare_s = repetitions * sum(lab.run(plain, point, Mode.VANILLA)[0] for point in lab.program.points)
     time, visits = _models(experiment)
     number = float(np.nansum(experiment.over_locations("visits", "sum")))
+    cost_s = max((spent_s - bare_s) / number, 0.0) if number else 0.0  # of these very runs
     chosen = refine(
         experiment.tree,
         time,
         visits,
         target_of(lab.program),
         Wishes(share=SHARE, overhead=None, coverage=0.0),
-        visit_cost_s=max((spent_s - bare_s) / number, 0.0) if number else 0.0,  # of these very runs
+        visit_cost_s=cost_s * stretch(experiment, spent_s / repetitions),
         ends_s=ends_s(experiment),
     )
     found = chosen.prediction
