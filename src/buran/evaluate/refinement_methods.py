@@ -14,7 +14,7 @@ from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
 from buran.instrument.aggregation import initial_selection
 from buran.instrument.callgraph import CallGraph
-from buran.instrument.filter_file import format_filter, only
+from buran.instrument.filter_file import format_filter, only, parse
 from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest, stretch
 from buran.instrument.measured import ends_s, imbalance_s
@@ -115,10 +115,11 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
         known |= chosen.verdicts
         new = format_filter(only(chosen.names))
         converged = new == text or chosen.settled
+        if new != text and not (converged and parse(text).named):
+            text = new  # if it settled: the list without what costs and says little, which needs no new measurement
+            filters.append(text)
         if converged:
             break
-        text = new
-        filters.append(text)
     executed = _executed(experiment)
     experiment, built, _ = lab.experiment(text, program.points, 1, fresh=True)
     more = _refined(lab, experiment, built, with_measured(graph, experiment.tree), known, work)
@@ -189,7 +190,8 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     bare_s = repetitions * sum(lab.run(plain, point, Mode.VANILLA)[0] for point in lab.program.points)
     time, visits = _models(experiment)
     number = float(np.nansum(experiment.over_locations("visits", "sum")))
-    cost_s = max((spent_s - bare_s) / number, 0.0) if number else 0.0  # of these very runs
+    cost_s = hook_cost_s(lab.toolchain)
+    cost_s = max((spent_s - bare_s) / number, cost_s) if number else cost_s  # of these very runs
     chosen = refine(
         experiment.tree,
         time,
