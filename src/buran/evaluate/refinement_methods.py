@@ -30,6 +30,8 @@ from buran.select.pilot import pilot_places
 SHARE = 0.01
 PUBLISHED_ITERATIONS = 3
 """PIRA's users give a number, three by default."""
+BRIEF = 0.1
+"""Of a function's time in hooks: beyond this, the fully instrumented run does not tell its time from theirs."""
 MOST_ITERATIONS = 6
 """Ours ends by itself and is stopped only if it does not."""
 
@@ -62,6 +64,8 @@ class Trail:
         Constant functions that were kept for themselves.
     throttled
         Functions that the first small run took out.
+    brief
+        Those of `kernels` whose visits are so short that hooks are a good part of what was measured.
     again
         Whether one more pass leaves the last filter as it is; None where nobody looked.
     """
@@ -77,6 +81,7 @@ class Trail:
     kernels: tuple[str, ...]
     constants: tuple[str, ...]
     throttled: int = 0
+    brief: tuple[str, ...] = ()
     again: bool | None = None
 
 
@@ -204,6 +209,7 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     found = chosen.prediction
     with np.errstate(invalid="ignore"):
         kernels = (found.bare_share >= SHARE) & ~found.constant & found.filterable & ~found.mostly_hooks(0.5)
+        brief = kernels & (found.hook_s > BRIEF * found.own_s)
     return Trail(
         filters=(text,),
         iterations=1,
@@ -215,6 +221,7 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
         functions=_own_functions(graph),
         kernels=_symbols(chosen, kernels),
         constants=(),
+        brief=_symbols(chosen, brief),
     )
 
 
