@@ -296,4 +296,4 @@ class _Draft:
     @property
     def spent_on_evaluation(self) -> float:
         outcomes = tuple(each for each in self.known.outcomes if each["purpose"] == Purpose.EVALUATION)
-        return replace(self.known, outcomes=outcomes).spent_core_hours
+        return replace(self.known, outcomes=outcomes, build_core_hours=0.0).spent_core_hours
