@@ -109,7 +109,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
             "Cost of refinement: all instrumented runs, over one pass of all points with hooks in everything, as often "
             "repeated. Cost of finding the filter: without the last pass, which is the measurement that was wanted.",
             "Recall: functions with growing models and 1 % of the time in the reference that the last filter has. "
-            f"Brief ones, with more than {100 * BRIEF:g} % of their time in hooks, are counted in a figure of their own.",
+            f"Brief ones, with more than {100 * BRIEF:g} % of their time in hooks, have a figure of their own.",
         ),
     )
 
