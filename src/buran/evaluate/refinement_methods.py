@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
 from buran.evaluate.refinement_lab import Lab, target_of
@@ -31,7 +32,8 @@ SHARE = 0.01
 PUBLISHED_ITERATIONS = 3
 """PIRA's users give a number, three by default."""
 BRIEF = 0.1
-"""Of a function's time in hooks: beyond this, the fully instrumented run does not tell its time from theirs."""
+"""Of a function's time in hooks, its own and those of what it calls: beyond this, the fully instrumented run does not
+tell its time from theirs."""
 MOST_ITERATIONS = 6
 """Ours ends by itself and is stopped only if it does not."""
 
@@ -65,7 +67,7 @@ class Trail:
     throttled
         Functions that the first small run took out.
     brief
-        Those of `kernels` whose visits are so short that hooks are a good part of what was measured.
+        Those of `kernels` whose time is in good part that of hooks.
     again
         Whether one more pass leaves the last filter as it is; None where nobody looked.
     """
@@ -209,7 +211,7 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     found = chosen.prediction
     with np.errstate(invalid="ignore"):
         kernels = (found.bare_share >= SHARE) & ~found.constant & found.filterable & ~found.mostly_hooks(0.5)
-        brief = kernels & (found.hook_s > BRIEF * found.own_s)
+        brief = kernels & _brief(experiment, hook_cost_s(lab.toolchain))
     return Trail(
         filters=(text,),
         iterations=1,
@@ -223,6 +225,23 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
         constants=(),
         brief=_symbols(chosen, brief),
     )
+
+
+def _brief(experiment: Experiment, visit_cost_s: float) -> NDArray[np.bool_]:
+    """Mark regions whose hooks, and those of what they call directly, are a good part of their time.
+
+    At the point where a visit took least: elsewhere others may have had the processor meanwhile.
+    """
+    tree = experiment.tree
+    seconds, visits = (np.nanmean(experiment.over_locations(name), axis=2) for name in ("time", "visits"))
+    hooks = visits.copy()
+    np.add.at(hooks, tree.parent[tree.parent >= 0], visits[tree.parent >= 0])
+    own_s, number = (np.zeros((len(tree.regions), seconds.shape[1])) for _ in range(2))
+    np.add.at(own_s, tree.region, seconds)
+    np.add.at(number, tree.region, hooks)
+    each_s = np.divide(own_s, number, out=np.full_like(own_s, np.inf), where=number > 0)
+    brief: NDArray[np.bool_] = each_s.min(axis=1) * BRIEF < visit_cost_s
+    return brief
 
 
 def _refined(
