@@ -127,7 +127,6 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
             filters.append(text)
         if converged:
             break
-    executed = _executed(experiment)
     experiment, built, _ = lab.experiment(text, program.points, 1, fresh=True)
     more = _refined(lab, experiment, built, with_measured(graph, experiment.tree), known, work)
     constant = chosen.prediction.constant if chosen.steady is None else chosen.steady
@@ -139,7 +138,7 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
         spent_s=spent_s,
         finding_s=spent_s - last_s,
         coverage=chosen.coverage,
-        executed=executed,
+        executed=_executed(experiment),
         functions=_own_functions(graph),
         kernels=_symbols(chosen, chosen.kernels & chosen.prediction.filterable),
         constants=_symbols(chosen, steady),
