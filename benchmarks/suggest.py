@@ -155,6 +155,8 @@ def campaign(seed: int, folder: Path, alone: bool, metrics: list[str]) -> None:
     points, of = len({run.point for run in modelled}), len(session.campaign.points)
     print(f"  {len(modelled)} runs at {points} of {of} points, {hours:.4g} core hours")
     print("  " + "; ".join(plan.reason for plan in plans))
+    report = (session.layout.latest / "report.txt").read_text()
+    print("\n".join(f"  {line}" for line in report.splitlines() if "All points would" in line))
     if timed is None:
         print("  the evaluation point was not measured")
         return
