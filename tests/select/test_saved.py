@@ -16,9 +16,7 @@ from buran.report.text import Report, render
     ],
 )
 def test_what_was_saved_against_the_full_matrix(points: tuple[int, int], full: float | None, said: str) -> None:
-    empty: dict[str, object] = dict.fromkeys(
-        ("notes", "overhead", "evaluation", "failures", "priors", "next_steps"), ()
-    )
+    empty: dict[str, object] = dict.fromkeys(("notes", "overhead", "evaluation", "failures", "priors"), ())
     text = render(
         Report(
             **empty,  # type: ignore[arg-type]
@@ -34,7 +32,8 @@ def test_what_was_saved_against_the_full_matrix(points: tuple[int, int], full: f
             modelling_core_hours=0.2,
             full_matrix_core_hours=full,
             budget_core_hours=None,
-            results={},
+            next_steps=("go on",),
+            results={"models": "models.json"},
         )
     )
     assert said in text and ("would take" in text) == bool(said)
