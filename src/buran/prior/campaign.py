@@ -13,6 +13,7 @@ from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition
 from buran.model.text import format_function
+from buran.prior.paths import has_effort
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.waiting import Verdict, Waiting
 
@@ -32,7 +33,8 @@ def noise_resilient(
     Parameters
     ----------
     timed, counted
-        Times and counts; see `models_from_priors`.
+        Times and counts; see `models_from_priors`. Without counts, those that were measured with the times, such as
+        instructions, stand in for them.
     alone
         Models from times alone.
     processes
@@ -47,6 +49,8 @@ def noise_resilient(
     models, said
         Models of the same call paths, and for each of them, as JSON values, what it is made from.
     """
+    if counted is None and has_effort(timed):
+        counted = timed
     found = models_from_priors(timed, counted, processes=processes, aggregate=aggregate, repetition=repetition)
     models = tuple(
         own.final if own.final is not None else plain for own, plain in zip(found, alone.models, strict=True)

@@ -9,6 +9,7 @@ from buran.select.design import Design
 from buran.select.gpr import GPR, Bayes, Hybrid
 from buran.select.protocol import Strategy
 from buran.select.simple import ONCE, TWICE, Base, Fixed, Ordered
+from buran.select.tensor_guided import TensorGuided
 
 
 def _hybrid(base: Base, repetitions: int, patience: int | None) -> Strategy:
@@ -26,6 +27,7 @@ _MAKERS: Mapping[str, Callable[[Base, int, int | None], Strategy]] = {
     "grid": lambda base, repetitions, patience: Ordered("grid", base, repetitions),
     "bayes": lambda base, repetitions, patience: Bayes("ei", base),
     "ucb": lambda base, repetitions, patience: Bayes("ucb", base),
+    "tensor": lambda base, repetitions, patience: TensorGuided(base),
     "design": lambda base, repetitions, patience: Design(base),
 }
 NAMES = tuple(_MAKERS)
@@ -41,9 +43,9 @@ def base_of(name: str, kind: str | None = None, repetitions: int | None = None) 
         ``cheapest``, the default: lines of the five cheapest points, and one point off them for each parameter;
         ``lines``: without these points; ``spread``: values from the whole range of each parameter.
     repetitions
-        Of each point; by default two, for `design` one.
+        Of each point; by default two, for `design` and `tensor` one.
     """
-    own = repetitions or (ONCE if name == "design" else TWICE).repetitions
+    own = repetitions or (ONCE if name in ("design", "tensor") else TWICE).repetitions
     return Base(own, off_lines=kind != "lines", spread=kind == "spread")
 
 
