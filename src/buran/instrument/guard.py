@@ -16,6 +16,7 @@ from buran.instrument.filter_file import Filter, Rule, format_filter, parse
 from buran.instrument.pattern import literal
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
 from buran.instrument.verdicts import Verdict
+from buran.model.repetitions import over_repetitions
 from buran.profile.profile import CallTree
 
 LIMIT = 0.05
@@ -82,8 +83,8 @@ def guard(
         Cost of a visit in a loop over an empty function.
     """
     place = longest(experiment)
-    seconds, visits = (np.nanmean(experiment.over_locations(name)[:, place], axis=1) for name in ("time", "visits"))
-    every = float(np.nansum(np.nanmean(experiment.over_locations("visits", "sum")[:, place], axis=1)))
+    seconds, visits = (_mean(experiment.over_locations(name))[:, place] for name in ("time", "visits"))
+    every = float(_mean(experiment.over_locations("visits", "sum"))[:, place].sum())
     cost_s = visit_cost_of(hooked_s, plain_s, every, calibrated_s)
     return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit)
 
@@ -98,9 +99,14 @@ def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> f
     """
     tree = experiment.tree
     own = np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)[tree.region]
-    seconds = np.nan_to_num(np.nanmean(experiment.over_locations("time", "sum")[own], axis=2))
+    seconds = _mean(experiment.over_locations("time", "sum")[own])
     lasted_s = float(seconds.sum() if place is None else seconds[:, place].sum())
     return max(lasted_s / cpu_s, 1.0) if cpu_s > 0 else 1.0
+
+
+def _mean(values: Floats) -> Floats:
+    """Return shape (call path, point): over repetitions; 0 where only runs with other hooks saw a call path."""
+    return np.nan_to_num(over_repetitions(values, "mean"))
 
 
 def longest(experiment: Experiment) -> int:
