@@ -130,7 +130,7 @@ def known_form(base: BaseModel, own: Draw, threshold: float) -> Array:
     upper = np.array([*np.ones(size), 10.0, 10.0])
     fits = least_squares(residuals, np.concatenate([starts, np.full((len(starts), 2), 0.1)], axis=1), upper)
     best = int(np.argmin(fits.cost))
-    return value(fits.at[best : best + 1], own.points)[0]
+    return np.asarray(value(fits.at[best : best + 1], own.points)[0])
 
 
 def broadcast_base() -> BaseModel:
