@@ -23,8 +23,9 @@ MAY_IMPORT = {
     "experiment": {"campaign", "model", "profile"},
     "prior": {"experiment", "model", "profile"},
     "generate": {"campaign", "model", "prior"},
-    "select": {"campaign", "experiment", "model"},
+    "select": {"campaign", "experiment", "model", "tensor"},
     "instrument": {"campaign", "experiment", "measure", "model", "profile"},
+    "simulate": {"campaign", "instrument", "measure", "profile"},
     "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
 }
 MAY_IMPORT["steps"] = MAY_IMPORT.keys() - {"generate"}

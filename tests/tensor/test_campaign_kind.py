@@ -10,7 +10,7 @@ from buran.tensor import load_model
 @pytest.mark.parametrize(
     ("wanted", "parameters", "points", "kind", "reason"),
     [
-        ("auto", 2, 100, "pmnf", "no more than 4"),
+        ("auto", 2, 100, "pmnf", "no more than 2"),
         ("auto", 5, 100, "cpr", "more than 4"),
         ("auto", 5, 10, "pmnf", "20 measured points"),
         ("pmnf", 9, 100, "pmnf", "asks"),

@@ -111,7 +111,7 @@ def test_trees_find_a_ratio_of_parameters():
     X = np.exp(random.uniform(0, 5, (3000, 3)))
     target = (X[:, 0] > X[:, 1]).astype(float)
     axes, points = axes_of(X, ["log"] * 3)
-    features = make_features(points, axes, {})
+    features = make_features(points, axes, [np.zeros(2)] * 3, target)
     bins = features.bins(points, axes)
     trees = grow(bins[:, :2000], target[:2000], Boosting(60, 3, 0.2), random)
     assert np.abs(trees.predict(bins[:, 2000:]) - target[2000:]).mean() < 0.1

@@ -238,7 +238,7 @@ class _Loading:
     def _check_listed(self, points: Sequence[Listed]) -> None:
         self.mistakes.add(*point_mistakes(points, self.names))
         for name, parameter in self.config.parameters.items():
-            if parameter.role == "size":
+            if parameter.role not in ("ranks", "threads"):
                 continue
             for point in points:
                 value = point.values.get(name)

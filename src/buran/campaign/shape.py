@@ -17,15 +17,16 @@ from pydantic import (
     StringConstraints,
     Tag,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
 from buran.campaign.point import canonical
 
-Role = Literal["ranks", "threads", "size"]
+Role = Literal["ranks", "threads", "size", "choice"]
 MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
 StrategyName = Literal[
-    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid"
+    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "tensor", "random", "grid"
 ]
 CounterName = Literal[
     "instructions", "cycles", "cache_misses", "branch_misses", "page_faults", "task_clock", "context_switches"
@@ -174,6 +175,8 @@ class Parameter(Part):
     role: Role = Field(
         description="`ranks`: number of MPI ranks (at most one parameter has it); `threads`: threads per "
         "rank (likewise); "
+        "`choice`: a number that stands for a choice without an order, such as a solver: the run time is then "
+        "modelled by a tensor, and call paths at the choice of `refinement.target`; "
         "`size`: anything else that the program is given."
     )
     values: tuple[Number, ...] | None = Field(
@@ -195,6 +198,9 @@ class Budget(Part):
     percent_of_full_matrix: Annotated[float, Field(gt=0, le=100)] | None = Field(
         None, description="Share of what measuring every modelling point would cost, in percent."
     )
+    build_cores: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Cores that the site charges for builds; by default builds cost nothing."
+    )
 
 
 class Strategy(Part):
@@ -207,7 +213,8 @@ class Strategy(Part):
         "and go on from what the models say: `design`: the runs that make the prediction at `refinement.target` most "
         "certain for their cost; `cpf`: cheapest points first; `gpr`: Gaussian process regression (`gpr-literal`: "
         "in the words of the paper on cost-effective modelling), `hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: "
-        "where the largest errors are expected; `random`, `grid`: for comparison.",
+        "where the largest errors are expected; `tensor`: where tensor models of the run time disagree most for the "
+        "cost, for many parameters and choices; `random`, `grid`: for comparison.",
     )
     max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."
@@ -216,6 +223,13 @@ class Strategy(Part):
         None,
         description="Points of each round after the first; by default as many as the strategy wants before it sees "
         "new models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
+    )
+    base: Literal["cheapest", "lines", "spread"] | None = Field(
+        None,
+        description="Points to begin with. `cheapest`, the default: along each parameter the five cheapest, and for "
+        "each parameter one point off these lines. `lines`: without those (9, 13 or 17 points for two to four "
+        "parameters). `spread`: as `cheapest`, but with values from the whole range of each parameter, evenly on a "
+        "logarithmic scale, where there are more than five. Not for `full` and `lines`.",
     )
     base_repetitions: Annotated[int, Field(ge=1, le=10)] | None = Field(
         None,
@@ -245,6 +259,22 @@ class Refinement(Part):
         "relevance",
         description="`relevance`: functions that grow to a share of the run time, within the overhead that is allowed. "
         "For comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
+    )
+    start: Literal["default", "everything", "statements", "loops", "instructions", "branches"] = Field(
+        "default",
+        description="What has hooks in the beginning. `default`: the measurement system's own choice; "
+        "`everything`; the others: functions that reach most of these in the call graph, each counted once.",
+    )
+    start_threshold: Literal["unique_median", "median", "half_of_largest"] | Annotated[int, Field(ge=0)] = Field(
+        "unique_median",
+        description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
+        "half of the largest, or a number.",
+    )
+    pilot: bool | None = Field(
+        None,
+        description="Whether the campaign begins with a single run at the smallest point, after which functions with "
+        "many short visits lose their hooks, and single runs at a few small points, after which the filter is refined "
+        "for the first time. By default where `start` is not `default`.",
     )
     share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."
@@ -303,7 +333,8 @@ class Modelling(Part):
     kind: Literal["auto", "pmnf", "cpr"] = Field(
         "auto",
         description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
-        "parameters. `auto`: `cpr` with more than four parameters and at least 20 measured points, else `pmnf`.",
+        "parameters. `auto`: `cpr` where a parameter is a choice; from 20 measured points on also with more than four "
+        "parameters, and with three or four where its cross-validated error is clearly smaller; else `pmnf`.",
     )
     strong_scaling: Text | None = Field(
         None,
@@ -320,6 +351,11 @@ class Modelling(Part):
         None, description="Different factors of one parameter in a model, at most; by default any number."
     )
     nonnegative: bool = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+    repetition: Literal["median", "mean", "min"] = Field(
+        "median",
+        description="How the repetitions of a point become one value. `min`: what the program takes without "
+        "disturbance, for machines that other work slows down from time to time.",
+    )
 
 
 class Resources(Part):
@@ -375,8 +411,23 @@ class Resources(Part):
     )
 
 
+def _stand_in(data: object) -> object:
+    """Give a simulated campaign without a target one that uses every parameter; nothing of it is ever run."""
+    if not isinstance(data, Mapping) or data.get("backend") != "simulated" or "target" in data:
+        return data
+    names = data.get("parameters")
+    words = [f"{{{name}}}" for name in names] if isinstance(names, Mapping) else []
+    run = " ".join(["{binary}", *words])
+    return {**data, "target": {"source": ".", "build": "{mpicxx}", "binary": "simulated", "run": run}}
+
+
 class CampaignFile(Part):
     """A measurement campaign."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: object) -> object:
+        return _stand_in(data)
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = Field(
         description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
@@ -441,10 +492,17 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    backend: Literal["embedded", "scorep"] = Field(
+    backend: Literal["embedded", "scorep", "simulated"] = Field(
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then "
-        "counted in builds of their own with Buran's.",
+        "counted in builds of their own with Buran's. `simulated`: nothing is measured, everything follows from the "
+        "description that `program` names; `target` may then be left out.",
+    )
+    program: Text | None = Field(
+        None,
+        description="Description of a simulated program, relative to this file; only for `backend: simulated` and "
+        "`buran simulate`.",
+        examples=["program.yaml"],
     )
     scorep: ScoreP = Field(default_factory=ScoreP, description="How Score-P measures, for `backend: scorep`.")
     compiler: Literal["auto", "clang", "gcc"] = Field(

@@ -46,6 +46,8 @@ class Space:
         Shape (place,): run times that are known beforehand, as only evaluations of published protocols have them.
     ranks
         The parameter that counts MPI ranks, if one does.
+    choices
+        Parameters whose numbers stand for choices without an order.
     """
 
     parameters: tuple[str, ...]
@@ -59,6 +61,7 @@ class Space:
     expected_s: Array | None = None
     known_s: Array | None = None
     ranks: str | None = None
+    choices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.points):

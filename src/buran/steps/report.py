@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import read_json, write_json, write_text
@@ -23,6 +24,7 @@ from buran.steps import program_model
 from buran.steps.collect import finished_runs
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
+from buran.steps.page import write_page
 from buran.steps.plan import question_of, runtime_model
 from buran.steps.progress import progress_of
 from buran.steps.refine import rules_of
@@ -46,6 +48,7 @@ def write_results(session: Session, folder: Path) -> None:
     report = replace(gather(session), corrections=correct_kernels(session.campaign, folder))
     write_text(folder / "report.txt", render(report))
     write_json(folder / "report.json", _plain(report))
+    write_page(session, folder, report)
 
 
 def _export(session: Session, mode: Mode, folder: Path) -> None:
@@ -83,11 +86,15 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
-def _kind(findings: Findings) -> list[str]:
+def _kind(findings: Findings, campaign: Campaign) -> list[str]:
     kind, reason = findings.program_model
     if kind != "cpr":
-        return []
-    return [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+        return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
+    said = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+    if campaign.choices:
+        at = ", ".join(f"{name} = {campaign.refinement_target[name]}" for name in campaign.choices)
+        said.append(f"Models of call paths are for {at}.")
+    return said
 
 
 def gather(session: Session) -> Report:
@@ -103,7 +110,7 @@ def gather(session: Session) -> Report:
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=[*_notes(session, plans), *_kind(findings)],
+        notes=[*_notes(session, plans), *_kind(findings, campaign)],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
@@ -113,13 +120,15 @@ def gather(session: Session) -> Report:
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
         priors=findings.priors,
+        balance=[asdict(each) for each in findings.balance],
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
         full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
         budget_core_hours=state.budget_core_hours,
+        account=[asdict(item) for item in state.account],
         next_steps=_next_steps(session, findings),
         results={
-            "report": "latest/report.txt, latest/report.json",
+            "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv",
             "models": "latest/models.json",
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",

@@ -59,39 +59,39 @@ def complete(
         Shape (length of the mode, rank), for each mode.
     """
     factors = [random.random((size, rank)) for size in sizes]
-    weight = ridge * len(values)
-    orders = [np.argsort(index[:, j], kind="stable") for j in range(len(sizes))]
-    starts = [
-        np.searchsorted(index[o, j], np.arange(s + 1)) for j, (o, s) in enumerate(zip(orders, sizes, strict=True))
-    ]
-    sorted_values = [values[order] for order in orders]
+    count = len(values)
+    weight = ridge * count
+    columns = [np.ascontiguousarray(index[:, j]) for j in range(len(sizes))]
+    orders = [np.argsort(column, kind="stable") for column in columns]
+    starts = [np.searchsorted(c[o], np.arange(s + 1)).tolist() for c, o, s in zip(columns, orders, sizes, strict=True)]
     eye = weight * np.eye(rank)
+    # Products are kept in single precision, for speed: their rounding is far below the ridge.
+    after = [np.ones((count, rank), dtype=np.float32) for _ in sizes]
+    before, rows = np.empty_like(after[0]), np.empty_like(after[0])
+    work = np.empty((count, rank + 1), dtype=np.float32)
+    work[:, rank] = values
+    ordered = np.empty_like(work)
     for _ in range(sweeps):
-        after = _products_after(factors, index)
-        before = np.ones((len(values), rank))
+        for j in range(len(sizes) - 1, 0, -1):
+            np.take(factors[j].astype(np.float32), columns[j], axis=0, out=rows, mode="clip")
+            np.multiply(after[j], rows, out=after[j - 1])
+        before[:] = 1
         for j, size in enumerate(sizes):
-            product = before * after[j] if j else after[j]
-            product = product[orders[j]]
-            gram, right = np.empty((size, rank, rank)), np.empty((size, rank))
+            np.multiply(before, after[j], out=work[:, :rank])
+            np.take(work, orders[j], axis=0, out=ordered, mode="clip")
+            sums = np.zeros((size, rank + 1, rank + 1), dtype=np.float32)
             start = starts[j]
             for i in range(size):
-                part = product[start[i] : start[i + 1]]
-                gram[i] = part.T @ part
-                right[i] = sorted_values[j][start[i] : start[i + 1]] @ part
-            right -= weight * factors[j]
-            factors[j] = np.asarray(np.linalg.solve(gram + eye, right[..., None])[..., 0], dtype=np.float64)
-            factors[j][start[1:] == start[:-1]] = 0.0
-            before *= factors[j][index[:, j]]
-        error = before.sum(axis=1) - values
+                part = ordered[start[i] : start[i + 1]]
+                np.dot(part.T, part, out=sums[i])
+            both = sums.astype(np.float64)
+            right = both[:, rank, :rank] - weight * factors[j]
+            factors[j] = np.asarray(np.linalg.solve(both[:, :rank, :rank] + eye, right[..., None])[..., 0])
+            factors[j][np.diff(start) == 0] = 0.0
+            np.take(factors[j].astype(np.float32), columns[j], axis=0, out=rows, mode="clip")
+            np.multiply(before, rows, out=before)
+        error = before.sum(axis=1, dtype=np.float64) - values
         balance(factors)
-        if error @ error / len(error) < _SMALL_MSE:
+        if error @ error / count < _SMALL_MSE:
             break
     return factors
-
-
-def _products_after(factors: Sequence[Array], index: Whole) -> list[Array]:
-    """Return, for each mode, the products of the rows of all later modes."""
-    out = [np.ones((len(index), factors[0].shape[1]))]
-    for j in range(len(factors) - 1, 0, -1):
-        out.append(out[-1] * factors[j][index[:, j]])
-    return out[::-1]

@@ -8,19 +8,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buran.tensor.axes import Array, Axis, Whole
-from buran.tensor.boost import Boosting, Features, Trees, grow, join, make_features
+from buran.tensor.boost import Bins, Boosting, Features, Trees, grow, join, make_features
 from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
 
-SHARES = (0.0, 0.5, 0.8)
+SHARES = (0.0, 0.5, 1.0)
 """How much of the base is the CP parts; main effects are the rest."""
 _FOLDS = 4
-_MOST_PARTS = 6
+_MOST_PARTS = 10
 _MIXED = (0.0, 0.25, 0.5, 0.75)
+_RATES = (0.6, 1.6)
+_FEWEST_TREES = 50
 _ONE_FOLD_FROM = 3000
 _UPDATE_SWEEPS = 3
 _ENOUGH_NEW = 100
 _LARGE = 20_000  # observations from which on choices are made on a part of them
 _CHUNK = 1 << 16
+_MOST_CHOOSING = 4000  # observations that trees are grown on while choices are made
 _PATIENCE = 4
 _SHAPES = ((8, 16), (12, 24), (16, 8), (16, 16), (24, 24))
 """Nodes and ranks that are tried, and those for fewer than 1000 observations."""
@@ -136,20 +139,25 @@ def fit_blend(
     options = choose(points, values, axes, wanted, folds, order, random)
     bases = tuple(make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes))
     places = Places.of(points, bases)
-    boosting = _boosting(bases, options, wanted)
-    left_out = _left_out(places, values, bases, options, folds, random)
+    room = _Room.of(bases, options, wanted, len(values))
+    several = _left_out(places, values, bases, options, folds, room.members(0), random)
+    left_out = several.mean(axis=0)
     main = fit_part(places, values, bases, replace(options, rank=0), random)
-    ranks = {j: np.argsort(np.argsort(main.main[j])).astype(float) for j, a in enumerate(axes) if a.is_categorical}
-    features = make_features(points, axes, ranks)
+    alone = main.predict(places)
+    features = make_features(points, axes, main.main, values - alone)
+    boosting = Boosting(room.most_trees, room.depth, bins=features.count)
     base, mixed, residuals = 1.0, 0.0, values - left_out
     trees = join([], boosting.depth)
-    if boosting.trees and len(values) >= 8 * _FOLDS:
-        bins = features.bins(points, axes)
-        alone = main.predict(places)
-        base, mixed, boosting, residuals = _choose_share(bins, values, left_out, alone, folds, boosting, random)
-        trees = grow(bins, values - base * left_out - (1 - base) * alone, boosting, random).scaled(1 - mixed)
+    if boosting.trees and len(values) >= 8 * _FOLDS and len(features.weights) + len(features.orders):
+        inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
+        inside, outside = inside[:_MOST_CHOOSING], outside[:_MOST_CHOOSING]
+        known = make_features(points[inside], axes, main.main, (values - alone)[inside])
+        tried = _Trial(known.bins(points, axes), values, several, alone, inside, outside)
+        base, mixed, boosting, residuals = _choose_trees(tried, boosting, room, random)
+        grown = grow(features.bins(points, axes), values - base * left_out - (1 - base) * alone, boosting, random)
+        trees = grown.scaled(1 - mixed)
     share = mixed + (1 - mixed) * base
-    members = _members(bases, options, wanted, boosting) if share else 0
+    members = room.members(boosting.trees) if share else 0
     parts = tuple(fit_part(places, values, bases, options, random) for _ in range(members))
     quantiles = np.quantile(np.abs(residuals) * spread, np.linspace(0, 1, 101))
     own = Blend(axes, bases, centre, spread, parts, main, share, features, trees, options, quantiles)
@@ -197,84 +205,137 @@ def update_blend(
     return own, replace(training, points=points, logs=logs, left_out=left_out)
 
 
-def _room(bases: Sequence[Basis], options: Options, wanted: Wanted) -> tuple[float, int]:
-    """Return the bytes that are left for CP parts and trees, and those of one part."""
-    nodes = sum(basis.size for basis in bases)
-    return max(1000 * wanted.size_kb - 2500 - 60 * len(bases) - 5 * nodes, 0), nodes * (2 * options.rank + 4)
+@dataclass(frozen=True)
+class _Room:
+    """What fits into the wanted size.
 
+    Attributes
+    ----------
+    room, part, tree
+        Bytes: for CP parts and trees together, of one part, of one tree.
+    most_trees
+        That fit beside one part.
+    wanted_members
+        What the user fixed.
+    """
 
-def _boosting(bases: Sequence[Basis], options: Options, wanted: Wanted) -> Boosting:
-    """Return the trees that fit into the wanted size beside a few CP parts."""
-    room, part = _room(bases, options, wanted)
-    depth = 5 if wanted.size_kb < 50 else 6
-    trees = wanted.trees
-    if trees is None:
-        trees = int(max(room - min(2 * part, 0.5 * room), 0) / _tree_size(depth))
-    return Boosting(trees=trees, depth=depth)
+    room: float
+    part: int
+    tree: int
+    depth: int
+    most_trees: int
+    wanted_members: int | None
 
+    @classmethod
+    def of(cls, bases: Sequence[Basis], options: Options, wanted: Wanted, count: int) -> _Room:
+        """Measure parts and trees."""
+        nodes = sum(basis.size for basis in bases)
+        room = max(1000 * wanted.size_kb - 2500 - 60 * len(bases) - 5 * nodes, 0)
+        part = nodes * (2 * options.rank + 4) + 500  # arrays have headers
+        depth = 4 if count < 1000 else 5 if wanted.size_kb < 50 else 6
+        tree = 2 * depth + (2 << depth)
+        fit = int(max(room - min((wanted.members or 1) * part, 0.5 * room), 0) / tree)
+        fit = min(fit, max(count // 2, _FEWEST_TREES))
+        return cls(room, part, tree, depth, fit if wanted.trees is None else wanted.trees, wanted.members)
 
-def _members(bases: Sequence[Basis], options: Options, wanted: Wanted, boosting: Boosting) -> int:
-    """Return the number of CP parts that fit beside the trees."""
-    room, part = _room(bases, options, wanted)
-    return wanted.members or int(np.clip((room - boosting.trees * _tree_size(boosting.depth)) / part, 1, _MOST_PARTS))
-
-
-def _tree_size(depth: int) -> int:
-    return 2 * depth + (2 << depth)
+    def members(self, trees: int) -> int:
+        """Return the number of CP parts that fit beside so many trees."""
+        return self.wanted_members or int(np.clip((self.room - trees * self.tree) / self.part, 1, _MOST_PARTS))
 
 
 def _left_out(
-    places: Places, values: Array, bases: Sequence[Basis], options: Options, folds: Whole, random: np.random.Generator
+    places: Places,
+    values: Array,
+    bases: Sequence[Basis],
+    options: Options,
+    folds: Whole,
+    members: int,
+    random: np.random.Generator,
 ) -> Array:
-    """Return predictions of each observation by a CP part that has not seen it."""
+    """Return predictions of each observation by CP parts that have not seen it, shape (part, point)."""
     own = folds % 2 if len(values) > _LARGE else folds
-    out = np.empty(len(values))
+    several = min(members, 1 if len(values) > _LARGE else 3 if len(values) > _LARGE // 4 else 4)
+    out = np.full((several, len(values)), values.mean())
     for fold in range(int(own.max()) + 1):
         inside, outside = np.flatnonzero(own != fold), np.flatnonzero(own == fold)
         if len(inside) == 0 or len(outside) == 0:
             continue
-        part = fit_part(places.take(inside), values[inside], bases, options, random)
-        out[outside] = part.predict(places.take(outside))
-    if own.max() == 0:
-        out[:] = values.mean()
+        here, there = places.take(inside), places.take(outside)
+        for member in range(several):
+            out[member, outside] = fit_part(here, values[inside], bases, options, random).predict(there)
     return out
 
 
-def _choose_share(
-    bins: np.ndarray[tuple[int, ...], np.dtype[np.uint8]],
-    values: Array,
-    left_out: Array,
-    main: Array,
-    folds: Whole,
-    boosting: Boosting,
-    random: np.random.Generator,
-) -> tuple[float, float, Boosting, Array]:
-    """Choose on the first fold; return what `fit_blend` and `Training` call base, mixed and boosting, and errors."""
-    inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-    if len(inside) > _LARGE // 2:
-        inside = inside[: _LARGE // 2]
-    best = (np.inf, 0.0, 0.0, boosting, np.zeros(0))
-    seed = int(random.integers(2**31))
-    for share in (*SHARES, 1.0):
-        base = share * left_out + (1 - share) * main
-        own = replace(boosting, rate=float(np.clip((25 if share < 0.8 else 10) / boosting.trees, 0.04, 0.25)))
-        rest = values[outside] - base[outside]
-        found = [(float(np.abs(rest).mean()), 0, rest.copy())]
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """What trees are tried on.
 
-        def watch(number: int, tree: Trees, rest: Array = rest, found: list[tuple[float, int, Array]] = found) -> bool:
-            rest -= tree.predict(bins[:, outside])
+    Attributes
+    ----------
+    several
+        Shape (part, point): what `_left_out` returns.
+    alone
+        Shape (point,): main effects.
+    """
+
+    bins: Bins
+    values: Array
+    several: Array
+    alone: Array
+    inside: Whole
+    outside: Whole
+
+    def attempt(self, share: float, boosting: Boosting, room: _Room, seed: int) -> tuple[float, float, int, Array]:
+        """Return the smallest error, and its share of CP parts alone, number of trees, and residuals."""
+        base = share * self.several.mean(axis=0) + (1 - share) * self.alone
+        bins, true = self.bins[:, self.outside], self.values[self.outside]
+        grown = np.zeros(len(true))
+        best = (np.inf, 0.0, 0, grown)
+
+        def score(number: int) -> None:
+            nonlocal best
+            parts = self.several[: room.members(number), self.outside].mean(axis=0)
+            whole = share * parts + (1 - share) * self.alone[self.outside] + grown
+            for mixed in _MIXED:
+                rest = true - (1 - mixed) * whole - mixed * parts
+                error = float(np.abs(rest).mean())
+                if error < best[0]:
+                    best = (error, mixed, number, rest)
+
+        def watch(number: int, tree: Trees) -> bool:
+            np.add(grown, tree.predict(bins), out=grown)
             if number % 10 == 0 or number == boosting.trees:
-                found.append((float(np.abs(rest).mean()), number, rest.copy()))
-            return number > 10 * _PATIENCE + min(found)[1]
+                score(number)
+            return number > 10 * _PATIENCE + best[2]
 
-        grow(bins[:, inside], values[inside] - base[inside], own, np.random.default_rng(seed), watch)
-        _, number, rest = min(found, key=lambda each: each[0])
-        for mixed in _MIXED:
-            both = (1 - mixed) * rest + mixed * (values[outside] - left_out[outside])
-            error = float(np.abs(both).mean())
-            if error < best[0]:
-                best = (error, share, mixed, replace(own, trees=number), both)
-    return best[1], best[2], best[3], best[4]
+        score(0)
+        inside = self.inside
+        grow(self.bins[:, inside], self.values[inside] - base[inside], boosting, np.random.default_rng(seed), watch)
+        return best
+
+
+def _choose_trees(
+    tried: _Trial, boosting: Boosting, room: _Room, random: np.random.Generator
+) -> tuple[float, float, Boosting, Array]:
+    """Choose on the first fold; return what `Training` calls base, mixed and boosting, and the errors there."""
+    seed = int(random.integers(2**31))
+
+    def at(share: float, factor: float = 1.0) -> Boosting:
+        rate = np.clip(10 / boosting.trees, 0.05, 0.25) if share == 1 else np.clip(25 / boosting.trees, 0.1, 0.25)
+        return replace(boosting, rate=float(factor * rate))
+
+    candidates = [(share, at(share)) for share in SHARES]
+    found = [tried.attempt(share, own, room, seed) for share, own in candidates]
+    best = min(range(len(found)), key=lambda i: found[i][0])
+    for factor in _RATES:
+        candidates.append((candidates[best][0], at(candidates[best][0], factor)))
+        found.append(tried.attempt(*candidates[-1], room, seed))
+    best = min(range(len(found)), key=lambda i: found[i][0])
+    share, own = candidates[best]
+    _, mixed, number, rest = found[best]
+    # With more observations than were tried, more trees are worth their room.
+    more = np.sqrt(0.75 * len(tried.values) / len(tried.inside))
+    return share, mixed, replace(own, trees=min(int(max(more, 1.0) * number), boosting.trees)), rest
 
 
 def choose(

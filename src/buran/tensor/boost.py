@@ -18,8 +18,11 @@ from numpy.typing import NDArray
 from buran.tensor.axes import Array, Axis
 
 Bins = NDArray[np.uint8]
-BINS = 250
+_FINE, _COARSE, _FEWEST = 250, 64, 16
+_FINE_UPTO = 4  # parameters: with more of them, fine bins find accidents
 _MOST_PAIRED = 8
+_ORDERS = 3
+_PIECES = 7
 _CHUNK = 1 << 14
 
 
@@ -30,37 +33,51 @@ class Features:
     Attributes
     ----------
     weights
-        Shape (feature, parameter): features are weighted sums of the parameters' positions.
+        Shape (feature, parameter): features are weighted sums of the numerical parameters' positions.
     low, high
-        Shape (feature,): range, cut into `BINS` equal bins.
-    ranks
-        By the place of a categorical parameter, shape (category,): where each category stands.
+        Shape (feature,): range, cut into equal bins.
+    orders
+        Further features: the place of a categorical parameter, and where each category stands, shape (category,).
+    count
+        Number of bins.
     """
 
     weights: Array
     low: Array
     high: Array
-    ranks: dict[int, Array]
+    orders: tuple[tuple[int, Array], ...]
+    count: int
 
     def bins(self, points: Array, axes: Sequence[Axis]) -> Bins:
         """Return shape (feature, point)."""
-        values = self.weights @ _positions(points, axes, self.ranks).T
+        values = self.weights @ _positions(points, axes).T
         width = np.maximum(self.high - self.low, 1e-12)
-        return np.clip((values - self.low[:, None]) / width[:, None] * BINS, 0, BINS - 1).astype(np.uint8)
+        out = np.empty((len(self.weights) + len(self.orders), len(points)), dtype=np.uint8)
+        out[: len(values)] = np.clip((values - self.low[:, None]) / width[:, None] * self.count, 0, self.count - 1)
+        for row, (j, order) in enumerate(self.orders, len(values)):
+            place = points[:, j].astype(np.int64)
+            stand = np.where(place >= 0, order[np.maximum(place, 0)], (len(order) - 1) / 2)
+            out[row] = stand * self.count // len(order)
+        return out
 
 
-def make_features(points: Array, axes: Sequence[Axis], ranks: dict[int, Array]) -> Features:
-    """Return every parameter, and sums and differences of two numerical ones.
+def make_features(points: Array, axes: Sequence[Axis], main: Sequence[Array], rest: Array) -> Features:
+    """Return every parameter, sums and differences of two numerical ones, and orders of categories.
+
+    Categories are ordered by their main effect, and by what they have in common in what is left over at different
+    values of the other parameters: trees ask for a part of them with one bound.
 
     Parameters
     ----------
     points
         Shape (point, parameter), encoded.
-    ranks
-        See `Features`.
+    main
+        For each parameter its main effect; shape (category,) for categories.
+    rest
+        Shape (point,): what main effects leave over.
     """
     numeric = [j for j, axis in enumerate(axes) if not axis.is_categorical and axis.high > axis.low]
-    rows = list(np.eye(len(axes)))
+    rows = [np.eye(len(axes))[j] for j in numeric]
     for i, j in combinations(numeric[:_MOST_PAIRED], 2):
         for sign in (1.0, -1.0):
             row = np.zeros(len(axes))
@@ -68,21 +85,52 @@ def make_features(points: Array, axes: Sequence[Axis], ranks: dict[int, Array]) 
             rows.append(row)
     if 2 < len(numeric) <= _MOST_PAIRED:
         rows.append(np.isin(np.arange(len(axes)), numeric).astype(np.float64))
-    weights = np.stack(rows)
-    values = weights @ _positions(points, axes, ranks).T
-    return Features(weights, values.min(axis=1), values.max(axis=1), ranks)
-
-
-def _positions(points: Array, axes: Sequence[Axis], ranks: dict[int, Array]) -> Array:
-    out = np.empty_like(points)
+    weights = np.stack(rows) if rows else np.zeros((0, len(axes)))
+    values = weights @ _positions(points, axes).T
+    pieces = [_pieces(points[:, j], axis) for j, axis in enumerate(axes)]
+    orders: list[tuple[int, Array]] = []
     for j, axis in enumerate(axes):
         if axis.is_categorical:
-            place = points[:, j].astype(np.int64)
-            middle = (len(axis.categories) - 1) / 2
-            out[:, j] = np.where(place >= 0, ranks[j][np.maximum(place, 0)], middle)
-        else:
+            orders.append((j, _ranks(main[j])))
+            orders += [(j, _ranks(each)) for each in _profiles(j, len(axis.categories), pieces, rest)]
+    count = min(_FINE if len(axes) <= _FINE_UPTO else _COARSE, max(len(points) // 8, _FEWEST))
+    return Features(weights, values.min(axis=1), values.max(axis=1), tuple(orders), count)
+
+
+def _positions(points: Array, axes: Sequence[Axis]) -> Array:
+    out = np.zeros_like(points)
+    for j, axis in enumerate(axes):
+        if not axis.is_categorical:
             out[:, j] = axis.position(np.clip(points[:, j], axis.low, axis.high))
     return out
+
+
+def _ranks(values: Array) -> Array:
+    return np.asarray(np.argsort(np.argsort(values, kind="stable")), dtype=np.float64)
+
+
+def _pieces(column: Array, axis: Axis) -> NDArray[np.int64]:
+    """Cut a parameter into a few pieces with about as many observations."""
+    if axis.is_categorical:
+        return column.astype(np.int64)
+    bounds = np.unique(np.quantile(column, np.linspace(0, 1, _PIECES)[1:-1]))
+    return np.searchsorted(bounds, column, side="right").astype(np.int64)
+
+
+def _profiles(j: int, size: int, pieces: Sequence[NDArray[np.int64]], rest: Array) -> list[Array]:
+    """Return the directions, shape (category,), in which categories differ most over the other parameters."""
+    tables = []
+    for i, other in enumerate(pieces):
+        if i == j:
+            continue
+        width = int(other.max()) + 1
+        cell = pieces[j] * width + other
+        total = np.bincount(cell, rest, minlength=size * width)
+        tables.append((total / np.sqrt(np.bincount(cell, minlength=size * width) + 5.0)).reshape(size, width))
+    if not tables or size < 2:
+        return []
+    left = np.linalg.svd(np.concatenate(tables, axis=1), full_matrices=False)[0]
+    return list(left.T[: min(_ORDERS, size - 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,14 +182,17 @@ class Boosting:
         Observations of value 0 in each leaf.
     rows, features
         Shares of the observations and features that each tree sees.
+    bins
+        Their number.
     """
 
     trees: int = 200
     depth: int = 5
     rate: float = 0.08
     ridge: float = 2.0
-    rows: float = 0.6
-    features: float = 0.5
+    rows: float = 0.8
+    features: float = 0.8
+    bins: int = _FINE
     most_rows: int = 1 << 15
 
 
@@ -199,21 +250,21 @@ def join(grown: Sequence[Trees], depth: int) -> Trees:
 
 def _questions(bins: Bins, target: Array, boosting: Boosting) -> tuple[NDArray[np.int64], Bins]:
     """Choose the questions of a tree one by one, each the one that lowers the squared error most."""
-    features, count = bins.shape
-    base = bins + (BINS * np.arange(features))[:, None]
+    (features, count), width = bins.shape, boosting.bins
+    base = bins + (width * np.arange(features))[:, None]
     weights = np.broadcast_to(target, base.shape).ravel()
     leaf = np.zeros(count, dtype=np.int64)
     chosen, bounds = [], []
     for level in range(boosting.depth):
-        place = (base + leaf * (features * BINS)).ravel()
-        length = (1 << level) * features * BINS
-        total = np.bincount(place, weights, minlength=length).reshape(-1, features, BINS).cumsum(axis=2)
-        size = np.bincount(place, minlength=length).reshape(-1, features, BINS).cumsum(axis=2)
+        place = (base + leaf * (features * width)).ravel()
+        length = (1 << level) * features * width
+        total = np.bincount(place, weights, minlength=length).reshape(-1, features, width).cumsum(axis=2)
+        size = np.bincount(place, minlength=length).reshape(-1, features, width).cumsum(axis=2)
         right, right_size = total[:, :, -1:] - total, size[:, :, -1:] - size
         gain = (total**2 / (size + boosting.ridge) + right**2 / (right_size + boosting.ridge)).sum(axis=0)
         gain[:, -1] = -np.inf
         best = int(np.argmax(gain))
-        feature, bound = divmod(best, BINS)
+        feature, bound = divmod(best, width)
         chosen.append(feature)
         bounds.append(bound)
         leaf = 2 * leaf + (bins[feature] > bound)

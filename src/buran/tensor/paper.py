@@ -19,6 +19,7 @@ from buran.tensor.spline import Hinges, fit_hinges
 _MOST_LOG = 690.0
 _FEW_OBSERVATIONS = 8
 _GROWTH_RANKS = (1, 2, 4)
+_PARTS_FEW = 2  # of the observations that are left out in turn, another random start for each, where there are few
 _GROWTH_CELLS = (8, 16)
 
 
@@ -179,8 +180,9 @@ def _choose(
     seed: int,
 ) -> tuple[Choice, Array]:
     d = len(axes)
-    outside, inside = order[: len(order) // 5], order[len(order) // 5 :]
     large = len(times) > 6000
+    fifth = len(order) // 5
+    parts = [order[k * fifth : (k + 1) * fifth] for k in range(1 if large else _PARTS_FEW)]
     many = [j for j, axis in enumerate(axes) if not axis.is_categorical and not len(axis.values)]
     grids = [tuple(cells)] if cells is not None else [(c,) * d for c in ((16, 32, 64) if large else (8, 16, 32))]
     if not many:
@@ -190,14 +192,17 @@ def _choose(
 
     def error(choice: Choice) -> float:
         if choice not in tried:
-            modes = _modes(axes, choice.cells, nodes)
-            factors = _complete(fill_cells(points[inside], times[inside], modes), modes, choice, sweeps, seed)
-            found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
-            rest = found - np.log(times[outside])
+            modes, rests = _modes(axes, choice.cells, nodes), []
+            for k, outside in enumerate(parts):
+                inside = np.concatenate([order[: k * fifth], order[(k + 1) * fifth :]])
+                factors = _complete(fill_cells(points[inside], times[inside], modes), modes, choice, sweeps, seed + k)
+                found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
+                rests.append(found - np.log(times[outside]))
+            rest = np.concatenate(rests)
             tried[choice] = float(np.abs(rest).mean()), rest
         return tried[choice][0]
 
-    if len(outside) == 0:
+    if fifth == 0:
         return Choice(grids[0], ranks[0], 1e-3 if ridge is None else ridge), np.zeros(0)
     start = 1e-5 if ridge is None else ridge
     best = min((Choice(grid, own, start) for grid, own in product(grids, ranks)), key=error)

@@ -82,11 +82,15 @@ class Places:
 
     def rows(self, j: int, factor: Array) -> Array:
         """Return a factor's values at each point, shape (point, ...) as the factor's (node, ...)."""
-        at = factor[self.low[j]]
+        at = np.take(factor, self.low[j], axis=0, mode="clip")
         if self.exact[j]:
             return np.asarray(at)
-        share = self.share[j].reshape(-1, *(1,) * (factor.ndim - 1))
-        return np.asarray(at + share * (factor[np.minimum(self.low[j] + 1, len(factor) - 1)] - at))
+        rise = np.zeros_like(factor)
+        rise[:-1] = factor[1:] - factor[:-1]
+        step = np.take(rise, self.low[j], axis=0, mode="clip")
+        step *= self.share[j].astype(factor.dtype).reshape(-1, *(1,) * (factor.ndim - 1))
+        at += step
+        return np.asarray(at)
 
 
 @dataclass(frozen=True)
@@ -193,13 +197,15 @@ def _additive(places: Places, values: Array, bases: Sequence[Basis], modes: Sequ
 def _sweep(places: Places, values: Array, modes: Sequence[_Mode], part: Part, options: Options) -> None:
     """Improve all modes once, in place."""
     count, rank = len(values), options.rank
-    after = [np.ones((count, rank))]
+    # Products are kept in single precision, for speed: their rounding is far below the ridge.
+    single = np.float32 if rank else np.float64
+    after = [np.ones((count, rank), single)]
     for j in range(len(modes) - 1, 0, -1):
-        after.append(after[-1] * places.rows(j, part.factors[j]) if rank else after[-1])
+        after.append(after[-1] * places.rows(j, part.factors[j].astype(single)) if rank else after[-1])
     after.reverse()
     rest = values - part.additive(places)
-    before = np.ones((count, rank))
-    regressors = np.ones((count, rank + 1))
+    before = np.ones((count, rank), single)
+    regressors = np.ones((count, rank + 1), single)
     for j, mode in enumerate(modes):
         np.multiply(before, after[j], out=regressors[:, 1:])
         rest += places.rows(j, part.main[j])
@@ -207,7 +213,7 @@ def _sweep(places: Places, values: Array, modes: Sequence[_Mode], part: Part, op
         part.main[j] = found[:, 0].copy()
         if rank:
             part.factors[j] = found[:, 1:].copy()
-            before *= places.rows(j, part.factors[j])
+            before *= places.rows(j, part.factors[j].astype(single))
         if j:
             _centre(part.main, j, places)
         rest -= places.rows(j, part.main[j])
@@ -250,11 +256,12 @@ class _Mode:
     def solve(self, regressors: Array, target: Array, options: Options) -> Array:
         """Return shape (node, regressor)."""
         count, width = regressors.shape
-        rows, right_hand = regressors[self.order], target[self.order]
+        rows = np.take(regressors, self.order, axis=0, mode="clip")
+        right_hand = target[self.order].astype(rows.dtype)
         diagonal = np.zeros((self.size, width, width))
         below = np.zeros((self.size, width, width))  # block (i + 1, i)
         right = np.zeros((self.size, width))
-        upper = None if self.exact else rows * self.share
+        upper = None if self.exact else rows * self.share.astype(rows.dtype)
         lower = rows if upper is None else rows - upper
         for i in range(self.size):
             part = slice(self.start[i], self.start[i + 1])
@@ -268,7 +275,7 @@ class _Mode:
                 below[i] += b.T @ a
                 diagonal[i + 1] += b.T @ b
                 right[i + 1] += right_hand[part] @ b
-        scale = np.maximum(np.einsum("nr,nr->r", regressors, regressors) / count, 1e-12)
+        scale = np.maximum(np.einsum("nr,nr->r", rows, rows).astype(np.float64) / count, 1e-12)
         ridge = np.full(width, options.ridge)
         ridge[0] = _MAIN_RIDGE
         here = np.arange(width)

@@ -144,14 +144,16 @@ def _put_blend(blend: Blend, arrays: Arrays) -> dict[str, Any]:
         "values": blend.trees.values,
         "residuals": blend.residuals.astype(np.float32),
     }
-    arrays |= {f"ranks{j}": ranks.astype(np.int16) for j, ranks in blend.features.ranks.items()}
+    if blend.features.orders:
+        arrays["orders"] = np.concatenate([order for _, order in blend.features.orders]).astype(np.int16)
     return {
         "sizes": sizes,
         "centre": blend.centre,
         "spread": blend.spread,
         "share": blend.share,
         "parts": len(blend.parts),
-        "ranked": sorted(blend.features.ranks),
+        "ordered": [j for j, _ in blend.features.orders],
+        "bins": blend.features.count,
         "options": asdict(blend.options),
     }
 
@@ -162,7 +164,8 @@ def _get_blend(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> B
         arrays["features"].astype(np.float64),
         arrays["ranges"][0],
         arrays["ranges"][1],
-        {j: arrays[f"ranks{j}"].astype(np.float64) for j in own["ranked"]},
+        _get_orders(own["ordered"], arrays, axes),
+        int(own["bins"]),
     )
     return Blend(
         axes,
@@ -177,6 +180,11 @@ def _get_blend(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> B
         Options(**own["options"]),
         arrays["residuals"].astype(np.float64),
     )
+
+
+def _get_orders(places: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tuple[tuple[int, Any], ...]:
+    ends = np.cumsum([len(axes[j].categories) for j in places])
+    return tuple(zip(places, np.split(arrays["orders"].astype(np.float64), ends[:-1]) if places else (), strict=True))
 
 
 def _put_modes(name: str, modes: tuple[Mode, ...], factors: tuple[Any, ...], arrays: Arrays) -> list[int]:

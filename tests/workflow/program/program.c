@@ -1,4 +1,4 @@
-/* A small MPI program that misbehaves on demand: its size argument chooses how. */
+/* A small MPI program that misbehaves on demand: its size argument chooses how. A second argument chooses a solver. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,6 +26,8 @@ __attribute__((noinline)) static void work(int n) {
 
 int main(int argc, char **argv) {
     int n = SIZE_IS_FIXED ? SIZE : argc > 1 ? atoi(argv[1]) : 1;
+    static const int cost[] = {1, 1, 6, 3};
+    int solver = argc > 2 ? atoi(argv[2]) & 3 : 1;
     int rank, ranks, all = 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -35,7 +37,7 @@ int main(int argc, char **argv) {
     if (n == HANG)
         for (;;)
             sleep(1);
-    for (int step = 0; step < 20; step++)
+    for (int step = 0; step < 20 * cost[solver]; step++)
         work(n);
     MPI_Allreduce(&n, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     MPI_Finalize();

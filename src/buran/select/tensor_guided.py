@@ -1,0 +1,75 @@
+"""A strategy guided by tensor models of the run time: for many parameters, and for choices without an order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.select.measured import Measured
+from buran.select.outlook import Outlook
+from buran.select.protocol import Advice, Budget, State
+from buran.select.simple import ONCE, Base, nothing_left, suggestions
+from buran.select.space import Array, Space
+
+_LEAST_POINTS = 8
+_MEMBERS = 6
+
+
+@dataclass(frozen=True)
+class TensorGuided:
+    """Measures where the models of an ensemble disagree most, squared and by core hours.
+
+    The ensemble is of tensor models of the whole program's run time that differ in their random start: they agree
+    where measurements hold them together. Choices that were never measured come first.
+    """
+
+    base: Base = ONCE
+
+    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+        """Return the most uncertain points."""
+        look = Outlook.of(measured, space, state)
+        own = self.base.advice(look, space, budget)
+        if own is not None:
+            return own
+        assert look.cost is not None
+        possible = look.free & (look.cost <= budget.left) & (look.runs == 0)
+        if not possible.any():
+            return nothing_left(look, budget)
+        spread, unknown = self._spread(measured, space, state.seed)
+        floor = np.finfo(np.float64).tiny
+        rating = 2 * np.log(np.maximum(spread, floor)) - np.log(np.maximum(look.cost, floor))
+        rating = np.where(unknown, rating + 1e3, rating)
+        order = np.argsort(np.where(possible, -rating, np.inf), kind="stable")[: int(possible.sum())].tolist()
+        chosen = order[: state.most or state.points or 1]
+        why = ["a choice without measurements" if unknown[place] else "tensor models disagree" for place in chosen]
+        return Advice(suggestions(chosen, look, [float(rating[place]) for place in chosen], why, budget))
+
+    def _spread(self, measured: Measured, space: Space, seed: int) -> tuple[Array, Array]:
+        """Return the ensemble's standard deviation of log times at each place, and where a choice is unknown."""
+        from buran.tensor import CPRegressor
+
+        here = (measured.counts > 0) & (measured.program_means_s > 0)
+        points, times = measured.points[here], measured.program_means_s[here]
+        unknown = np.zeros(len(space.points), dtype=bool)
+        for name in space.choices:
+            column = space.parameters.index(name)
+            unknown |= ~np.isin(space.points[:, column], points[:, column])
+        if len(points) < _LEAST_POINTS:  # too few for an ensemble: far from what is measured
+            return _gap(points, space), unknown
+        scale = ["categorical" if name in space.choices else "auto" for name in space.parameters]
+        model = CPRegressor(
+            scale=scale, names=space.parameters, outside="clamp", unseen="mean", rank=2, members=_MEMBERS, trees=0,
+            size_kb=100, random_state=seed,
+        ).fit(points, times)  # fmt: skip
+        return model.predict_spread(space.points), unknown
+
+
+def _gap(points: Array, space: Space) -> Array:
+    """Return the distance to the nearest measured point, as the number of parameters that differ."""
+    if not len(points):
+        return np.ones(len(space.points))
+    out = np.full(len(space.points), np.inf)
+    for point in points:
+        out = np.minimum(out, (space.points != point).sum(axis=1))
+    return out

@@ -1,0 +1,60 @@
+"""A real campaign with a choice without an order: tensor models of the run time, in planning and afterwards."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from workbench import Workbench, new_workbench
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
+    bench = new_workbench(tmp_path_factory.mktemp("choice"))
+    bench.write(
+        target={**bench.config["target"], "run": "{binary} {n} {solver}"},
+        parameters={
+            "p": {"role": "ranks", "values": [1, 2]},
+            "n": {"role": "size", "values": [400, 800, 1600]},
+            "solver": {"role": "choice", "values": [1, 2, 3]},
+        },
+        metrics=["time", "visits"],
+        strategy={"name": "tensor", "max_iterations": 3, "batch": 4},
+    )
+    bench.buran("run", "campaign.yaml")
+    return bench
+
+
+def test_the_report_says_which_model_and_why(chosen: Workbench) -> None:
+    report = (chosen.results / "latest" / "report.txt").read_text()
+    assert "tensor model" in report and "1 of 3 parameters are choices" in report
+    assert "Models of call paths are for solver = 3" in report
+
+
+def test_the_ensemble_chose_points(chosen: Workbench) -> None:
+    plans = [json.loads(path.read_text()) for path in sorted(chosen.results.rglob("plan*.json"))]
+    assert "tensor models disagree" in json.dumps(plans) + (chosen.results / "latest" / "report.txt").read_text()
+
+
+def test_predictions_know_the_choice(chosen: Workbench) -> None:
+    model = str(chosen.results / "latest" / "runtime.npz")
+    (chosen.folder / "points.csv").write_text("solver,n,p\n1,1600,1\n2,1600,1\n")
+    text = chosen.buran("predict", model, "points.csv", "--at", "p=1,n=1600,solver=3", "--csv")
+    rows = {row["solver"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert float(rows["1.0"]["predicted"]) < float(rows["3.0"]["predicted"]) < float(rows["2.0"]["predicted"])
+
+
+def test_the_fastest_choice_with_its_uncertainty(chosen: Workbench) -> None:
+    model = str(chosen.results / "latest" / "runtime.npz")
+    found = json.loads(chosen.buran("predict", model, "--fastest", "3", "--at", "p=1,n=1600", "--json"))["predictions"]
+    assert [each["solver"] for each in found] == [1.0, 3.0, 2.0]
+    assert all(each["lower"] <= each["predicted"] <= each["upper"] for each in found)
+
+
+def test_a_choice_that_was_not_measured_is_refused(chosen: Workbench) -> None:
+    model = str(chosen.results / "latest" / "runtime.npz")
+    assert "never measured" in chosen.buran("predict", model, "--at", "p=1,n=1600,solver=7", expect=2)
