@@ -58,6 +58,10 @@ def report(table: Experiment | None, **changes: object) -> Report:
         "evaluation": [{"point": {"p": 64, "n": 6000, "k": 60}, "predicted_s": 2.0, "measured_s": 2.5}],
         "priors": [],
         "failures": [{"what": "time run", "reason": "exit code 1 <oops>", "log": "store/x/stderr.log"}],
+        "balance": [
+            {"name": "solve", "lost_share": 0.1, "most_s": 2.0, "mean_s": 1.0, "efficiency": 0.5, "variation": 0.3}
+        ],
+        "account": [{"phase": "baseline", "runs": 3, "core_hours": 1.5}],
         "spent_core_hours": 12.5,
         "full_matrix_core_hours": 100.0,
         "budget_core_hours": None,

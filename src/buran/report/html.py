@@ -18,6 +18,7 @@ _SECTIONS = (
     ("summary", "Summary"),
     ("call-paths", "Call paths"),
     ("evaluation", "Predictions tested"),
+    ("balance", "Load balance"),
     ("corrections", "Analytical models"),
     ("course", "How the campaign went"),
     ("failures", "Failures"),
@@ -50,6 +51,7 @@ def render_page(
     )
     absent = {
         "evaluation": not report.evaluation,
+        "balance": not report.balance,
         "corrections": not report.corrections,
         "failures": not report.failures,
     }
