@@ -15,6 +15,7 @@ from buran.campaign.plan import Mode, Plan, Purpose
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
+from buran.instrument.filter_list import WRITERS, list_of
 from buran.measure import store
 from buran.measure.bundle import PROFILE
 from buran.model.model_set import read_models
@@ -27,7 +28,7 @@ from buran.steps.findings import Findings
 from buran.steps.page import write_page
 from buran.steps.plan import question_of, runtime_model
 from buran.steps.progress import progress_of
-from buran.steps.refine import rules_of
+from buran.steps.refine import known_verdicts, refinement_of, rules_of
 from buran.steps.session import Session
 
 
@@ -67,9 +68,18 @@ def _export(session: Session, mode: Mode, folder: Path) -> None:
 
 
 def commented_filter(session: Session) -> str:
-    """Return the filter in force with the reasons for its functions; empty for the default selection."""
+    """Return the filter in force with the reasons for its functions; empty for the default selection.
+
+    A filter that names no functions one by one, such as everything but what cost too much, stays in force where others
+    would cost no less. Then this is the list that the models give.
+    """
     plans = session.layout.read_plans(session.id)
     text = plans[-1].filter_text if plans else ""
+    if text and not filter_file.parse(text).named and plans[-1].done:
+        last = plans[-1].iteration - 1
+        findings = Findings.read(session.layout.findings(session.id, last))
+        chosen = refinement_of(session, last, findings, known_verdicts(session, last))
+        return text if chosen is None else WRITERS["scorep"](list_of(chosen))
     for plan in reversed(plans):
         path = session.layout.filter(session.id, plan.iteration)
         if text and path.is_file() and rules_of(path.read_text()) == text:
