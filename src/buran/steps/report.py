@@ -21,12 +21,13 @@ from buran.measure.bundle import PROFILE
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.report.text import Report, render
+from buran.select.question import Knowledge
 from buran.steps import program_model
 from buran.steps.collect import finished_runs
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
 from buran.steps.page import write_page
-from buran.steps.plan import question_of, runtime_model
+from buran.steps.plan import outcomes, question_of, runtime_model
 from buran.steps.progress import progress_of
 from buran.steps.refine import known_verdicts, refinement_of, rules_of
 from buran.steps.session import Session
@@ -117,6 +118,8 @@ def gather(session: Session) -> Report:
     measured = {bundle.point for plan in plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL}
     filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles))
     models = {each.metric: each for each in read_models(layout.models(session.id, last))}
+    own = tuple(each for each in outcomes(session, plans) if each["purpose"] == Purpose.MODEL)
+    spent = Knowledge(outcomes=own)
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
@@ -133,6 +136,7 @@ def gather(session: Session) -> Report:
         balance=[asdict(each) for each in findings.balance],
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
+        modelling_core_hours=spent.spent_core_hours,
         full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
         budget_core_hours=state.budget_core_hours,
         account=[asdict(item) for item in state.account],
