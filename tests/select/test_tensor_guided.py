@@ -16,9 +16,7 @@ POINTS = np.array([[n, m, s] for n in SIZES for m in SIZES for s in SOLVERS])
 
 
 def whole_space() -> Space:
-    return Space(
-        ("n", "m", "solver"), POINTS, np.ones(len(POINTS)), np.array([32.0, 32.0, 3.0]), choices=("solver",)
-    )
+    return Space(("n", "m", "solver"), POINTS, np.ones(len(POINTS)), np.array([32.0, 32.0, 3.0]), choices=("solver",))
 
 
 def measured(places: list[int]) -> Measured:
