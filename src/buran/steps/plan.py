@@ -116,7 +116,8 @@ def make_plan(session: Session, iteration: int) -> Plan:
 def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
-    Without times of call paths, the whole program takes their place.
+    Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
+    place.
     """
     names = tuple(session.campaign.points[0])
     times = baseline(finished_runs(session.layout, plans), Purpose.MODEL)
@@ -127,7 +128,7 @@ def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:
     table = session.layout.table(session.id, plans[-1].iteration)
     config = session.campaign.config
     wanted = [name for name in ("time", *config.counters) if name in (*config.metrics, *config.counters)]
-    if table.stat().st_size and wanted:
+    if table.stat().st_size and wanted and not session.campaign.choices:
         experiment = read_jsonl(table)
         wanted = [name for name in wanted if name in experiment.values]
         if wanted:
