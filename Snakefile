@@ -15,6 +15,7 @@ from buran.cli.status import print_failures
 from buran.steps.batches import batch_request, batches_of
 from buran.steps.jobs import job_request, resource_names
 from buran.steps.progress import progress_of
+from buran.steps.refine import start_build, starts_by_itself
 from buran.steps.session import open_session
 
 min_version("9.20")

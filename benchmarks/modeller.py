@@ -37,7 +37,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -45,20 +44,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import BuranError
+from buran.evaluate.functions import beyond, draw, draw_outside, grid
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
-from buran.model import extrap_space, fit_models
+from buran.model import fit_models
 from buran.model.repetitions import over_repetitions, scatter_of
 
 Array = NDArray[np.float64]
 
-AXES = ((4, 8, 16, 32, 64), (10, 20, 30, 40, 50), (1000, 2000, 3000, 4000, 5000), (10, 12, 14, 16, 18))
-BEYOND = (128, 60, 6000, 20)
-ODD_POWERS = (0.1, 0.4, 0.6, 0.9, 1.1, 1.4, 1.6, 1.85, 2.1, 2.6)
 WITHIN = (5, 10, 15, 20)
 REPETITIONS = 5
 SEED = 2024  # by default
-POWERS = sorted({power for power, _ in extrap_space("never").pairs} | {Fraction(0)})
 
 # Runs in Extra-P's environment: reads points, values and where to predict; answers with time and predictions.
 EXTRAP = r"""
@@ -112,45 +108,6 @@ json.dump({"cpu_s": cpu_s, "predicted": out, "leads": leads}, sys.stdout)
 
 
 @dataclass(frozen=True)
-class Part:
-    """How a ground truth depends on one parameter: a sum of powers with logarithms, or a saturation."""
-
-    exponents: tuple[tuple[float, int], ...]
-    half: float = 0.0
-
-    def __call__(self, x: Array) -> Array:
-        """Evaluate."""
-        if self.half:
-            return x / (x + self.half)
-        return np.sum([x**power * np.log2(x) ** log for power, log in self.exponents], axis=0)
-
-
-@dataclass(frozen=True)
-class Function:
-    """A ground truth: constant, coefficients, a part for each parameter, and whether these are multiplied."""
-
-    coefficients: tuple[float, ...]
-    parts: tuple[Part, ...]
-    product: bool
-
-    @property
-    def leads(self) -> list[float]:
-        """Lead exponents, logarithms ignored."""
-        return [max((power for power, _ in part.exponents), default=0.0) for part in self.parts]
-
-    def terms(self, points: Array) -> Array:
-        """Return the parts' values without coefficients, the first axis being the parameter."""
-        return np.stack([part(points[:, k]) for k, part in enumerate(self.parts)])
-
-    def __call__(self, points: Array) -> Array:
-        """Evaluate at points (point, parameter)."""
-        terms = self.terms(points)
-        if self.product:
-            return self.coefficients[0] + self.coefficients[1] * terms.prod(axis=0)
-        return self.coefficients[0] + np.array(self.coefficients[1:]) @ terms
-
-
-@dataclass(frozen=True)
 class Answer:
     """What a modeller found: CPU seconds, predictions and lead exponents of each call path, interval ends."""
 
@@ -163,40 +120,13 @@ class Answer:
 Modeller = Callable[[Array, Array, Array], Answer]
 
 
-def draw(parameters: int, rng: np.random.Generator, truth: str = "inside") -> Function:
-    """Draw a ground truth that depends on every parameter."""
-    axes = AXES[:parameters]
-    corners = np.array([[axis[0] for axis in axes], [axis[-1] for axis in axes]], dtype=float)
-    while True:
-        parts = tuple(_part(axis, rng, truth) for axis in axes)
-        coefficients = tuple(np.round(rng.uniform(0, 1000, parameters + 1), 3).tolist())
-        function = Function(coefficients, parts, bool(rng.random() < 0.5))
-        if any(part.exponents == ((0.0, 0),) for part in parts):
-            continue
-        shares = np.array(coefficients[1:])[:, None] * function.terms(corners) / function(corners)
-        if function.product or (shares >= 0.01).all():
-            return function
-
-
-def _part(axis: tuple[int, ...], rng: np.random.Generator, truth: str) -> Part:
-    power, log = float(POWERS[rng.integers(len(POWERS))]), int(rng.integers(3))
-    if truth == "inside":
-        return Part(((power, log),))
-    kind = rng.integers(3)
-    if kind == 0:  # two terms
-        return Part(((power, log), (float(POWERS[rng.integers(len(POWERS))]), int(rng.integers(3)))))
-    if kind == 1:
-        return Part(((float(rng.choice(ODD_POWERS)), int(rng.integers(2))),))
-    return Part((), half=float(rng.uniform(axis[0], axis[-1])))
-
-
 def layout(parameters: int, kind: str) -> Array:
     """Return the points of a layout, shape (point, parameter)."""
-    grid = np.stack(np.meshgrid(*AXES[:parameters], indexing="ij"), axis=-1).reshape(-1, parameters).astype(float)
-    off = (grid != grid[0]).sum(axis=1)
-    lines, rest = grid[off <= 1], grid[off > 1]
+    points = grid(parameters)
+    off = (points != points[0]).sum(axis=1)
+    lines, rest = points[off <= 1], points[off > 1]
     if kind == "full":
-        return grid
+        return points
     cheapest = rest[np.argsort(rest.prod(axis=1), kind="stable")]
     return lines if kind == "lines" else np.concatenate([lines, cheapest[:parameters]])
 
@@ -236,8 +166,8 @@ def timed(
     """Return CPU milliseconds per call path of each run, the modellers taking turns."""
     rng = np.random.default_rng(seed)
     points = layout(parameters, "full")
-    values = noisy(np.stack([draw(parameters, rng)(points) for _ in range(call_paths)]), 5, rng)
-    at = np.array([BEYOND[:parameters]], dtype=float)
+    values = noisy(np.stack([draw(parameters, rng).evaluate(points) for _ in range(call_paths)]), 5, rng)
+    at = beyond(parameters)[None]
     buran(points, values[:10], at)
     out: dict[str, list[float]] = {name: [] for name in modellers}
     for _ in range(runs):
@@ -251,12 +181,13 @@ def accuracy(
 ) -> dict[str, dict[str, float]]:
     """Return shares within the limits, median error, exponent deviation and the coverage of 90 % intervals."""
     rng = np.random.default_rng([seed, parameters])  # the same functions for every layout and level
-    drawn = [draw(parameters, rng, truth) for _ in range(functions)]
-    points, at = layout(parameters, kind), np.array([BEYOND[:parameters]], dtype=float)
-    values = noisy(np.stack([function(points) for function in drawn]), percent, rng)
-    true = np.array([function(at)[0] for function in drawn])
+    maker = draw if truth == "inside" else draw_outside
+    drawn = [maker(parameters, rng) for _ in range(functions)]
+    points, at = layout(parameters, kind), beyond(parameters)[None]
+    values = noisy(np.stack([function.evaluate(points) for function in drawn]), percent, rng)
+    true = np.array([function.evaluate(at)[0] for function in drawn])
     new = noisy(true, percent, rng).mean(axis=-1)
-    exponents = np.array([function.leads for function in drawn])
+    exponents = np.array([[float(function.lead(k)[0]) for k in range(parameters)] for function in drawn])
     out = {}
     for name, model in modellers.items():
         answer = model(points, values, at)
@@ -277,7 +208,7 @@ def scale(call_paths: int, parameters: int) -> dict[str, float]:
         "import sys; sys.path.insert(0, sys.argv[1]); import modeller as b, numpy as np, resource, time\n"
         "count, m = int(sys.argv[2]), int(sys.argv[3])\n"
         "rng = np.random.default_rng(b.SEED); points = b.layout(m, 'full')\n"
-        "values = np.stack([b.draw(m, rng)(points) for _ in range(1000)])\n"
+        "values = np.stack([b.draw(m, rng).evaluate(points) for _ in range(1000)])\n"
         "values = b.noisy(np.tile(values, (count // 1000, 1)), 5, rng)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; begin = time.process_time()\n"
         "b.fit_models(points, values.mean(axis=2), scatter=b.scatter_of(values))\n"

@@ -180,6 +180,21 @@ def measure(workshop: Workshop, workload: Workload, filter_file: Path | None, pa
     ]
 
 
+def show(results: Sequence[Overhead], workshop: Workshop, file: Path | None, settings: Mapping[str, object]) -> None:
+    """Print the ratios; with a file, write them there too, with the machine and the settings."""
+    print(as_table(results))
+    if file is not None:
+        record = {
+            "compiler": workshop.toolchain.compiler_version,
+            "toolchain": workshop.toolchain.fingerprint,
+            "machine": platform.platform(),
+            "cores": usable_cores(),
+            **settings,
+            "results": [{**asdict(result), "ratio": result.ratio} for result in results],
+        }
+        file.write_text(json.dumps(record, indent=1) + "\n")
+
+
 def as_table(results: Sequence[Overhead]) -> str:
     """Return one line for each comparison."""
     rows = [("workload", "build / base", "pairs", "base", "ratio", "smallest", "greatest")]
@@ -232,19 +247,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BuranError as error:
             print(error, file=sys.stderr)
             return int(error.exit_code)
-    print(as_table(results))
-    if options.json is not None:
-        record = {
-            "compiler": workshop.toolchain.compiler_version,
-            "toolchain": workshop.toolchain.fingerprint,
-            "machine": platform.platform(),
-            "cores": usable_cores(),
-            "ranks": options.ranks,
-            "filter": None if filter_file is None else filter_file.read_text(),
-            "workloads": {w.name: shlex.join([w.program, *w.arguments]) for w in chosen},
-            "results": [{**asdict(result), "ratio": result.ratio} for result in results],
-        }
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    settings = {
+        "ranks": options.ranks,
+        "filter": None if filter_file is None else filter_file.read_text(),
+        "workloads": {w.name: shlex.join([w.program, *w.arguments]) for w in chosen},
+    }
+    show(results, workshop, options.json, settings)
     counting = [r.ratio for r in results if (r.build, r.base) == (Mode.EFFORT, Mode.VANILLA)]
     return 1 if options.limit is not None and max(counting) > options.limit else 0
 

@@ -18,14 +18,12 @@ hooks of a filter, the same with counted blocks, and counted blocks with the hoo
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +34,7 @@ from buran.measure.dump import read_dumps
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.profile.profile import Profile
-from overhead import MINIMUM_PAIRS, Overhead, Workshop, as_table, cpu_time_s
+from overhead import MINIMUM_PAIRS, Overhead, Workshop, cpu_time_s, show
 
 EXACT = ("visits", "basic_blocks", "bytes_sent", "bytes_received")
 
@@ -392,15 +390,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BuranError as error:
             print(error, file=sys.stderr)
             return int(error.exit_code)
-    print(as_table(results))
-    if options.json is not None:
-        record = {
-            "compiler": workshop.toolchain.compiler_version,
-            "machine": platform.platform(),
-            "cores": usable_cores(),
-            "results": [{**asdict(result), "ratio": result.ratio} for result in results],
-        }
-        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    show(results, workshop, options.json, {})
     return 0
 
 

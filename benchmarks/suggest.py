@@ -33,10 +33,12 @@ from statistics import median
 import numpy as np
 import yaml
 
+from buran.errors import Exit
 from buran.evaluate.functions import beyond, draw, grid
 from buran.evaluate.selection_cells import BATCH
 from buran.evaluate.selection_play import full_matrix_core_hours, play, space_of
 from buran.model.noise import inject
+from buran.model.repetitions import over_repetitions
 from buran.select.base import base_places
 from buran.select.measured import Measured
 from buran.select.protocol import Budget, State
@@ -46,6 +48,7 @@ from buran.select.strategies import strategy_of
 ROOT = Path(__file__).parents[1]
 SEED = 77
 ADVISOR_S = {2: 1.2, 3: 3.1}
+ALONE = ("chrt", "-f", "10")
 
 EXTRAP = r"""
 import json, sys
@@ -122,7 +125,7 @@ def modellers(python: str, functions: int) -> None:
         print(f"  {name:10} {shares[0]:5.1f} / {shares[1]:5.1f} %", flush=True)
 
 
-def campaign(seed: int, folder: Path) -> None:
+def campaign(seed: int, folder: Path, alone: bool, metrics: list[str]) -> None:
     """Run the example campaign with a seed and print predictions beside measurements."""
     from buran.campaign.plan import Mode, Purpose
     from buran.model import read_models
@@ -130,15 +133,18 @@ def campaign(seed: int, folder: Path) -> None:
     from buran.steps.session import open_session
 
     data = yaml.safe_load((ROOT / "config" / "examples" / "budget.yaml").read_text())
-    data |= {"seed": seed, "results": "results"}
+    data |= {"seed": seed, "results": "results"} | ({"metrics": metrics} if metrics else {})
     data["target"]["source"] = "source"
     shutil.copytree(ROOT / "examples" / "stencil", folder / "source")
     file = folder / "campaign.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     environment = {**os.environ, "BURAN_LOCK_FOLDER": str(folder / "lock")}
     command = [sys.executable, "-m", "buran.cli", "run", str(file)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run([*ALONE[: 3 * alone], *command], env=environment, capture_output=True, text=True)
     print(f"seed {seed}: buran run ended with {done.returncode}")
+    if done.returncode not in (0, int(Exit.BUDGET_REACHED)):
+        print(done.stdout + done.stderr)
+        return
     session = open_session(file)
     plans = session.layout.read_plans(session.id)
     runs = collect.finished_runs(session.layout, plans)
@@ -146,7 +152,8 @@ def campaign(seed: int, folder: Path) -> None:
     timed = collect.experiment_of([run for run in held if run.mode is Mode.TIME], session.campaign.parameters)
     modelled = [run for run in runs if run.purpose is Purpose.MODEL]
     hours = sum(run.wall_s for run in modelled) / 3600
-    print(f"  {len(modelled)} runs at {len({run.point for run in modelled})} of 25 points, {hours:.4g} core hours")
+    points, of = len({run.point for run in modelled}), len(session.campaign.points)
+    print(f"  {len(modelled)} runs at {points} of {of} points, {hours:.4g} core hours")
     print("  " + "; ".join(plan.reason for plan in plans))
     if timed is None:
         print("  the evaluation point was not measured")
@@ -155,14 +162,16 @@ def campaign(seed: int, folder: Path) -> None:
     models = next(each for each in found if each.metric == "time")
     predicted = dict(zip(models.call_paths, models.predict(timed.points)[:, 0].tolist(), strict=True))
     times = timed.over_locations("time")[:, 0]
-    values = np.nanmedian(times, axis=1)
-    large = values >= 0.01 * values.sum()
-    for path, value in zip(np.array(timed.tree.names)[large].tolist(), values[large].tolist(), strict=True):
+    values = over_repetitions(times, session.campaign.config.model.repetition)
+    for row in np.flatnonzero(values >= 0.01 * values.sum()).tolist():
+        path, value = timed.tree.names[row], float(values[row])
         own = predicted.get(path, float("nan"))
+        repetitions = 100 * (times[row][np.isfinite(times[row])] / value - 1)
+        scatter = f"repetitions {repetitions.min():+.1f} to {repetitions.max():+.1f} %"
+        share = f"{100 * value / values.sum():4.1f} % of the time"
         error = f"{100 * (own / value - 1):+6.1f} %"
-        print(f"  {path.split('->')[-1]:24} measured {value:9.4f} s, predicted {own:9.4f} s, {error}")
-    scatter = float((np.nanmax(times[large], axis=1) / np.nanmin(times[large], axis=1)).max())
-    print(f"  largest over smallest repetition at this point: {scatter:.2f}", flush=True)
+        name = path.split("->")[-1].split("(")[0]
+        print(f"  {name:18} {share}, measured {value:8.4f} s, predicted {own:8.4f} s, {error}; {scatter}", flush=True)
 
 
 def main() -> int:
@@ -172,7 +181,9 @@ def main() -> int:
     parser.add_argument("--call-paths", type=int, default=1000)
     parser.add_argument("--extrap-python")
     parser.add_argument("--modeller-functions", type=int, default=30)
-    parser.add_argument("--campaigns", type=int, nargs="*", default=[])
+    parser.add_argument("--campaigns", metavar="SEED", type=int, nargs="*", default=[])
+    parser.add_argument("--alone", action="store_true", help="campaigns under the real-time scheduler (root)")
+    parser.add_argument("--metrics", nargs="*", default=[], help="of campaigns, instead of the example's")
     options = parser.parse_args()
     if options.speed:
         for parameters, theirs in ADVISOR_S.items():
@@ -185,7 +196,7 @@ def main() -> int:
         modellers(options.extrap_python, options.modeller_functions)
     for seed in options.campaigns:
         with tempfile.TemporaryDirectory() as folder:
-            campaign(seed, Path(folder))
+            campaign(seed, Path(folder), options.alone, options.metrics)
     return 0
 
 

@@ -84,9 +84,16 @@ def previous_models(wildcards):
 
 
 def refined_filter(wildcards):
-    """Filter that the models suggest for a plan: none for the first."""
+    """Filter that the models suggest for a plan; for the first the one that the campaign file asks for, if it does."""
     iteration = int(wildcards.iteration)
-    return PATHS.filter(wildcards.campaign, iteration) if iteration else []
+    wanted = iteration or starts_by_itself(SESSION)
+    return PATHS.filter(wildcards.campaign, iteration) if wanted else []
+
+
+def graph_of_start(wildcards):
+    """The build whose call graph the first filter is chosen from."""
+    spec = None if int(wildcards.iteration) else start_build(SESSION)
+    return [] if spec is None else PATHS.build_pointer(spec.hash)
 
 
 def final_models(wildcards):

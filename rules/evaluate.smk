@@ -24,6 +24,8 @@ rule evaluate_all:
 
 
 rule evaluate:
+    input:
+        lambda wildcards: EVALUATION.needed(wildcards.shard),
     output:
         EVALUATION.result("{shard}"),
     log:

@@ -2,6 +2,7 @@
 rule refine:
     input:
         models=previous_models,
+        build=graph_of_start,
     output:
         PATHS.filter("{campaign}", "{iteration}"),
     log:

@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "generate": {"campaign", "model", "prior"},
     "select": {"campaign", "experiment", "model", "tensor"},
     "instrument": {"campaign", "experiment", "measure", "model", "profile"},
+    "simulate": {"campaign", "instrument", "measure", "profile"},
     "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
 }
 MAY_IMPORT["steps"] = MAY_IMPORT.keys() - {"generate"}

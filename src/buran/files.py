@@ -6,7 +6,8 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,24 @@ _NEXT_STEPS = {
 }
 
 _T = TypeVar("_T")
+_is_synced = True
+
+
+@contextmanager
+def not_synced() -> Iterator[None]:
+    """Leave it to the system when files reach the disk: for what can be made again after a power cut."""
+    global _is_synced
+    before, _is_synced = _is_synced, False
+    try:
+        yield
+    finally:
+        _is_synced = before
+
+
+def sync(handle: int) -> None:
+    """Make a file or a folder durable."""
+    if _is_synced:
+        os.fsync(handle)
 
 
 def write_bytes(path: Path, data: bytes) -> None:
@@ -33,7 +52,7 @@ def write_bytes(path: Path, data: bytes) -> None:
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(file.fileno())
+            sync(file.fileno())
         temporary.replace(path)
     except OSError as error:
         error.filename = error.filename or str(path)  # writing does not say where
@@ -141,6 +160,6 @@ def sync_folder(path: Path) -> None:
     """Make a folder's entries durable."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
+        sync(handle)
     finally:
         os.close(handle)

@@ -151,7 +151,9 @@ def test_bad_input(words: tuple[str, ...], why: str, capsys: pytest.CaptureFixtu
     assert why in said(capsys, *words, expect=2)
 
 
-@pytest.mark.parametrize(("target", "why"), [("n=x", "no NAME=NUMBER"), ("p=3", "they are n")])
+@pytest.mark.parametrize(
+    ("target", "why"), [("n=x", "is no point"), ("n=5,n=6", "'n=6' is not"), ("p=3", "they are n")]
+)
 def test_bad_targets(runs: Path, target: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert why in said(capsys, "--from", str(runs), "--target", target, expect=2)
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from buran.errors import UsageError
 from buran.evaluate import priors, priors_simulated
 from buran.evaluate.evaluation import Kind
 from buran.evaluate.study import Settings
@@ -37,10 +38,21 @@ def test_the_quick_study_reaches_its_goals(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_full_study_measures() -> None:
     shards = priors.shards(Settings("priors"))
-    assert shards[0]["kind"] == "measure" and shards[0]["functions"] == 200
+    kinds = [shard["kind"] for shard in shards]
+    assert kinds[:6] == ["count"] + ["time"] * 5 and all(shard["functions"] == 200 for shard in shards[:6])
+    assert {shard["example"] for shard in shards if shard["kind"] == "case"} == {"sweep", "treesort", "stencil"}
+    noise = [shard for shard in shards if shard["kind"] == "noise"]
+    assert {shard["level"] for shard in noise} == {2, 5, 10, 50, 75} and {shard["draws"] for shard in noise} == {100}
     drawn = [shard for shard in shards if shard["kind"] == "draw"]
     assert {shard["level"] for shard in drawn} == {2, 5, 10, 50, 75} and {shard["draws"] for shard in drawn} == {100}
     assert sum(shard["count"] for shard in drawn) == 200 * 2 * 5
+
+
+def test_presets() -> None:
+    small = priors.shards(Settings("priors", preset="small"))
+    assert {shard["functions"] for shard in small if "functions" in shard} == {40}
+    with pytest.raises(UsageError, match="no preset 'huge'"):
+        priors.shards(Settings("priors", preset="huge"))
 
 
 @pytest.mark.parametrize("part", priors.PARTS)

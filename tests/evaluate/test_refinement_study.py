@@ -8,7 +8,6 @@ import pytest
 
 from buran.evaluate import refinement
 from buran.evaluate.refinement_lab import PROGRAMS, source_of, target_of
-from buran.evaluate.refinement_methods import METHODS
 from buran.evaluate.run import Run
 from buran.evaluate.study import Settings
 
@@ -16,7 +15,10 @@ from buran.evaluate.study import Settings
 def test_programs_that_nobody_brought_are_left_out(tmp_path: Path) -> None:
     own = refinement.shards(Settings("refinement"))
     assert {shard["program"] for shard in own} == {"stencil", "sweep", "treesort", "stencil-pn"}
-    assert {shard["method"] for shard in own} == set(METHODS)
+    methods = [method for shard in own if shard["program"] == "stencil" for method in shard["methods"]]
+    assert sorted(methods) == sorted(
+        ["everything", "inline-filtered", "PIRA I", "filter-only", "filter-and-expand", "ours"]
+    )
     (tmp_path / "LULESH").mkdir()
     more = refinement.shards(Settings("refinement", data=str(tmp_path)))
     assert {shard["program"] for shard in more} - {shard["program"] for shard in own} == {"LULESH"}
@@ -24,18 +26,22 @@ def test_programs_that_nobody_brought_are_left_out(tmp_path: Path) -> None:
     assert target_of(PROGRAMS["stencil-pn"]).tolist() == [16.0, 80.0]
 
 
-def result(method: str, **changes: object) -> dict[str, object]:
+def trail(**changes: object) -> dict[str, object]:
     text = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED main\nINCLUDE MANGLED work\nSCOREP_REGION_NAMES_END\n"
     plain = {
-        "program": "sweep", "method": method, "filters": [text], "iterations": 2, "converged": True, "spent_s": 3.0,
-        "coverage": 0.97, "executed": 2, "functions": 15, "kernels": ["work"], "constants": [],
-        "hooked_s": [1.02, 1.04, 1.03], "vanilla_s": [1.0, 1.0, 1.0], "marked": ["main", "work"], "repetitions": 2,
+        "filters": [text], "iterations": 2, "converged": True, "spent_s": 3.0, "finding_s": 1.0, "again": True,
+        "coverage": 0.97, "executed": 2, "functions": 15, "kernels": ["work"], "constants": [], "throttled": 0,
+        "hooked_s": [1.02, 1.04, 1.03], "vanilla_s": [1.0, 1.0, 1.0], "marked": ["main", "work"], "pass_s": 2.06,
     }  # fmt: skip
     return {**plain, **changes}
 
 
 def test_figures_and_tables() -> None:
-    results = [result("everything", spent_s=4.0, kernels=["work", "lost"]), result("ours")]
+    reference = trail(spent_s=4.0, kernels=["work", "lost"], hooked_s=[], pass_s=8.0)
+    results = [
+        {"program": "sweep", "repetitions": 2, "methods": {"everything": reference, "ours": trail()}},
+        {"program": "sweep", "repetitions": 2, "methods": {"PIRA I": trail(converged=False)}},
+    ]
     found = refinement.summarise(results, Settings("refinement"))
     values = {figure.name: figure for figure in found.figures}
     overhead = values["sweep ours overhead"]
@@ -43,8 +49,14 @@ def test_figures_and_tables() -> None:
     assert overhead.standard_error == pytest.approx(1.2533 / 3**0.5)
     assert values["sweep ours recall"].value == 50.0 and "lost" in values["sweep ours recall"].note
     assert values["sweep ours cost of refinement"].value == pytest.approx(75.0)
+    assert values["sweep ours cost of finding the filter"].value == pytest.approx(25.0)
+    assert values["sweep ours filter after running again"].value == 0
+    slow = values["sweep everything overhead"]
+    assert slow.value == pytest.approx(300.0) and slow.samples == 1 and slow.standard_error is None
     assert values["sweep ours coverage"].value == pytest.approx(97.0)
     assert found.tables[1].rows[1] == ("sweep", "ours", 15, 2, 2)
+    rows = [row[1] for row in found.tables[0].rows]
+    assert rows == ["vanilla", "everything", "ours", "PIRA I"] and found.tables[0].rows[0][2] == pytest.approx(2.0)
 
 
 @pytest.mark.mpi

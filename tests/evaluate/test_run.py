@@ -63,6 +63,24 @@ def test_shards_are_worked_on_once(squares: Squares, tmp_path: Path) -> None:
     assert squares.worked == [0, 1, 2, 3, 2]
 
 
+def test_shards_are_made_from_others(squares: Squares, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = squares.shards(Settings("squares"))
+    total = {"number": -1, "needs": [plain[3], plain[1]]}
+    seen: list[Any] = []
+
+    def run_shard(shard: Shard, settings: Settings) -> Any:
+        seen.append(shard.get("results"))
+        return {"square": shard["number"] ** 2}
+
+    monkeypatch.setattr(squares, "shards", lambda settings: [*plain, total])
+    monkeypatch.setattr(squares, "run_shard", run_shard)
+    run = Run.create(Settings("squares"), tmp_path)
+    names = list(run.shards)
+    assert run.needed(names[4]) == [run.result(names[3]), run.result(names[1])] and not run.needed(names[0])
+    run.work_on_all(lambda done, of: None)
+    assert seen == [None] * 4 + [[{"square": 9}, {"square": 1}]]
+
+
 def test_other_settings_have_other_results(squares: Squares, tmp_path: Path) -> None:
     folders = {
         Run.create(Settings("squares", quick=quick, seed=seed), tmp_path).folder
@@ -84,9 +102,10 @@ def test_the_summary_has_everything(squares: Squares, tmp_path: Path) -> None:
     assert (run.folder / "squares.svg").read_text().startswith("<?xml")
 
 
-def test_an_unknown_study_is_named() -> None:
+def test_an_unknown_study_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no study 'nonsense'"):
-        Run.create(Settings("nonsense"), Path()).study  # noqa: B018
+        Run.create(Settings("nonsense"), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_missing_data_are_asked_for(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from buran.evaluate import selection
 from buran.evaluate.functions import accumulating, beyond, draw, grid
 from buran.evaluate.run import Run
 from buran.evaluate.selection_cells import FAIR, TERMS_KNOWN, Cell, cells
+from buran.evaluate.selection_pairs import differences, pair_figures, pairs_table
 from buran.evaluate.selection_play import full_matrix_core_hours, play, space_of
 from buran.evaluate.study import STUDIES, Settings
 from buran.model.noise import inject
@@ -83,8 +84,8 @@ def test_quick_runs_on_few_functions(tmp_path: Path) -> None:
     run = Run.create(settings, tmp_path)
     run.work_on_all(lambda done, of: None)
     found = run.summarise()
-    assert len(found.figures) == len(cells("default", True, False))
-    assert all(figure.samples == 1 and figure.unit == "%" for figure in found.figures)
+    assert len(found.figures) == len(cells("default", True, False)) + 1  # and a pair
+    assert all(figure.samples == 1 and figure.unit.startswith("%") for figure in found.figures)
     design = next(figure for figure in found.figures if figure.name.startswith("within 5 %: design, m"))
     assert design.goal == "at least 95"
     assert "selection" in STUDIES
@@ -105,12 +106,32 @@ def test_the_published_protocol_counts_what_is_not_affordable_as_a_miss() -> Non
     assert any(not entry["affordable"] and entry["error"] > 1e8 and not entry["runs"] for entry in entries)
 
 
+def test_strategies_are_compared_on_the_same_functions() -> None:
+    own, other = (Cell(FAIR, 2, 5.0, "uniform", 10.0, name) for name in ("gpr", "cpf"))
+    errors = {own: (1.0, 1.0, 1.0, 9.0), other: (1.0, 9.0, 9.0, 1.0)}
+    gathered = {cell: [{"error": each} for each in all_] for cell, all_ in errors.items()}
+    ((first, second, mean, error, count),) = differences(gathered)
+    assert (first, second, count) == (own, other, 4)
+    assert mean == pytest.approx(25.0) and error == pytest.approx(100 * np.std([0, 1, 1, -1], ddof=1) / 2)
+    table = pairs_table(gathered, {own: "fair", other: "fair"})
+    assert table is not None and table.rows[0][4:6] == ("gpr", "cpf")
+    assert [figure.name for figure in pair_figures(gathered)] == ["gpr less cpf: m = 2, 5 % noise, B = 10 %"]
+    assert pairs_table({own: gathered[own]}, {own: "fair"}) is None
+
+
+def test_presets_for_so_many_parameters() -> None:
+    assert {cell.parameters for cell in cells("main-m4", False, False)} == {4}
+    assert cells("noise-m3", False, False) == ()
+    with pytest.raises(UsageError, match="no preset 'main-m5'"):
+        cells("main-m5", False, False)
+
+
 def test_presets_are_named_and_data_asked_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no preset 'all'"):
         selection.shards(Settings("selection", preset="all"))
     with pytest.raises(UsageError, match="relearn"):
         selection.relearn_table(tmp_path)
-    assert len(cells("wide", False, False)) == 3 * 4 * 4 * 10 * 10
+    assert len(cells("wide", False, False)) == 3 * 4 * 5 * 10 * 10
 
 
 def test_real_data_are_played_without_the_point_they_are_judged_at() -> None:

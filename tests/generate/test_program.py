@@ -63,6 +63,7 @@ def test_what_is_written(tmp_path: Path) -> None:
     truth = json.loads((tmp_path / "out" / "truth.json").read_text())
     first = truth["kernels"][0]
     assert first["basic_blocks"]["grows_like"] == "n^2 + p"
+    assert first["communication"]["function"] == "kernel_000_communication"
     assert first["communication"]["operation"] == "MPI_Allgather"
     assert first["communication"]["bytes_sent"]["text"] == "16 p^2 * n"
     assert ModelFunction.from_json(first["basic_blocks"]["rounds"]).lead(1) == (2, 0)
@@ -112,6 +113,7 @@ def test_wrong_requests_are_refused(tmp_path: Path, words: list[str], capsys: py
         ({"kernels": [{"compute": "n"}]}, "unknown key 'compute'"),
         ({"kernels": [{"name": "a b"}]}, "cannot be called"),
         ({"kernels": [{"name": "f"}, {"name": "f"}]}, "same name"),
+        ({"kernels": [{"name": "f"}, {"name": "f_communication"}]}, "same name"),
         ({"kernels": [{"operation": "bcast", "bytes": "n^9"}]}, "bytes of kernel kernel_000 are too large"),
         ({"kernels": [{"operation": "gather", "bytes": "4096 * n"}], "array_bytes": 65536}, "too large"),
         ({"kernels": [{"computation": "n^10 * p^10"}]}, "computation of kernel kernel_000 are too large"),
@@ -143,7 +145,7 @@ def test_programs_count_what_they_say(tmp_path: Path) -> None:
     bare = {tuple(part.split("(")[0] for part in key): row for key, row in rows.items()}
     for kernel in spec.kernels:
         truth = Truth.of(kernel)
-        row = bare[(kernel.name, truth.operation or "")]
+        row = bare[(truth.communicator, truth.operation or "")]
         assert truth.bytes_sent is not None and truth.bytes_received is not None
         for metric, wanted in (("bytes_sent", truth.bytes_sent), ("bytes_received", truth.bytes_received)):
             if (kernel.operation, metric) in (("send", "bytes_received"), ("receive", "bytes_sent")):

@@ -107,6 +107,15 @@ def test_growing_work_is_a_reason_whatever_the_times_say():
     assert "setup" in kept(result) and "basic_blocks grow" in result.reasons[4]
 
 
+def test_growing_bytes_keep_the_way_to_the_messages():
+    quiet = models("time", kernel=1e-3)
+    assert kept(refine(TREE, quiet, VISITS, [80.0], visit_cost_s=1e-12)) == {"main"}
+    sent = models("bytes_sent", MPI_Send=(8.0,))
+    assert kept(refine(TREE, quiet, VISITS, [80.0], visit_cost_s=1e-12, work=[sent])) == {"main", "solve"}
+    same = models("bytes_sent", MPI_Send=8.0)
+    assert kept(refine(TREE, quiet, VISITS, [80.0], visit_cost_s=1e-12, work=[same])) == {"main"}
+
+
 def test_measured_times_save_a_kernel_whose_model_is_wrong():
     wrong = models("time", kernel=(1e-6,), setup=1e-3)
     seen = np.zeros((len(TREE), 2))

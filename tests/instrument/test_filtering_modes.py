@@ -6,7 +6,12 @@ import pytest
 
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
+from buran.campaign.shape import Refinement
+from buran.errors import BuildError
+from buran.files import write_json
+from buran.instrument.start import EVERYTHING
 from buran.steps.plan import _build_spec
+from buran.steps.refine import _started, begins_with_pilot, start_build
 
 POINT = Point.of({"p": 1})
 
@@ -45,3 +50,45 @@ def test_a_filter_at_run_time_is_another_variant_of_the_same_program():
     plain, filtered = BuildSpec("t", Mode.TIME, ""), BuildSpec("t", Mode.TIME, "A", (), "")
     assert filtered.compiled == plain and plain.compiled is plain
     assert len({plain.hash, filtered.hash, BuildSpec("t", Mode.TIME, "A").hash}) == 3
+
+
+def starting(tmp_path, **refinement):
+    """Return a campaign that chooses the functions it starts with, and where its build for that is noted."""
+    pointer = tmp_path / "build.json"
+    layout = SimpleNamespace(
+        write_build_spec=lambda spec: None, build_pointer=lambda name: pointer, build=lambda name: tmp_path
+    )
+    config = SimpleNamespace(refinement=Refinement(**refinement))
+    campaign = SimpleNamespace(config=config, points=(POINT,), path=tmp_path / "campaign.yaml")
+    target = SimpleNamespace(build_spec=lambda mode, text, point: BuildSpec("t", mode, text))
+    return SimpleNamespace(campaign=campaign, target=target, layout=layout), pointer
+
+
+def test_hooks_in_everything_need_no_call_graph(tmp_path):
+    session, _ = starting(tmp_path, start="everything")
+    assert start_build(session) is None and _started(session) == EVERYTHING
+    assert start_build(starting(tmp_path)[0]) is None
+    assert start_build(starting(tmp_path, start="loops", enabled=False)[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "why"),
+    [
+        ({"status": "measured", "reason": None}, "only compiler plugins tell it"),
+        ({"status": "failed", "reason": "no rule to make target"}, "no rule to make target"),
+    ],
+)
+def test_without_a_call_graph_nothing_can_be_chosen_from_it(outcome, why, tmp_path):
+    session, pointer = starting(tmp_path, start="statements")
+    spec = start_build(session)
+    assert spec is not None and spec.mode is Mode.EFFORT and spec.filter_text == ""
+    write_json(pointer, outcome)
+    with pytest.raises(BuildError, match="call graph of the program is not known") as caught:
+        _started(session)
+    assert why in str(caught.value)
+
+
+def test_campaigns_that_choose_their_start_begin_with_pilots():
+    assert not begins_with_pilot(Refinement())
+    assert begins_with_pilot(Refinement(start="everything")) and begins_with_pilot(Refinement(pilot=True))
+    assert not begins_with_pilot(Refinement(start="everything", pilot=False))

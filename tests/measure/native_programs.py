@@ -14,6 +14,17 @@ from buran.profile.profile import Profile
 
 PROGRAMS = Path(__file__).parent / "programs"
 HOOK_ALL = "INCLUDE *"
+SELECTED = "EXCLUDE *\nINCLUDE main fib* catcher* jumper* MANGLED _Z4nesti _ZL6workerPv"  # of torture.cpp
+VIRTUAL_CLASSES = """
+#include <vector>
+struct A { int x; A(int); virtual ~A(); virtual int f(); };
+A::A(int n) : x(n) {}
+A::~A() {}
+int A::f() { return x; }
+struct B : virtual A { B() : A(3) {} int f() override { return 4; } };
+static std::vector<A *> all{new A(1), new B};
+int main() { int s = 0; for (auto *a : all) s += a->f(); return s != 5; }
+"""
 LAUNCH = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -7,6 +7,8 @@ import pytest
 from native_programs import (
     HOOK_ALL,
     PROGRAMS,
+    SELECTED,
+    VIRTUAL_CLASSES,
     build,
     launch,
     profile_of,
@@ -22,7 +24,6 @@ from buran.measure.toolchain import GCC_PLUGIN
 
 pytestmark = pytest.mark.mpi
 
-SELECTED = "EXCLUDE *\nINCLUDE main fib* catcher* jumper* MANGLED _Z4nesti _ZL6workerPv"
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Og")
 COVERAGE = "-fsanitize-coverage=trace-pc"
 
@@ -304,13 +305,7 @@ def test_static_features_of_c(gcc, tmp_path):
 
 
 def test_static_features_of_cxx(gcc, tmp_path):
-    (tmp_path / "a.cpp").write_text(
-        "#include <vector>\nstruct A { int x; A(int); virtual ~A(); virtual int f(); };\n"
-        "A::A(int n) : x(n) {}\nA::~A() {}\nint A::f() { return x; }\n"
-        "struct B : virtual A { B() : A(3) {} int f() override { return 4; } };\n"
-        "static std::vector<A *> all{new A(1), new B};\n"
-        "int main() { int s = 0; for (auto *a : all) s += a->f(); return s != 5; }\n"
-    )
+    (tmp_path / "a.cpp").write_text(VIRTUAL_CLASSES)
     features = features_of(gcc, tmp_path, "a.cpp")
     assert features.foreign == ()
     by_id = {function.id: function for function in features.functions}

@@ -4,6 +4,7 @@ import pytest
 from native_programs import (
     HOOK_ALL,
     PROGRAMS,
+    SELECTED,
     build,
     launch,
     profile_of,
@@ -17,8 +18,6 @@ from buran.measure.dump import read_dumps
 from buran.measure.toolchain import CLANG_PLUGIN
 
 pytestmark = pytest.mark.mpi
-
-SELECTED = "EXCLUDE *\nINCLUDE main fib* catcher* jumper* MANGLED _Z4nesti _ZL6workerPv"
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from native_programs import toolchain
+from native_programs import VIRTUAL_CLASSES, toolchain
 from test_wrapper import wrapper
 
 from buran.campaign.plan import Mode
@@ -185,13 +185,7 @@ def test_foreign_files_are_refused(text):
 def test_constructors_and_templates_are_known(tmp_path):
     if toolchain().kind != CLANG_PLUGIN:
         pytest.skip("needs clang and its headers")
-    (tmp_path / "a.cpp").write_text(
-        "#include <vector>\nstruct A { int x; A(int); virtual ~A(); virtual int f(); };\n"
-        "A::A(int n) : x(n) {}\nA::~A() {}\nint A::f() { return x; }\n"
-        "struct B : virtual A { B() : A(3) {} int f() override { return 4; } };\n"
-        "static std::vector<A *> all{new A(1), new B};\n"
-        "int main() { int s = 0; for (auto *a : all) s += a->f(); return s != 5; }\n"
-    )
+    (tmp_path / "a.cpp").write_text(VIRTUAL_CLASSES)
     done = wrapper(tmp_path, "a.cpp", "-o", "program", tool="cxx")
     assert done.returncode == 0, done.stderr
     own = {f.name for path in toolchain().objects["effort"] for f in Elf.read(Path(path)).functions or ()}

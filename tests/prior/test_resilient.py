@@ -11,7 +11,7 @@ from buran.model.noise import inject
 from buran.model.terms import ModelFunction
 from buran.prior.algebra import added, multiplied, power, scaled
 from buran.prior.prior import Prior, computation_prior
-from buran.prior.resilient import FitOptions, fit_priors
+from buran.prior.resilient import FitOptions, fit_priors, predictions
 
 N, NP = power(1, 1), multiplied(power(0, 1), power(1, 1))
 EFFORT = added((ModelFunction(275.0), scaled(N, 1.6), scaled(NP, 0.48)))
@@ -93,3 +93,31 @@ def test_bad_requests_are_refused() -> None:
         fit_priors(POINTS, np.ones((2, 3)), [PRIOR])
     with pytest.raises(UsageError, match="spread of costs"):
         FitOptions(cost_spread=0)
+    with pytest.raises(UsageError, match="standard deviations above 0"):
+        FitOptions(outliers=0)
+
+
+def test_predictions_are_those_of_the_models() -> None:
+    noisy = inject(TRUE.evaluate(POINTS), 50, "mixed", repetitions=6, seed=7).T
+    noisy[1, 3], noisy[2] = np.nan, np.nan
+    other = computation_prior(scaled(N, 2.0))
+    priors = [PRIOR, PRIOR, PRIOR, None, other, other]
+    models = fit_priors(POINTS, noisy, priors)
+    found = predictions(POINTS, noisy, priors, FAR)
+    for model, own in zip(models, found[:, 0].tolist(), strict=True):
+        assert np.isnan(own) if model is None else own == pytest.approx(model.model.function.evaluate(FAR)[0])
+
+
+@pytest.mark.parametrize("level", [10, 75])
+def test_one_wild_point_does_not_bend_the_model(level: float) -> None:
+    noisy = inject(TRUE.evaluate(POINTS), level, "mixed", repetitions=200, seed=8).T
+    wild = noisy.copy()
+    wild[np.arange(200), np.arange(200) % 25] *= 10
+    priors: list[Prior | None] = [PRIOR] * 200
+    true = TRUE.evaluate(FAR)[0]
+    least_squares = FitOptions(share=False, outliers=np.inf)
+    gap, robust, fragile = (
+        float(np.abs(predictions(POINTS, values, priors, FAR, options)[:, 0] / true - 1).mean())
+        for values, options in ((noisy, ALONE), (wild, ALONE), (wild, least_squares))
+    )
+    assert robust < 1.6 * gap and fragile > 2 * robust

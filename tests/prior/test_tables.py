@@ -11,8 +11,9 @@ from prior_tables import POINTS, N, P, table, tree_of
 from buran.errors import UsageError
 from buran.experiment.table import Experiment
 from buran.prior.campaign import noise_resilient
+from buran.prior.paths import Source, project
 from buran.prior.sparse import effort_points, time_points
-from buran.prior.tables import Source, models_from_priors, project
+from buran.prior.tables import models_from_priors
 
 ALL = {
     "app": {},
@@ -169,10 +170,34 @@ def test_busy_waiting() -> None:
     assert source is Source.TIMES and "polls" in said
 
 
-def test_instructions_stand_in() -> None:
-    own = {"app": {}, "app->main": {"instructions": 1000 * N**2}}
+@pytest.mark.parametrize("metric", ["instructions", "loop_trips"])
+def test_other_counts_stand_in(metric: str) -> None:
+    own = {"app": {}, "app->main": {metric: 1000 * N**2}}
     said, source = notes_of(table(own), "app->main", table({"app": {"time": N}, "app->main": {"time": N**2}}))
-    assert source is Source.COMPUTATION and "counted in instructions" in said
+    assert source is Source.COMPUTATION and f"counted in {metric.replace('_', ' ')}" in said
+    found = models_from_priors(table({"app": {"time": N}, "app->main": {"time": N**2}}), table(own), processes="p")
+    assert found[1].resilient is not None and found[1].resilient.prior.source == metric
+    both = {"app": {}, "app->main": {metric: 1000 * N**2, "basic_blocks": 10 * N**2}}
+    said, source = notes_of(table(both), "app->main", table({"app": {"time": N}, "app->main": {"time": N**2}}))
+    assert source is Source.COMPUTATION and not said
+
+
+def test_instructions_that_scatter_still_stand_in() -> None:
+    random = np.random.default_rng(9)
+    scattered = 1000 * N[:, None] ** 2 * (1 + 0.001 * random.uniform(-1, 1, (len(N), 3)))
+    timed = table({"app": {"time": N}, "app->main": {"time": 1e-9 * N**2}})
+    found = models_from_priors(timed, table({"app": {}, "app->main": {"instructions": scattered}}), processes="p")[1]
+    assert found.resilient is not None and found.resilient.prior.asymptote.lead(1) == (2, 0)
+    assert found.resilient.prior.asymptote.lead(0) == (0, 0)
+
+
+def test_instructions_of_timed_runs_stand_in_for_effort_runs() -> None:
+    from buran.experiment.modelling import model_experiment
+
+    timed = table({"app": {"time": N, "instructions": N}, "app->main": {"time": N**2, "instructions": 1000 * N**2}})
+    alone = model_experiment(timed, ["time"])["time"]
+    _, said = noise_resilient(timed, None, alone, processes="p", aggregate="mean", target=(64, 320))
+    assert said[1]["source"] == "computation" and said[1]["prior"] == "c0 + c1 n^2"
 
 
 def test_threads_are_a_parameter() -> None:

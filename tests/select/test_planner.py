@@ -326,3 +326,33 @@ def test_a_new_filter_is_measured_as_often_as_the_old_one() -> None:
     assert plan.filter_text == "f1"
     again = {bundle.point for bundle in first.bundles} & {bundle.point for bundle in plan.bundles}
     assert again == {bundle.point for bundle in first.bundles}
+
+
+def test_pilot_runs_come_first_and_do_not_count() -> None:
+    plans = campaign(question(pilot=True, max_iterations=2), ["f0", "f1", "f2"])
+    assert [plan.pilot for plan in plans] == [True, True, False, False, False]
+    assert [len(plan.bundles) for plan in plans] == [1, 6, 25, 25, 0]
+    assert [plan.filter_text for plan in plans[:4]] == ["", "f0", "f1", "f2"]
+    assert "limit of 2 iterations" in plans[-1].reason
+    assert [run.mode for run in plans[0].bundles[0].runs].count(Mode.EFFORT) == 0
+    once = {(bundle.point, run) for bundle in plans[1].bundles for run in bundle.runs if run.mode is Mode.TIME}
+    assert len(once) == 6 and all(run.repetition == 0 for _, run in once)
+    first = [run.mode for run in plans[2].bundles[0].runs if run.repetition >= 0]
+    assert first.count(Mode.TIME) == first.count(Mode.VANILLA) == 3  # as if there had been no pilots
+    assert all(bundle.purpose is Purpose.PILOT for plan in plans[:2] for bundle in plan.bundles)
+
+
+def test_a_pilot_that_fails_is_not_gone_on_with() -> None:
+    asked = question(pilot=True)
+    first = next_plan(asked, Knowledge(filter_text="everything"))
+    assert first.pilot and first.filter_text == "everything"
+    known = Knowledge((first,), tuple(carried_out(first, "failed")), lambda point: None, "")
+    second = next_plan(asked, known)
+    assert not second.pilot and len(second.bundles) == 25 and second.filter_text == ""
+    assert not known.failed
+
+
+def test_a_small_campaign_needs_one_pilot_alone() -> None:
+    few = tuple(Point.of({"p": 1, "n": n}) for n in (10, 20, 30))
+    plans = campaign(question(pilot=True, points=few), ["f0", "f0"])
+    assert [(plan.pilot, len(plan.bundles)) for plan in plans] == [(True, 1), (False, 3), (False, 0)]

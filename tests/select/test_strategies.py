@@ -19,7 +19,7 @@ from buran.select.outlook import Outlook, predicted_s
 from buran.select.protocol import Budget, State
 from buran.select.simple import TWICE, Base, grid_order, without_progress
 from buran.select.space import Array, Space
-from buran.select.strategies import NAMES, strategy_of
+from buran.select.strategies import NAMES, base_of, strategy_of
 
 ADAPTIVE = tuple(name for name in NAMES if name not in ("full", "lines"))
 BASE = base_places(space()).tolist()
@@ -156,6 +156,17 @@ def test_bases_have_the_sizes_of_the_paper_and_points_off_the_lines(parameters: 
     off = set(base_places(own)) - set(base_places(own, off_lines=False))
     assert len(off) == parameters
     assert all((own.points[place] != own.points[0]).sum() >= 2 for place in off)
+
+
+def test_bases_may_spread_over_the_whole_range() -> None:
+    values = np.array([1.0, 2, 3, 4, 6, 8, 16, 32, 64, 100])
+    points = np.array([(a, b) for a in values for b in (1.0, 2.0)])
+    own = Space(("a", "b"), points, points[:, 0], np.array([200.0, 4.0]))
+    for kind, wanted in (("cheapest", {1, 2, 3, 4, 6}), ("lines", {1, 2, 3, 4, 6}), ("spread", {1, 3, 8, 32, 100})):
+        chosen = own.points[base_of("design", kind).places(own)]
+        assert set(chosen[chosen[:, 1] == 1, 0]) == wanted
+        assert (chosen[:, 1] == 2).sum() == (1 if kind == "lines" else 3)
+    assert base_of("cpf", None).repetitions == 2 and base_of("design", None).repetitions == 1
 
 
 def test_cpf_takes_the_cheapest_and_stops_at_the_first_that_does_not_fit() -> None:

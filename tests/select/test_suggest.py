@@ -125,6 +125,8 @@ def test_mistakes_in_spaces_are_named(
         (["--processes", "q"], "no parameter 'q'"),
         (["--at", "p=3"], "is no point"),
         (["--at", "p=3,n=x"], "is no point"),
+        (["--at", "p=3,n=4,p=5"], "'p=5' is not"),
+        (["--at", "p=3,n=0"], "'n=0' is not"),
         (["--budget", "much"], "is no budget"),
         (["--budget=-3%"], "is no budget"),
         (["--metric", "cycles"], "no metric 'cycles'"),
@@ -132,6 +134,7 @@ def test_mistakes_in_spaces_are_named(
         (["--accuracy", "0"], "accuracy"),
         (["--strategy", "cpf", "--accuracy", "5"], "accuracy"),
         (["--exclude", "p=3"], "is no point"),
+        (["--exclude", "p=3,p=4"], "--exclude p=3,p=4 is no point"),
     ],
 )
 def test_wrong_words_are_refused(data: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

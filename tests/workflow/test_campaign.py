@@ -161,7 +161,7 @@ def test_remeasuring_makes_a_generation_beside_the_old(copy: Workbench) -> None:
     assert len(new) == 3
     assert all("n=40,p=2" in run and run.endswith("-g1") for run in new)
     assert "no point of campaign" in copy.buran("remeasure", "campaign.yaml", "--point", "p=3,n=40", expect=2)
-    assert "cannot read the point" in copy.buran("remeasure", "campaign.yaml", "--point", "p", expect=2)
+    assert "--point p is no point" in copy.buran("remeasure", "campaign.yaml", "--point", "p", expect=2)
 
 
 def test_verify_finds_damage_and_loss(copy: Workbench) -> None:

@@ -140,6 +140,12 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
             yield Mistake(("target", "source"), f"the source folder {source!r} is missing", why, hint)
         elif not any(path.iterdir()):
             yield Mistake(("target", "source"), f"the source folder {source!r} is empty")
+    if config.program is not None and not below(folder, config.program).is_file():
+        why = f"there is no file {below(folder, config.program)}"
+        yield Mistake(("program",), f"the description of the program {config.program!r} is missing", why)
+    elif config.program is None and config.backend == "simulated":
+        what, hint = "it is not said what is simulated", "name the description of a program: program: program.yaml"
+        yield Mistake(("backend",), what, hint=hint)
     results = below(folder, config.results)
     blocked = next((each for each in (results / config.name, results, *results.parents) if each.exists()), None)
     if blocked is not None and not blocked.is_dir():
@@ -256,6 +262,7 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     adaptive = tuple(name for name in get_args(StrategyName) if name not in ("full", "lines"))
     known_by = {
         "batch": adaptive,
+        "base": adaptive,
         "base_repetitions": adaptive,
         "most_repetitions": adaptive,
         "accuracy_percent": ("design",),

@@ -348,12 +348,26 @@ class Campaign:
             config["correct"] = {
                 kernel: file_sha256(path) if path.is_file() else path.name for kernel, path in models.items()
             }
+        if config["budget"]["build_cores"] is None:  # likewise
+            del config["budget"]["build_cores"]
+        if config["program"] is None:  # likewise; what it says is part of the target
+            del config["program"]
         strategy = config["strategy"]
-        for key in ("batch", "base_repetitions", "most_repetitions", "accuracy_percent", "patience", "retry_failed"):
+        for key in (
+            "batch",
+            "base",
+            "base_repetitions",
+            "most_repetitions",
+            "accuracy_percent",
+            "patience",
+            "retry_failed",
+        ):
             if not strategy[key]:  # likewise
                 del strategy[key]
         if config["model"] == Modelling().model_dump(mode="json"):  # campaigns without it keep their identity
             del config["model"]
+        elif config["model"]["repetition"] == "median":  # likewise
+            del config["model"]["repetition"]
         config["environment"] = self.active_environment.model_dump(mode="json")
         config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
         config["points"] = [point.items_ for point in self.points]

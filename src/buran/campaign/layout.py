@@ -174,7 +174,7 @@ class Layout:
         if not path.is_file() or read_json(path) != budget:  # a plan may be made again
             write_json(path, budget)
         for build in plan.builds:
-            _write_once(self.build_spec(build.hash), build.to_json())
+            self.write_build_spec(build)
         for bundle in plan.bundles:
             _write_once(self.bundle_spec(bundle.id), bundle.to_json())
         return plan
@@ -204,6 +204,10 @@ class Layout:
     def read_build_spec(self, build: str) -> BuildSpec:
         """Read how to make a build."""
         return BuildSpec.from_json(read_json(self.build_spec(build)))
+
+    def write_build_spec(self, spec: BuildSpec) -> None:
+        """Write how to make a build."""
+        _write_once(self.build_spec(spec.hash), spec.to_json())
 
     def read_batch_spec(self, batch: str) -> tuple[str, ...]:
         """Read which bundles share a job."""

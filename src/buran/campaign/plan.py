@@ -29,6 +29,7 @@ class Mode(StrEnum):
 class Purpose(StrEnum):
     """What a point is measured for."""
 
+    PILOT = "pilot"  # to find functions that are worth their hooks, before everything is measured
     MODEL = "model"
     EVALUATION = "evaluation"  # compared with predictions, never fitted
 
@@ -187,6 +188,11 @@ class Plan:
     budget_core_hours: float | None = None
     budget_reached: bool = False
     schema: int = field(default=SCHEMA)
+
+    @property
+    def pilot(self) -> bool:
+        """Whether it only finds functions."""
+        return any(bundle.purpose is Purpose.PILOT for bundle in self.bundles)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""

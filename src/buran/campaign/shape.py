@@ -17,6 +17,7 @@ from pydantic import (
     StringConstraints,
     Tag,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -197,6 +198,9 @@ class Budget(Part):
     percent_of_full_matrix: Annotated[float, Field(gt=0, le=100)] | None = Field(
         None, description="Share of what measuring every modelling point would cost, in percent."
     )
+    build_cores: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Cores that the site charges for builds; by default builds cost nothing."
+    )
 
 
 class Strategy(Part):
@@ -219,6 +223,13 @@ class Strategy(Part):
         None,
         description="Points of each round after the first; by default as many as the strategy wants before it sees "
         "new models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
+    )
+    base: Literal["cheapest", "lines", "spread"] | None = Field(
+        None,
+        description="Points to begin with. `cheapest`, the default: along each parameter the five cheapest, and for "
+        "each parameter one point off these lines. `lines`: without those (9, 13 or 17 points for two to four "
+        "parameters). `spread`: as `cheapest`, but with values from the whole range of each parameter, evenly on a "
+        "logarithmic scale, where there are more than five. Not for `full` and `lines`.",
     )
     base_repetitions: Annotated[int, Field(ge=1, le=10)] | None = Field(
         None,
@@ -248,6 +259,22 @@ class Refinement(Part):
         "relevance",
         description="`relevance`: functions that grow to a share of the run time, within the overhead that is allowed. "
         "For comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
+    )
+    start: Literal["default", "everything", "statements", "loops", "instructions", "branches"] = Field(
+        "default",
+        description="What has hooks in the beginning. `default`: the measurement system's own choice; "
+        "`everything`; the others: functions that reach most of these in the call graph, each counted once.",
+    )
+    start_threshold: Literal["unique_median", "median", "half_of_largest"] | Annotated[int, Field(ge=0)] = Field(
+        "unique_median",
+        description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
+        "half of the largest, or a number.",
+    )
+    pilot: bool | None = Field(
+        None,
+        description="Whether the campaign begins with a single run at the smallest point, after which functions with "
+        "many short visits lose their hooks, and single runs at a few small points, after which the filter is refined "
+        "for the first time. By default where `start` is not `default`.",
     )
     share: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."
@@ -324,6 +351,11 @@ class Modelling(Part):
         None, description="Different factors of one parameter in a model, at most; by default any number."
     )
     nonnegative: bool = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+    repetition: Literal["median", "mean", "min"] = Field(
+        "median",
+        description="How the repetitions of a point become one value. `min`: what the program takes without "
+        "disturbance, for machines that other work slows down from time to time.",
+    )
 
 
 class Resources(Part):
@@ -379,8 +411,23 @@ class Resources(Part):
     )
 
 
+def _stand_in(data: object) -> object:
+    """Give a simulated campaign without a target one that uses every parameter; nothing of it is ever run."""
+    if not isinstance(data, Mapping) or data.get("backend") != "simulated" or "target" in data:
+        return data
+    names = data.get("parameters")
+    words = [f"{{{name}}}" for name in names] if isinstance(names, Mapping) else []
+    run = " ".join(["{binary}", *words])
+    return {**data, "target": {"source": ".", "build": "{mpicxx}", "binary": "simulated", "run": run}}
+
+
 class CampaignFile(Part):
     """A measurement campaign."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, data: object) -> object:
+        return _stand_in(data)
 
     name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = Field(
         description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
@@ -445,10 +492,17 @@ class CampaignFile(Part):
     aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    backend: Literal["embedded", "scorep"] = Field(
+    backend: Literal["embedded", "scorep", "simulated"] = Field(
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then "
-        "counted in builds of their own with Buran's.",
+        "counted in builds of their own with Buran's. `simulated`: nothing is measured, everything follows from the "
+        "description that `program` names; `target` may then be left out.",
+    )
+    program: Text | None = Field(
+        None,
+        description="Description of a simulated program, relative to this file; only for `backend: simulated` and "
+        "`buran simulate`.",
+        examples=["program.yaml"],
     )
     scorep: ScoreP = Field(default_factory=ScoreP, description="How Score-P measures, for `backend: scorep`.")
     compiler: Literal["auto", "clang", "gcc"] = Field(
@@ -460,8 +514,8 @@ class CampaignFile(Part):
     correct: dict[Text, Text] = Field(
         default_factory=dict,
         description="Kernels with an analytical model that the measurements correct: a call path or region, and its "
-        "base model, a YAML file relative to this one or the name of a bundled one.",
-        examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce"}],
+        "base model: a YAML file relative to this one, the name of a bundled one, or `model` for the campaign's own.",
+        examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce", "relax": "model"}],
     )
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")

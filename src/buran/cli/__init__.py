@@ -12,8 +12,8 @@ from buran import __version__
 from buran.errors import BuranError, Exit
 
 VERBS = (
-    "init", "check", "plan", "estimate", "run", "status", "verify", "remeasure", "model", "convert", "filter", "report",
-    "correct", "suggest", "predict", "generate", "evaluate",
+    "init", "doctor", "check", "plan", "estimate", "simulate", "run", "status", "verify", "remeasure", "model",
+    "convert", "filter", "report", "correct", "suggest", "predict", "generate", "evaluate",
 )  # fmt: skip
 
 _EPILOG = """\

@@ -147,7 +147,7 @@ def _text(found: Corrected) -> str:
     lines = [f"{found.base.name}: {head}", f"  {report.reason}", "", render(found), ""]
     lines += [f"  {name} = {value:.4g}" for name, value in zip(found.base.parameters, found.theta, strict=True)]
     if found.terms is not None:
-        pairs = zip(found.base.parameters, found.terms.theta, strict=True)
+        pairs = zip(found.base.parameters, found.terms.best.theta, strict=True)
         lines.append("  with the terms: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs))
     lines += [f"  {threshold}" for threshold in report.thresholds]
     if report.errors:

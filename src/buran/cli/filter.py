@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write a list, or what is to be said of filters."""
+    from buran.cli.points import named_numbers
     from buran.errors import Exit, UsageError
     from buran.files import write_text
     from buran.steps import filters
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             hint="name a campaign file, or --from EXPERIMENT; or --callgraph CG with --select QUERY or --initial",
         )
     wishes = filters.Request(
-        target=arguments.target,
+        target=named_numbers(arguments.target, "P=64,N=512", "--target") if arguments.target else None,
         share=arguments.share,
         overhead_percent=arguments.overhead,
         visit_cost_s=None if arguments.visit_cost is None else arguments.visit_cost * 1e-9,

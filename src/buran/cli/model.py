@@ -304,20 +304,10 @@ def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | N
 
 def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     """Read ``p=4096,n=48000``."""
-    import math
-
-    from buran.cli.points import named_values, no_point
+    from buran.cli.points import named_numbers
     from buran.errors import UsageError
 
-    example = "p=4096,n=48000"
-    out: dict[str, float] = {}
-    for name, number in named_values(text, example).items():
-        try:
-            out[name] = float(number)
-        except ValueError:
-            out[name] = math.nan
-        if not (math.isfinite(out[name]) and out[name] > 0):
-            raise no_point(text, f"{name}={number}", example)
+    out = named_numbers(text, "p=4096,n=48000")
     for own in sets.values():
         if set(out) != set(own.parameters):
             raise UsageError(

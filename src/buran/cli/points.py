@@ -5,12 +5,12 @@ from __future__ import annotations
 from buran.errors import UsageError
 
 
-def no_point(text: str, part: str, example: str) -> UsageError:
+def no_point(text: str, part: str, example: str, option: str = "--at") -> UsageError:
     """Return the error of a point with a part that cannot be read."""
-    return UsageError(f"--at {text} is no point", why=f"{part.strip()!r} is not", hint=f"write it as {example}")
+    return UsageError(f"{option} {text} is no point", why=f"{part.strip()!r} is not", hint=f"write it as {example}")
 
 
-def named_values(text: str, example: str) -> dict[str, str]:
+def named_values(text: str, example: str, option: str = "--at") -> dict[str, str]:
     """Split ``p=4096,solver=amg`` into names and values.
 
     Raises
@@ -22,6 +22,27 @@ def named_values(text: str, example: str) -> dict[str, str]:
     for part in text.split(","):
         name, _, value = (each.strip() for each in part.partition("="))
         if not (name and value) or name in out:
-            raise no_point(text, part, example)
+            raise no_point(text, part, example, option)
         out[name] = value
+    return out
+
+
+def named_numbers(text: str, example: str, option: str = "--at", *, positive: bool = True) -> dict[str, float]:
+    """Read ``p=4096,n=48000``.
+
+    Raises
+    ------
+    UsageError
+        As for `named_values`, or a value is no finite number, or not above 0 where it has to be.
+    """
+    import math
+
+    out: dict[str, float] = {}
+    for name, number in named_values(text, example, option).items():
+        try:
+            out[name] = float(number)
+        except ValueError:
+            out[name] = math.nan
+        if not math.isfinite(out[name]) or (positive and out[name] <= 0):
+            raise no_point(text, f"{name}={number}", example, option)
     return out

@@ -18,12 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Open a new generation of the points and run the campaign."""
+    from buran.cli.points import named_numbers
     from buran.cli.run import drive
-    from buran.steps.remeasure import open_generation, parse_point
+    from buran.steps.remeasure import open_generation, point_of
     from buran.steps.session import open_session
 
     session = open_session(arguments.file)
-    points = [parse_point(session.campaign, text) for text in arguments.point]
+    given = [named_numbers(text, "p=4,n=1000", "--point", positive=False) for text in arguments.point]
+    points = [point_of(session.campaign, values) for values in given]
     for point in points:
         print(f"{point.key}: {open_generation(session, point)} configurations will be measured again")
     if arguments.mark_only:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from buran.steps.account import Item
     from buran.steps.progress import Failure, Progress
 
 HELP = "show what is measured, failed, running and missing"
@@ -67,6 +68,8 @@ def _show(state: Progress, *, as_json: bool) -> int:
     left = "unknown" if state.remaining_core_hours is None else f"{state.remaining_core_hours:.4g}"
     claimed = f"{state.claimed_core_hours:.4g} being spent, " if state.claimed_core_hours else ""
     print(f"core hours: {state.spent_core_hours:.4g}{budget} spent, {claimed}{left} left in the plans so far")
+    if state.account:
+        print(table(("spent on", "runs", "core hours"), account_rows(state.account), right=(1, 2)))
     if state.eta_s:
         print(f"about {duration(state.eta_s)} until they are measured")
     if state.other_targets:
@@ -76,6 +79,13 @@ def _show(state: Progress, *, as_json: bool) -> int:
         print(f"{style('stopped', 'yellow')} {problem}")
     _print_some(state.interruptions, style("missing", "yellow"))
     return code
+
+
+def account_rows(account: Sequence[Item]) -> list[tuple[str, str, str]]:
+    """Return the rows of a table of what core hours went into, with their sum."""
+    rows = [(item.phase, str(item.runs), f"{item.core_hours:.4g}") for item in account]
+    runs, total = sum(item.runs for item in account), sum(item.core_hours for item in account)
+    return [*rows, ("in total", str(runs), f"{total:.4g}")]
 
 
 def print_failures(state: Progress) -> None:

@@ -46,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accuracy", metavar="PERCENT", type=float, help="design stops at this half width of intervals"
     )
     parser.add_argument("--patience", metavar="ROUNDS", type=int, help="cpf, gpr, hybrid: rounds without a better fit")
+    parser.add_argument(
+        "--base",
+        choices=("cheapest", "lines", "spread"),
+        help="points to begin with: the five cheapest of each parameter and one off these lines for each (default), "
+        "the lines alone, or values from the whole range",
+    )
     parser.add_argument("--exclude", metavar="P=V,...", action="append", default=[], help="point not to ask for again")
     parser.add_argument("--seed", type=int, default=0, help="of strategies that draw (default 0)")
     parser.add_argument("--json", action="store_true", help="for programs")
@@ -61,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.select.measured import Measured
     from buran.select.protocol import State
     from buran.select.space_file import core_counts, measured_space, read_space
-    from buran.select.strategies import strategy_of
+    from buran.select.strategies import base_of, strategy_of
 
     if arguments.number is not None and arguments.number < 1:
         raise UsageError("at least one suggestion is wanted", where=f"-n {arguments.number}")
@@ -71,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = experiment.parameters
     metrics = arguments.metric or [experiment.metrics[0]]
     measured = Measured.of(experiment, metrics)
-    at = _values(arguments.at, names) if arguments.at else None
+    at = _values(arguments.at, names, "--at") if arguments.at else None
     if arguments.space is None:
         space = measured_space(experiment.points, names, arguments.processes, at)
     else:
@@ -79,10 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
     inside = space.places(measured.points)
     cores = core_counts(measured.points, names, arguments.processes)
     cores[inside >= 0] = space.cores[inside[inside >= 0]]
-    failed = [list(_values(text, names).values()) for text in arguments.exclude]
+    failed = [list(_values(text, names, "--exclude").values()) for text in arguments.exclude]
     excluded = space.places(np.array(failed).reshape(-1, len(names)))
     strategy = strategy_of(
         arguments.strategy,
+        base=base_of(arguments.strategy, arguments.base),
         patience=arguments.patience,
         accuracy=None if arguments.accuracy is None else arguments.accuracy / 100,
     )
@@ -92,22 +99,13 @@ def run(arguments: argparse.Namespace) -> int:
     return int(Exit.BUDGET_REACHED if report.advice.stop and report.advice.budget_reached else Exit.DONE)
 
 
-def _values(text: str, names: tuple[str, ...]) -> dict[str, float]:
+def _values(text: str, names: tuple[str, ...], option: str) -> dict[str, float]:
+    from buran.cli.points import named_numbers
     from buran.errors import UsageError
 
-    out: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, number = (each.strip() for each in part.partition("="))
-        try:
-            out[name] = float(number)
-        except ValueError:
-            out[name] = math.nan
-    if set(out) != set(names) or not all(math.isfinite(value) and value > 0 for value in out.values()):
-        raise UsageError(
-            f"{text!r} is no point",
-            why=f"the parameters are {', '.join(names)}, their values positive numbers",
-            hint="write it as p=1024,n=6000",
-        )
+    out = named_numbers(text, "p=1024,n=6000", option)
+    if set(out) != set(names):
+        raise UsageError(f"{option} {text} is no point of these", why=f"their parameters are {', '.join(names)}")
     return {name: out[name] for name in names}
 
 

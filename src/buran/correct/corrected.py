@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from buran.correct.average import Average
 from buran.correct.base import BaseModel
 from buran.correct.base_file import base_from
 from buran.correct.evolve import Evolved
@@ -20,7 +21,7 @@ from buran.correct.residual import Process
 from buran.correct.terms import Growth, Term, TermModel
 from buran.files import read_document, write_json
 
-SCHEMA = "buran-corrected/1"
+SCHEMA = "buran-corrected/2"
 KIND = "corrected"
 FREEZE = 2.0  # beyond this times the trained values a correction stays as it is
 Preset = Literal["robust", "paper"]
@@ -113,7 +114,7 @@ class Corrected:
     low, high
         Range of the training points, by variable.
     terms, process, evolved
-        What the correction is made of. Terms and process together are averaged in logarithms.
+        What the correction is made of. Several models with terms are averaged in logarithms, and terms with a process.
     preset
         ``paper`` predicts what the program gives, everywhere; ``robust`` freezes the correction.
     """
@@ -123,7 +124,7 @@ class Corrected:
     low: tuple[float, ...]
     high: tuple[float, ...]
     report: Report
-    terms: TermModel | None = None
+    terms: Average | None = None
     process: Process | None = None
     evolved: Evolved | None = None
     preset: Preset = "robust"
@@ -150,22 +151,26 @@ class Corrected:
             if self.preset == "paper" and self.evolved is not None:
                 value = self.evolved.evaluate(self.base, at)
             else:
-                value = plain * np.exp(self.log_factor(held))
+                value = plain * np.exp(self.log_factor(at, held))
             fine = np.isfinite(value) & (value > 0) & np.isfinite(plain) & (plain > 0)
             factor = np.where(fine, value / plain, np.nan)
         return Prediction(np.where(fine, value, np.nan), factor, in_domain)
 
-    def log_factor(self, points: Array) -> Array:
-        """Return the logarithm of the correction's factor at points (point, variable), not frozen."""
-        own = self.base.evaluate(np.array(self.theta), points)
+    def log_factor(self, points: Array, held: Array) -> Array:
+        """Return the logarithm of the correction's factor at points (point, variable).
+
+        Terms grow no further than at `held`, where a process or program is evaluated: what they are a share of, the
+        components of the base model, goes on.
+        """
+        theta = np.array(self.theta)
         parts = []
         with np.errstate(all="ignore"):
             if self.terms is not None:
-                parts.append(np.log(self.terms.evaluate(self.base, points) / own))
+                parts.append(self.terms.log_factor(self.base, theta, points, held))
             if self.process is not None:
-                parts.append(self.process.evaluate(points))
+                parts.append(self.process.evaluate(held))
             if self.evolved is not None:
-                parts.append(np.log(self.evolved.evaluate(self.base, points) / own))
+                parts.append(np.log(self.evolved.evaluate(self.base, held) / self.base.evaluate(theta, held)))
         return np.asarray(np.mean(parts, axis=0)) if parts else np.zeros(len(points))
 
     def to_json(self) -> dict[str, Any]:
@@ -279,25 +284,37 @@ def _floats(given: Any, size: int) -> tuple[float, ...]:
     return out
 
 
-def _terms_to_json(model: TermModel, base: BaseModel) -> dict[str, Any]:
+def _terms_to_json(average: Average, base: BaseModel) -> list[dict[str, Any]]:
     names, variables = base.carrier_names, list(base.variables)
-    return {
-        "theta": list(model.theta),
-        "cost": model.cost,
-        "added": [
-            {
-                "component": names[term.carrier],
-                "shape": term.growth.shape,
-                "variable": variables[term.growth.variable],
-                "number": term.growth.number,
-                "coefficient": term.coefficient,
-            }
-            for term in model.terms
-        ],
-    }
+    return [
+        {
+            "weight": weight,
+            "theta": list(model.theta),
+            "cost": model.cost,
+            "added": [
+                {
+                    "component": names[term.carrier],
+                    "shape": term.growth.shape,
+                    "variable": variables[term.growth.variable],
+                    "number": term.growth.number,
+                    "coefficient": term.coefficient,
+                }
+                for term in model.terms
+            ],
+        }
+        for weight, model in zip(average.weights, average.models, strict=True)
+    ]
 
 
-def _terms_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
+def _terms_from_json(data: Sequence[Mapping[str, Any]], base: BaseModel) -> Average:
+    models = tuple(_model_from_json(each, base) for each in data)
+    weights = _floats([each["weight"] for each in data], len(models))
+    if not models or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+        raise ValueError("the weights of the terms do not add up to 1")
+    return Average(models, weights)
+
+
+def _model_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
     names, variables = list(base.carrier_names), list(base.variables)
     terms = []
     for each in data["added"]:

@@ -24,6 +24,7 @@ BASE = "@base"
 """The terminal that stands for the base model's value; no variable can be called so."""
 
 _CONSTANT, _VARIABLE, _BASE = -1, -2, -3  # operators of leaves
+_OPERATORS = np.arange(len(FUNCTIONS) + 1)
 _APPLY: tuple[Callable[..., Array], ...] = (np.add, np.subtract, np.multiply, np.divide, np.power, np.log, np.exp)
 
 
@@ -89,20 +90,31 @@ class Forest:
 
     def nodes(self, op: Ids, left: Ids, right: Ids) -> Ids:
         """Make inner nodes; unary ones have their child on the left and as a stand-in on the right."""
-        ids = self._new(len(op))
-        self.op[ids], self.left[ids], self.right[ids] = op, left, right
+        own = self._new(len(op))
+        if not len(own):
+            return own
+        order = np.argsort(op.astype(np.int8), kind="stable")  # by radix
+        op, left, right = op[order], left[order], right[order]
+        first, last = int(own[0]), int(own[-1]) + 1
+        self.op[first:last], self.left[first:last], self.right[first:last] = op, left, right
         binary = op < len(BINARY)
-        self.size[ids] = 1 + self.size[left] + np.where(binary, self.size[right], 0)
-        self.based[ids] = self.based[left] | (self.based[right] & binary)
-        order = np.argsort(op.astype(np.int16), kind="stable")  # by radix
-        ends = np.searchsorted(op[order], np.arange(len(FUNCTIONS) + 1))
+        self.size[first:last] = 1 + self.size.take(left) + np.where(binary, self.size.take(right), 0)
+        self.based[first:last] = self.based.take(left) | (self.based.take(right) & binary)
+        ends = np.searchsorted(op, _OPERATORS).tolist()
+        values = self.values
         with np.errstate(all="ignore"):
             for function, apply in enumerate(_APPLY):
-                own = order[ends[function] : ends[function + 1]]
-                if len(own):
-                    one = self.values[left[own]]
-                    binary_one = function < len(BINARY)
-                    self.values[ids[own]] = apply(one, self.values[right[own]]) if binary_one else apply(one)
+                start, end = ends[function], ends[function + 1]
+                if start == end:
+                    continue
+                out = values[first + start : first + end]
+                one = values.take(left[start:end], axis=0)
+                if function < len(BINARY):
+                    apply(one, values.take(right[start:end], axis=0), out=out)
+                else:
+                    apply(one, out=out)
+        ids = np.empty_like(own)
+        ids[order] = own
         return ids
 
     def random(
@@ -193,16 +205,18 @@ class Forest:
         rest = random.integers(self.size[at])
         rows, out = np.arange(len(at)), []
         while True:
-            rows = rows[rest[rows] > 0]
-            if not len(rows):
+            index = rest.take(rows)
+            going = np.flatnonzero(index)
+            if not len(going):
                 break
-            node = at[rows]
-            left = self.left[node]
-            index = rest[rows] - 1
-            to_right = index >= self.size[left]
+            rows, index = rows.take(going), index.take(going) - 1
+            node = at.take(rows)
+            left = self.left.take(node)
+            size = self.size.take(left)
+            to_right = index >= size
             out.append((rows, node, to_right))
-            at[rows] = np.where(to_right, self.right[node], left)
-            rest[rows] = np.where(to_right, index - self.size[left], index)
+            at[rows] = np.where(to_right, self.right.take(node), left)
+            rest[rows] = np.where(to_right, index - size, index)
         out.append((np.arange(len(at)), at, np.zeros(len(at), dtype=bool)))
         return out
 
@@ -231,27 +245,27 @@ class Forest:
         parent, side = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
         while len(node):
             levels.append((node, owner, parent, side))
-            inner = self.op[node] >= 0
-            to_left = np.flatnonzero(inner & self.based[self.left[node]])
-            binary = inner & (self.op[node] < len(BINARY))
-            to_right = np.flatnonzero(binary & self.based[self.right[node]])
+            op, left, right = self.op.take(node), self.left.take(node), self.right.take(node)
+            inner = op >= 0
+            to_left = np.flatnonzero(inner & self.based.take(left))
+            to_right = np.flatnonzero(inner & (op < len(BINARY)) & self.based.take(right))
             parent = np.concatenate([to_left, to_right])
             side = np.arange(len(parent)) >= len(to_left)
-            node = np.where(side, self.right[node[parent]], self.left[node[parent]])
-            owner = owner[parent]
+            node = np.concatenate([left.take(to_left), right.take(to_right)])
+            owner = owner.take(parent)
         below: tuple[Ids, Ids, NDArray[np.bool_]] | None = None
         new = np.zeros(0, dtype=np.int64)
         for node, owner, up, on_right in reversed(levels):
-            left, right = self.left[node], self.right[node]
+            left, right = self.left.take(node), self.right.take(node)
             if below is not None:
                 ids, parent, side = below
                 left[parent[~side]] = ids[~side]
                 right[parent[side]] = ids[side]
-            op = self.op[node]
+            op = self.op.take(node)
             changed = np.flatnonzero(op >= 0)
-            new = bases[owner]
+            new = bases.take(owner)
             right = np.where(op < len(BINARY), right, left)
-            new[changed] = self.nodes(op[changed], left[changed], right[changed])
+            new[changed] = self.nodes(op.take(changed), left.take(changed), right.take(changed))
             below = (new, up, on_right)
         out[rows] = new
         return out
@@ -265,12 +279,16 @@ class Forest:
         """Forget all nodes that no tree uses; return the new ids of roots, and of leaves kept besides."""
         used = np.zeros(self.count, dtype=bool)
         used[self.variables] = used[more] = True
-        frontier = np.unique(roots)
+        place = np.empty(self.count, dtype=np.int64)
+        frontier = roots
         while len(frontier):
+            numbers = np.arange(len(frontier))
+            place[frontier] = numbers
+            frontier = frontier[place[frontier] == numbers]  # once each
             used[frontier] = True
             inner = frontier[self.op[frontier] >= 0]
             children = np.concatenate([self.left[inner], self.right[inner]])
-            frontier = np.unique(children[~used[children]])
+            frontier = children[~used[children]]
         kept = np.flatnonzero(used)
         place = np.cumsum(used) - 1
         inside = self.op[kept] >= 0

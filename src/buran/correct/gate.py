@@ -19,34 +19,35 @@ class Gate:
 
     Attributes
     ----------
-    folds, repeats
-        Of the cross-validation; more than `few` points are divided once only.
+    few, folds
+        Up to `few` points are left out one by one: with 16 points, a division into parts decides more than the
+        points do. More points are divided into `folds` parts.
     forward_share
         Largest part of the points by scale, which is predicted from the others.
     gain
         Share of the base model's error that must disappear at left-out points.
-    forward_weight, overall
-        Candidates are compared by the geometric mean of both errors over the base model's, the forward one with this
-        weight; the best may not be above `overall`.
-    forward_limit
-        Forward error over the base model's that none may exceed.
+    bare_gain
+        The same where a Gaussian process takes part, which few points flatter.
     formula_bonus
-        Share by which what is no formula must beat what is.
+        Share by which what has a Gaussian process must beat what has none.
+    forward_level
+        Chance of refusing wrongly in the paired test of the errors at the largest points.
+    forward_limit
+        Forward error over the base model's that is never refused.
     term_price
         Share of the error that each term after the first must at least take away.
     fits
         Root mean square of the base model's logarithmic residuals below which it is left alone.
     """
 
-    folds: int = 5
-    repeats: int = 3
     few: int = 40
+    folds: int = 5
     forward_share: float = 0.25
-    gain: float = 0.1
-    forward_weight: float = 0.25
-    overall: float = 0.95
-    forward_limit: float = 1.25
+    gain: float = 0.07
+    bare_gain: float = 0.3
     formula_bonus: float = 0.15
+    forward_level: float = 0.01
+    forward_limit: float = 1.05
     term_price: float = 0.03
     fits: float = 0.01
 
@@ -61,20 +62,15 @@ class Gate:
             Source of the division.
         """
         count = len(scale)
-        folds = min(self.folds, count)
-        out = []
-        for _ in range(self.repeats if count <= self.few else 1):
-            order = random.permutation(count)
-            for fold in range(folds):
-                mask = np.ones(count, dtype=bool)
-                mask[order[fold::folds]] = False
-                out.append(mask)
+        folds = count if count <= self.few else self.folds
+        part = np.empty(count, dtype=np.int64)
+        part[random.permutation(count)] = np.arange(count) % folds
         limit = np.quantile(scale, 1 - self.forward_share)
         forward = scale <= limit if limit < scale.max() else scale < scale.max()
-        return np.array([*out, forward])
+        return np.concatenate([part != np.arange(folds)[:, None], forward[None]])
 
     def scores(self, masks: Masks, logs: Array, predict: Callable[[int, Masks], Array]) -> tuple[Array, Array]:
-        """Return errors of candidates at left-out points: shape (candidate, point), and (candidate,) forward.
+        """Return errors of candidates at left-out points, shape (candidate, point), and at those of the forward fold.
 
         Parameters
         ----------
@@ -95,34 +91,53 @@ class Gate:
         assert total is not None
         times = (~masks[:-1]).sum(axis=0)
         forward = np.abs(predict(len(masks) - 1, ~masks[-1]) - logs[~masks[-1]])
-        return total / times, forward.mean(axis=1)
+        return total / times, forward
 
-    def choose(self, ratios: Mapping[str, float], formulas: Sequence[str]) -> str:
-        """Return the best candidate by its `overall_ratio`."""
-        ranked = {name: ratios[name] * (1 + self.term_price * i) for i, name in enumerate(formulas)}
+    def choose(self, inside: Mapping[str, float], formulas: Sequence[str]) -> str:
+        """Return the best candidate by its error over the base model's at left-out points."""
+        ranked = {name: inside[name] * (1 + self.term_price * i) for i, name in enumerate(formulas)}
         best = min(ranked, key=lambda name: ranked[name])
-        others = [name for name in ratios if name not in formulas]
+        others = [name for name in inside if name not in formulas]
         if others:
-            other = min(others, key=lambda name: ratios[name])
-            if ratios[other] < (1 - self.formula_bonus) * ratios[best]:
+            other = min(others, key=lambda name: inside[name])
+            if inside[other] < min((1 - self.formula_bonus) * ranked[best], 1 - self.bare_gain):
                 return other
         return best
 
-    def overall_ratio(self, inside: float, ahead: float) -> float:
-        """Join the errors over the base model's, at left-out and at the largest points."""
-        return float(inside ** (1 - self.forward_weight) * ahead**self.forward_weight)
+    def reason_against(self, inside: float, base: Array, ahead: Array) -> str | None:
+        """Return why a candidate is refused, or None.
 
-    def reason_against(self, inside: float, ahead: float) -> str | None:
-        """Return why a candidate with these errors over the base model's is refused, or None."""
+        Parameters
+        ----------
+        inside
+            Its error over the base model's at left-out points.
+        base, ahead
+            Errors of the base model and of the candidate at the largest points, shape (point,).
+        """
         if not inside <= 1 - self.gain:
             change = f"{100 * abs(1 - inside):.0f} % {'smaller' if inside <= 1 else 'larger'}"
             return (
                 f"at points that were left out the error of the best correction is {change} than that of the base "
                 f"model; at least {100 * self.gain:.0f} % smaller is wanted"
             )
-        if not (self.overall_ratio(inside, ahead) <= self.overall and ahead <= self.forward_limit):
+        if self._is_worse(base, ahead):
             return (
                 f"it helps between the points, where the error falls to {100 * inside:.0f} % of the base model's, and "
-                f"misleads beyond them: the largest runs, predicted from the others, have {100 * ahead:.0f} %"
+                f"misleads beyond them: the largest runs, predicted from the others, have "
+                f"{100 * ahead.mean() / max(base.mean(), 1e-12):.0f} %"
             )
         return None
+
+    def _is_worse(self, base: Array, ahead: Array) -> bool:
+        """Whether errors at the same points are larger, by a paired t test on one side."""
+        from scipy.special import stdtrit
+
+        if not np.isfinite(ahead).all():
+            return True
+        if ahead.mean() <= self.forward_limit * base.mean():
+            return False
+        if len(base) < 2:
+            return True
+        worse = ahead - base
+        spread = float(worse.std(ddof=1)) / np.sqrt(len(worse))
+        return bool(worse.mean() > stdtrit(len(worse) - 1, 1 - self.forward_level) * spread)

@@ -14,8 +14,9 @@ SPAN = 10.0
 
 
 def base_of_function(
-    function: ModelFunction, parameters: Sequence[str], name: str = "model", unit: str = "s"
-) -> BaseModel:
+    function: ModelFunction, parameters: Sequence[str], name: str = "model", unit: str = "s", *,
+    scale: str | None = None,
+) -> BaseModel:  # fmt: skip
     """Return a base model with a component for the constant and each term of a function.
 
     Parameters
@@ -26,6 +27,8 @@ def base_of_function(
         Names of its parameters, by column of the points; other characters than letters and digits become ``_``.
     name, unit
         Of the base model.
+    scale
+        The parameter that says how large a run is; None for none. Effects may set in along every parameter.
 
     Raises
     ------
@@ -48,7 +51,9 @@ def base_of_function(
     return BaseModel(
         " + ".join(components),
         parameters=fitted,
-        variables={each: Variable() for each in names},
+        variables={
+            each: Variable(scale=own == scale, thresholds=True) for each, own in zip(names, parameters, strict=True)
+        },
         components=components,
         unit=unit,
         name=name,

@@ -21,7 +21,8 @@ _MOST_OPERATIONS = 40  # beyond it, simplifying takes minutes
 def render(model: Corrected, style: Style = "text") -> str:
     """Write the model's formula.
 
-    A Gaussian process has none: where one takes part, what it is added to is written, and that it is.
+    Of an average the model with the largest weight is written, and that it is one of several; as code all are. A
+    Gaussian process has no formula: where one takes part, what it is added to is written, and that it is.
 
     Parameters
     ----------
@@ -32,10 +33,11 @@ def render(model: Corrected, style: Style = "text") -> str:
         as `Corrected.predict` does.
     """
     plain = _simplified(_base(model.base, model.theta))
-    whole = _simplified(_whole(model))
     if style == "python":
-        return _python(model, plain, whole)
+        return _python(model, plain)
     import sympy
+
+    whole = _simplified(_whole(model))
 
     with_digits = [_rounded(each) for each in (plain, whole)]
     show = sympy.latex if style == "latex" else _text
@@ -44,11 +46,23 @@ def render(model: Corrected, style: Style = "text") -> str:
     if model.method != "base":
         original = r"t_{\mathrm{base}}" if style == "latex" else "base"
         lines.append(f"{original} = {show(with_digits[0])}")
+    lines += [rf"\text{{{note}}}" if style == "latex" else note for note in _remarks(model)]
+    return "\n".join(lines)
+
+
+def _remarks(model: Corrected) -> list[str]:
+    """Say what the formula does not hold."""
+    out = []
+    if model.terms is not None and len(model.terms.models) > 1:
+        out.append(
+            f"this is one of {len(model.terms.models)} formulas whose corrections are averaged, less where they "
+            f"disagree, the one with the largest weight ({100 * model.terms.weights[0]:.0f} percent); as Python or "
+            "JSON all are written"
+        )
     if model.process is not None:
         share = "half of its logarithm" if model.terms is not None else "its logarithm"
-        note = f"a Gaussian process adds to {share} what the measurements leave over; it is no formula"
-        lines.append(rf"\text{{{note}}}" if style == "latex" else note)
-    return "\n".join(lines)
+        out.append(f"a Gaussian process adds to {share} what the measurements leave over; it is no formula")
+    return out
 
 
 def _base(base: BaseModel, theta: tuple[float, ...]) -> Any:
@@ -76,24 +90,29 @@ def _exact(value: float) -> Any:
 
 
 def _whole(model: Corrected) -> Any:
-    """Return the corrected model without its process."""
+    """Return the corrected model without its process; of an average the model with the largest weight."""
     if model.evolved is not None:
         own = _base(model.base, model.evolved.theta)
         term = _program(model, own)
         return term if model.evolved.case in (1, 3) else own + term
     if model.terms is None:
         return _base(model.base, model.theta)
-    return _with_terms(model.base, model.terms)
+    return _with_terms(model.base, model.terms.best)
 
 
-def _with_terms(base: BaseModel, model: TermModel) -> Any:
-    """Return the base model with its terms; see `BaseModel.parts` for the carriers."""
+def _with_terms(base: BaseModel, model: TermModel, held: str = "") -> Any:
+    """Return the base model with its terms; see `BaseModel.parts` for the carriers.
+
+    Terms grow with the variables, or with those whose names end in `held`.
+    """
+    import sympy
+
     names, variables = base.carrier_names, list(base.variables)
     own = _symbols(base, model.theta)
     total = own[""]
     out = total
     for term in model.terms:
-        known = {name: own[name] for name in base.variables}
+        known = {name: sympy.Symbol(name + held, positive=True) for name in base.variables}
         growth = _to_sympy(ast.parse(term.growth.text(variables), mode="eval").body, known)
         name = names[term.carrier]
         if name in base.components:
@@ -252,27 +271,51 @@ def _text(expression: Any) -> str:
     return str(sympy.sstr(expression, full_prec=False)).replace("log(", "ln(")
 
 
-def _python(model: Corrected, plain: Any, whole: Any) -> str:
+def _python(model: Corrected, plain: Any) -> str:
     import sympy
 
-    names = ", ".join(model.base.variables)
-    code = [sympy.pycode(each, fully_qualified_modules=True) for each in (plain, whole)]
-    held = [
-        f"    {name}_ = min(max({name}, {low / FREEZE!r}), {high * FREEZE!r})"
-        for name, low, high in zip(model.base.variables, model.low, model.high, strict=True)
-    ]
-    lines = ["import math", "", "", f"def base({names}):", f"    return {code[0]}", "", ""]
-    lines += [f"def corrected({names}):", f"    return {code[1]}", ""]
+    def code(expression: Any) -> str:
+        return str(sympy.pycode(expression, fully_qualified_modules=True))
+
+    variables = list(model.base.variables)
+    suffix = "_held"
+    while any(name + suffix in variables for name in variables):
+        suffix += "_"
+    names, held = ", ".join(variables), ", ".join(name + suffix for name in variables)
+    lines = ["import math", "", "", f"def base({names}):", f"    return {code(plain)}", "", ""]
+    correction = []
+    if model.terms is not None:
+        sets = [code(_with_terms(model.base, each, suffix)) for each in model.terms.models]
+        lines += [
+            f"def corrected({names}, {held}):",
+            f"    own = base({names})",
+            f"    weights = {list(model.terms.weights)!r}",
+            "    shifts = [",
+            *(f"        math.log(({each}) / own)," for each in sets),
+            "    ]",
+            "    mean = sum(w * x for w, x in zip(weights, shifts))",
+            "    spread = sum(w * (x - mean) ** 2 for w, x in zip(weights, shifts))",
+            "    return mean**3 / (mean**2 + spread) if mean else 0.0",
+            "",
+            "",
+        ]
+        correction.append(f"corrected({names}, {held})")
+    if model.evolved is not None:
+        lines += [f"def corrected({names}):", f"    return {code(_simplified(_whole(model)))}", "", ""]
+        correction.append(f"math.log(corrected({held}) / base({held}))")
     if model.process is not None:
         lines += _process_code(model, names)
-    lines += ["", f"def predict({names}):"]
+        correction.append(f"rest({held})")
+    lines.append(f"def predict({names}):")
     if model.preset == "paper":
         return "\n".join([*lines, f"    return corrected({names})"])
-    call = ", ".join(f"{name}_" for name in model.base.variables)
-    factor = f"corrected({call}) / base({call})"
-    if model.process is not None:
-        factor = f"math.exp(rest({call}))" if model.terms is None else f"math.sqrt({factor} * math.exp(rest({call})))"
-    return "\n".join([*lines, *held, f"    return base({names}) * {factor}"])
+    lines += [
+        f"    {name}{suffix} = min(max({name}, {low / FREEZE!r}), {high * FREEZE!r})"
+        for name, low, high in zip(variables, model.low, model.high, strict=True)
+    ]
+    mean = " + ".join(correction) or "0.0"
+    mean = f"({mean}) / {len(correction)}" if len(correction) > 1 else mean
+    return "\n".join([*lines, f"    return base({names}) * math.exp({mean})"])
 
 
 def _process_code(model: Corrected, names: str) -> list[str]:
@@ -280,7 +323,6 @@ def _process_code(model: Corrected, names: str) -> list[str]:
     process = model.process
     arrays = {key.upper(): getattr(process, key).tolist() for key in ("centre", "spread", "points", "lengths", "pull")}
     return [
-        "",
         *(f"{key} = {value!r}" for key, value in arrays.items()),
         "",
         "",
@@ -292,5 +334,6 @@ def _process_code(model: Corrected, names: str) -> list[str]:
         "            gap = sum(((a - b) / width) ** 2 for a, b, width in zip(at, point, lengths))",
         "            total += weight * math.exp(-0.5 * gap)",
         "    return total",
+        "",
         "",
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from buran.correct.average import Average, averaged
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Report
 from buran.correct.data import Data
@@ -36,7 +37,7 @@ class Options:
     Attributes
     ----------
     formula
-        Whether the correction must be a formula.
+        Whether the correction must be one formula: no average, no Gaussian process.
     case
         Case of a genetic search that competes; None for none.
     gate
@@ -84,20 +85,19 @@ def correct_robustly(base: BaseModel, data: Data, options: Options) -> Corrected
             return refused(against)
         report = Report(False, "taken without a test", {}, {}, (), notes, len(data.points), options.seed)
         return replace(all_of_it[chosen], report=report)
-    errors, ahead = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
-    inside = {name: error / errors["base"] for name, error in errors.items()}
-    forward = {name: error / max(ahead["base"], 1e-12) for name, error in ahead.items()}
-    remaining = {name: gate.overall_ratio(inside[name], forward[name]) for name in errors if name != "base"}
+    errors, beyond = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
+    ahead = {name: float(each.mean()) for name, each in beyond.items()}
+    remaining = {name: error / errors["base"] for name, error in errors.items() if name != "base"}
     objections: list[str] = []
     while left := [name for name in formulas if name in remaining]:
         chosen = gate.choose(remaining, left)
-        reason = gate.reason_against(inside[chosen], forward[chosen])
-        if reason is not None:
+        reason = gate.reason_against(remaining[chosen], beyond["base"], beyond[chosen])
+        if reason is not None and chosen in formulas:
             return refused("; ".join([*objections, reason]), errors, ahead)
-        against = objection(all_of_it[chosen], data.points)
+        against = reason or objection(all_of_it[chosen], data.points)
         if against is None:
             found = all_of_it[chosen]
-            places = () if found.terms is None else find_thresholds(problem, found.terms)
+            places = () if found.terms is None else find_thresholds(problem, found.terms.best)
             why = (
                 f"{chosen}: at points that were left out the error falls from {100 * errors['base']:.2g} % to "
                 f"{100 * errors[chosen]:.2g} %"
@@ -127,9 +127,13 @@ def _candidates(
     points, logs = problem.points[used], problem.logs[used]
     plain = _corrected(base, fitted, points)
     out = {"base": plain}
-    for model in models[1:]:
-        count = len(model.terms)
-        out[f"{count} term{'s' if count > 1 else ''}"] = replace(plain, terms=model)
+    usable = [model for model in models if model.terms and np.isfinite(model.cost)]
+    if options.formula:
+        for count in sorted({len(model.terms) for model in usable}):
+            best = min((model for model in usable if len(model.terms) == count), key=lambda model: model.cost)
+            out[f"{count} term{'s' if count > 1 else ''}"] = replace(plain, terms=Average((best,), (1.0,)))
+    elif usable:
+        out["terms"] = replace(plain, terms=averaged(usable, len(points)))
     if options.case is not None:
         random = spawned(options.seed, _TRIALS, options.case, search)
         found = evolve(base, points, np.exp(logs), options.case, np.array(fitted.theta), random, SEARCH)
@@ -145,7 +149,9 @@ def _candidates(
 def _cross_validated(
     gate: Gate, problem: Problem, masks: Masks, bases: Sequence[TermModel], models: Sequence[Sequence[TermModel]],
     names: Sequence[str], options: Options,
-) -> tuple[dict[str, float], dict[str, float]]:  # fmt: skip
+) -> tuple[dict[str, float], dict[str, Array]]:  # fmt: skip
+    """Return mean errors at left-out points and errors at the largest points, by candidate."""
+
     def predict(fold: int, left_out: Masks) -> Array:
         found = _candidates(problem, fold + 1, bases[fold + 1], models[fold + 1], options)
         at = problem.points[left_out]
@@ -158,7 +164,7 @@ def _cross_validated(
         return np.asarray(np.nan_to_num(np.array(rows), nan=np.inf))
 
     errors, ahead = gate.scores(masks, problem.logs, predict)
-    return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead.tolist(), strict=True))
+    return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead, strict=True))
 
 
 def _fewer(found: Mapping[str, Corrected], name: str) -> Corrected:
@@ -168,15 +174,20 @@ def _fewer(found: Mapping[str, Corrected], name: str) -> Corrected:
 
 def _own_cost(model: Corrected) -> float:
     if model.terms is not None:
-        return model.terms.cost
+        return model.terms.best.cost
     assert model.evolved is not None
     return float("inf")
 
 
 def _scale(base: BaseModel, points: Array, theta: Array) -> Array:
-    """Return how large each run is: by the variables declared so, else by the base model's time."""
+    """Return how large each run is, by the first that tells runs apart.
+
+    The variables declared so, the base model's time, all variables, the first one.
+    """
     columns = [i for i, variable in enumerate(base.variables.values()) if variable.scale]
-    return np.asarray(np.prod(points[:, columns], axis=1) if columns else base.evaluate(theta, points))
+    declared = [np.prod(points[:, columns], axis=1)] if columns else []
+    sizes = [*declared, base.evaluate(theta, points), np.prod(points, axis=1), points[:, 0]]
+    return np.asarray(next(size for size in sizes if size.min() < size.max()))
 
 
 def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:

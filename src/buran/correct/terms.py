@@ -79,12 +79,12 @@ class TermModel:
     terms: tuple[Term, ...]
     cost: float
 
-    def evaluate(self, base: BaseModel, points: Array) -> Array:
-        """Return values at points (point, variable)."""
+    def evaluate(self, base: BaseModel, points: Array, held: Array | None = None) -> Array:
+        """Return values at points (point, variable); terms grow as at `held` instead, if given."""
         parts = base.parts(np.array(self.theta), points)
         out = np.array(parts.total)
         for term in self.terms:
-            out = out + term.coefficient * parts.carriers[term.carrier] * term.growth(points)
+            out = out + term.coefficient * parts.carriers[term.carrier] * term.growth(points if held is None else held)
         return out
 
 
@@ -184,7 +184,8 @@ def grow(
     Returns
     -------
     list
-        For each search the best models with 0, 1, ... terms.
+        For each search all models that were fitted: the base model, then those with 1, 2, ... terms, the best of each
+        number first.
     """
     shapes = np.stack([term.growth(problem.points) for term in terms]) if terms else np.zeros((0, len(problem.points)))
     scales = _scales(problem, bases, terms, shapes)
@@ -214,8 +215,7 @@ def grow(
             found = [(m, numbers) for m, numbers, row in zip(models, chosen, rows, strict=True) if row == search]
             found.sort(key=lambda pair: pair[0].cost)
             beams[search] = [_State(*pair) for pair in found[:_BEAM]]
-            if found:
-                out[search].append(found[0][0])
+            out[search] += [model for model, _ in found]
     return out
 
 

@@ -25,8 +25,7 @@ from buran.model.quality import mlogq
 
 _BASE = "evh1_2d_reconstructed"
 _PER_SHARD = 8
-_REPLICATES, _OTHERS, _TRIALS, _BROADCASTS, _BROADCAST_TRIALS = 40, 8, 10, 32, 3
-_PUBLISHED_TRIALS = 30  # with the preset `paper`
+_REPLICATES, _OTHERS, _TRIALS, _BROADCASTS, _BROADCAST_TRIALS = 40, 8, 30, 32, 10
 _QUICK = (4, 1, 1, 2, 1)
 _TRAIN_NODES, _TRAIN_POINTS, _TEST_POINTS = 16, 64, 1500
 _SYNTHETIC, _MEASURED = 0, 1  # first numbers of the seeds
@@ -39,7 +38,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
         counts if settings.draws is None else (settings.draws, max(1, settings.draws // 4), *([settings.draws] * 2), 1)
     )
     if settings.preset == "paper" and not settings.quick:
-        trials = _PUBLISHED_TRIALS
+        broadcast_trials = trials
     out: list[dict[str, Any]] = []
     for family in FAMILIES:
         number = replicates if family == "contention" else others

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product as combinations
 
@@ -18,6 +20,7 @@ BEYOND = (128, 60, 6000, 20)
 """Where models are judged: one step beyond all values."""
 POWERS = tuple(sorted({power for power, _ in extrap_space("never").pairs} | {Fraction(0)}))
 _LOGS = (0, 1, 2)
+_ODD_POWERS = (0.1, 0.4, 0.6, 0.9, 1.1, 1.4, 1.6, 1.85, 2.1, 2.6)
 _VISIBLE = 0.01  # share of the value that each term of a sum makes up at both corners
 
 
@@ -31,31 +34,93 @@ def beyond(parameters: int) -> Array:
     return np.array(BEYOND[:parameters], dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class Part:
+    """How a truth depends on one parameter: a sum of powers with logarithms, or a saturation ``x / (x + half)``."""
+
+    exponents: tuple[tuple[Fraction | float, int], ...]
+    half: float = 0.0
+
+    def evaluate(self, x: Array) -> Array:
+        """Return values of the same shape as `x`."""
+        if self.half:
+            return np.asarray(x / (x + self.half))
+        return np.asarray(sum(x ** float(power) * np.log2(x) ** log for power, log in self.exponents))
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A truth made of one part for each parameter: a constant and either their product or their sum.
+
+    Attributes
+    ----------
+    coefficients
+        The constant, then that of the product, or one for each part of the sum.
+    """
+
+    coefficients: tuple[float, ...]
+    parts: tuple[Part, ...]
+    product: bool
+
+    def evaluate(self, points: Array) -> Array:
+        """Evaluate at points (..., parameter)."""
+        return np.asarray(self.coefficients[0] + self.summands(points).sum(axis=0))
+
+    def summands(self, points: Array) -> Array:
+        """Return what is added to the constant, along a new first axis."""
+        values = np.stack([part.evaluate(points[..., k]) for k, part in enumerate(self.parts)])
+        if self.product:
+            return np.asarray(self.coefficients[1] * values.prod(axis=0, keepdims=True))
+        return np.asarray(np.reshape(self.coefficients[1:], (-1, *(1,) * (values.ndim - 1))) * values)
+
+    def lead(self, parameter: int) -> tuple[float, int]:
+        """Return the largest power of a parameter; logarithms are ignored."""
+        return max((float(power) for power, _ in self.parts[parameter].exponents), default=0.0), 0
+
+
 def draw(parameters: int, random: np.random.Generator) -> ModelFunction:
     """Draw a truth that depends on every parameter: a constant and either a product of terms or their sum.
 
     One term for each parameter; powers of Extra-P's default set and 0, logarithms 0 to 2, coefficients uniform in
     (0, 1000). Sums are drawn again until each term makes up 1 % at both corners of the grid.
     """
-    points = grid(parameters)
-    corners = points[[0, -1]]
+    drawn = _drawn(parameters, random, _inside)
+    factors = [Factor(k, Fraction(part.exponents[0][0]), part.exponents[0][1]) for k, part in enumerate(drawn.parts)]
+    terms = (Term(tuple(factors)),) if drawn.product else tuple(Term((factor,)) for factor in factors)
+    return ModelFunction(drawn.coefficients[0], drawn.coefficients[1 : 1 + len(terms)], terms)
+
+
+def draw_outside(parameters: int, random: np.random.Generator) -> Composite:
+    """Draw a truth that is in no hypothesis space: two terms of a parameter, an odd power, or a saturation."""
+    return _drawn(parameters, random, _outside)
+
+
+def _drawn(
+    parameters: int, random: np.random.Generator, part: Callable[[Sequence[int], np.random.Generator], Part]
+) -> Composite:
+    corners = grid(parameters)[[0, -1]]
     while True:
-        pairs = [(POWERS[random.integers(len(POWERS))], int(random.integers(len(_LOGS)))) for _ in range(parameters)]
-        coefficients = np.round(random.uniform(0, 1000, parameters + 1), 3).tolist()
-        multiplied = bool(random.random() < 0.5)
-        if (Fraction(0), 0) in pairs:
+        parts = tuple(part(axis, random) for axis in AXES[:parameters])
+        coefficients = tuple(np.round(random.uniform(0, 1000, parameters + 1), 3).tolist())
+        found = Composite(coefficients, parts, bool(random.random() < 0.5))
+        if any(own.exponents == ((Fraction(0), 0),) for own in parts):
             continue
-        factors = [Factor(p, power, log) for p, (power, log) in enumerate(pairs)]
-        if multiplied:
-            return ModelFunction(coefficients[0], (coefficients[1],), (Term(tuple(factors)),))
-        terms = tuple(Term((factor,)) for factor in factors)
-        function = ModelFunction(coefficients[0], tuple(coefficients[1:]), terms)
-        shares = [
-            c * term.evaluate(corners) / function.evaluate(corners)
-            for c, term in zip(coefficients[1:], terms, strict=True)
-        ]
-        if (np.array(shares) >= _VISIBLE).all():
-            return function
+        if found.product or (found.summands(corners) >= _VISIBLE * found.evaluate(corners)).all():
+            return found
+
+
+def _inside(axis: Sequence[int], random: np.random.Generator) -> Part:
+    return Part(((POWERS[random.integers(len(POWERS))], int(random.integers(len(_LOGS)))),))
+
+
+def _outside(axis: Sequence[int], random: np.random.Generator) -> Part:
+    first = _inside(axis, random)
+    kind = random.integers(3)
+    if kind == 0:
+        return Part((*first.exponents, *_inside(axis, random).exponents))
+    if kind == 1:
+        return Part(((float(random.choice(_ODD_POWERS)), int(random.integers(2))),))
+    return Part((), half=float(random.uniform(axis[0], axis[-1])))
 
 
 def accumulating(truth: Array, percent: float, repetitions: int, seed: int) -> Array:

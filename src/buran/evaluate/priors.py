@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from buran.evaluate import priors_measured, priors_simulated, priors_waiting
+from buran.errors import UsageError
+from buran.evaluate import (
+    priors_cases,
+    priors_judged,
+    priors_measured,
+    priors_simulated,
+    priors_tables,
+    priors_threads,
+    priors_waiting,
+)
 from buran.evaluate.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
-from buran.evaluate.statistics import mean_and_error
-from buran.evaluate.study import Settings, Shard
+from buran.evaluate.priors_tables import mean_of
+from buran.evaluate.study import NEEDS, Settings, Shard
 
 PARTS = priors_simulated.PARTS
 LEVELS = priors_simulated.LEVELS
+_FUNCTIONS = {"default": 200, "small": 40}  # by preset
 _BATCH = 20  # functions of a shard
-_REPETITIONS = 2  # of measured times
+_REPETITIONS = 5  # of measured times
 _SUBSET_LEVEL = 50
-# Printed in the paper: average exponent deviations (Table 2), largest mean relative errors (sections 5.2.1, 5.2.2).
-_PAPER_ED = {"computation": "0.44", "communication": "1.14 (ranks), 0.57 (message size)"}
+# Printed in the paper: largest mean relative errors (section 5.2.2).
 _PAPER_RE = {"computation": (35.0, 55.0), "communication": (60.0, 127.0)}
 
 
 def shards(settings: Settings) -> list[Shard]:
-    """Measure once; simulate in batches of functions for each part and noise level; diagnose waiting."""
-    functions = 40 if settings.quick else 200
+    """Measure once; simulate in batches of functions for each part and noise level; diagnose waiting.
+
+    Raises
+    ------
+    UsageError
+        For a preset that there is not: ``default`` has 200 functions, ``small`` 40.
+    """
+    if settings.preset not in _FUNCTIONS:
+        raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_FUNCTIONS)}")
+    functions = _FUNCTIONS["small" if settings.quick else settings.preset]
     batch = min(_BATCH, functions)
     draws = settings.draws or (5 if settings.quick else 100)
     out: list[Shard] = []
     if not settings.quick:
-        out.append({"kind": "measure", "functions": functions, "seed": settings.seed, "repetitions": _REPETITIONS})
+        out += _measuring(functions, settings.seed, draws)
     for first in range(0, functions, batch):
         for part in PARTS:
             common = {"part": part, "count": batch, "first": first, "seed": settings.seed}
@@ -40,16 +57,41 @@ def shards(settings: Settings) -> list[Shard]:
     return out
 
 
+def _measuring(functions: int, seed: int, draws: int) -> list[Shard]:
+    """Count once, time five times, then model, then add noise."""
+    same = {"functions": functions, "seed": seed}
+    runs: list[Shard] = [{"kind": "count", **same}]
+    runs += [{"kind": "time", **same, "repetition": number} for number in range(_REPETITIONS)]
+    judge: Shard = {"kind": "judge", **same, NEEDS: runs}
+    noise: list[Shard] = [
+        {"kind": "noise", "part": part, "level": level, "draws": draws, "seed": seed, NEEDS: [judge]}
+        for part in PARTS
+        for level in LEVELS
+    ]
+    cases: list[Shard] = [
+        {"kind": "case", "example": example, "repetitions": priors_cases.REPETITIONS} for example in priors_cases.CASES
+    ]
+    threads: list[Shard] = [{"kind": "threads", "compiler": compiler} for compiler in ("clang", "gcc")]
+    return [*runs, *cases, *threads, judge, *noise]
+
+
+_WORK: Mapping[str, Callable[..., Mapping[str, Any]]] = {
+    "count": priors_measured.count,
+    "time": priors_measured.time_once,
+    "case": priors_cases.evaluate,
+    "threads": priors_threads.evaluate,
+    "judge": priors_judged.judge,
+    "noise": priors_judged.noise,
+    "draw": priors_simulated.draw,
+    "subsets": priors_simulated.subsets,
+    "waiting": priors_waiting.evaluate,
+}
+
+
 def run_shard(shard: Shard, settings: Settings) -> Any:
     """Work on one piece."""
-    given = {key: value for key, value in shard.items() if key != "kind"}
-    kind = shard["kind"]
-    if kind == "measure":
-        return {"kind": kind, **priors_measured.measure(**given)}
-    if kind == "waiting":
-        return {"kind": kind, **priors_waiting.evaluate(**given)}
-    work = priors_simulated.draw if kind == "draw" else priors_simulated.subsets
-    return {"kind": kind, **work(**given)}
+    given = {key: value for key, value in shard.items() if key not in ("kind", NEEDS)}
+    return {"kind": shard["kind"], **_WORK[shard["kind"]](**given)}
 
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
@@ -58,12 +100,16 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     for result in results:
         by_kind.setdefault(result["kind"], []).append(result)
     figures, tables, plots = _simulated(by_kind["draw"])
-    more, plot = _subsets(by_kind["subsets"])
-    tables.append(more)
+    table, plot = _subsets(by_kind["subsets"])
+    tables.append(table)
     plots.append(plot)
-    if "measure" in by_kind:
-        own, measured = _measured(by_kind["measure"][0])
-        figures, tables = own + figures, [*measured, *tables]
+    if "judge" in by_kind:
+        own, measured, pictures = priors_tables.measured(by_kind["count"][0], by_kind["time"], by_kind["judge"][0])
+        noisy, noise, more_pictures = priors_tables.with_noise(by_kind["noise"])
+        examples, theory = priors_tables.cases(by_kind["case"])
+        regions = priors_tables.threads(by_kind["threads"])
+        figures, tables = [*own, *noisy, *examples, *regions, *figures], [*measured, *noise, *theory, *tables]
+        plots = [*pictures, *more_pictures, *plots]
     found, table = _waiting(by_kind["waiting"][0])
     figures += found
     tables.append(table)
@@ -73,17 +119,6 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         "p = 4096, n = 48000.",
     )
     return Evaluation("Noise-resilient priors", tuple(figures), tuple(tables), tuple(plots), notes)
-
-
-def _mean(
-    name: str, values: Any, *, goal: str = "", kind: Kind = Kind.SIMULATED, unit: str = "%", note: str = ""
-) -> Figure:
-    known = np.asarray(values, dtype=np.float64).ravel()
-    known = known[np.isfinite(known)]
-    if not len(known):
-        return Figure(name, None, unit, samples=0, kind=kind, goal=goal, note=note or "no value")
-    mean, error = mean_and_error(known)
-    return Figure(name, mean, unit, error, len(known), kind, goal, note)
 
 
 def _simulated(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list[Table], list[Plot]]:
@@ -103,10 +138,10 @@ def _simulated(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list
             for method in methods:
                 goal = "at most 20" if level == max(LEVELS) and method != "sensitive" else ""
                 curves[method].append(
-                    _mean(f"{part}: relative error at {level} % noise, {method}", errors[method], goal=goal)
+                    mean_of(f"{part}: relative error at {level} % noise, {method}", errors[method], goal=goal)
                 )
-            deviations.append(_mean(f"{part}: exponent deviation at {level} % noise, sensitive", sensitive, unit=""))
-            right = _mean(
+            deviations.append(mean_of(f"{part}: exponent deviation at {level} % noise, sensitive", sensitive, unit=""))
+            right = mean_of(
                 f"{part}: functions with exponent deviation 0, resilient, {level} % noise",
                 100.0 * (resilient.max(axis=1) == 0),
             )
@@ -158,7 +193,7 @@ def _costs(part: str, results: Sequence[Mapping[str, Any]], curves: Mapping[str,
         levels = ", ".join(f"{level} %" for level in reached[method]) or "no level"
         price = f"an effort run costs {priors_simulated.EFFORT_OVERHEAD:g} times a timed one"
         note = f"{price}; as accurate as classic at {levels}"
-        out.append(_mean(f"{part}: cost of five classic repetitions, {method}", costs, goal=goal, note=note))
+        out.append(mean_of(f"{part}: cost of five classic repetitions, {method}", costs, goal=goal, note=note))
     return out
 
 
@@ -172,9 +207,9 @@ def _subsets(results: Sequence[Mapping[str, Any]]) -> tuple[Table, Plot]:
         for size in sizes:
             key = str(size)
             figures = [
-                _mean("", 100 * np.concatenate([each[name][key] for each in own])) for name in ("re", "re_sensitive")
+                mean_of("", 100 * np.concatenate([each[name][key] for each in own])) for name in ("re", "re_sensitive")
             ]
-            deviation = _mean("", np.concatenate([each["ed_sensitive"][key] for each in own]), unit="")
+            deviation = mean_of("", np.concatenate([each["ed_sensitive"][key] for each in own]), unit="")
             rows.append((part, size, *map(str, figures), str(deviation)))
             for line, figure in zip(lines.values(), figures, strict=True):
                 line.append(figure)
@@ -187,64 +222,6 @@ def _subsets(results: Sequence[Mapping[str, Any]]) -> tuple[Table, Plot]:
     header = ("part", "repetitions", "relative error with priors", "without", "largest ED without")
     plot = Plot("repetitions", title, "repetitions", "relative error / %", tuple(curves))
     return Table(title, header, tuple(rows)), plot
-
-
-def _measured(result: Mapping[str, Any]) -> tuple[list[Figure], list[Table]]:
-    found = priors_measured.judge(result)
-    kind = Kind.MEASURED
-    figures: list[Figure] = []
-    rows: list[tuple[str | int | float | None, ...]] = []
-    for part in PARTS:
-        own = [each[part] for each in found if part in each]
-        right = [100.0 * (each["ed"] is not None and max(each["ed"]) == 0) for each in own]
-        figures.append(_mean(f"{part}: functions with exponent deviation 0", right, goal="100", kind=kind))
-        if part == "communication":
-            volume = [100.0 * (each["ed_bytes"] is not None and max(each["ed_bytes"]) == 0) for each in own]
-            figures.append(_mean("bytes: functions with exponent deviation 0", volume, goal="100", kind=kind))
-        sensitive = np.array([each["ed_sensitive"][0] or [np.nan, np.nan] for each in own])
-        for column, parameter in enumerate(("p", "n")):
-            figures.append(
-                _mean(
-                    f"{part}: exponent deviation in {parameter}, without prior",
-                    sensitive[:, column],
-                    unit="",
-                    kind=kind,
-                )
-            )
-        for number in sorted(own[0]["re"], key=int):
-            errors = [
-                np.array([100 * np.mean([v for v in each[key][number] if v is not None] or [np.nan]) for each in own])
-                for key in ("re", "re_sensitive")
-            ]
-            medians = [f"{np.nanmedian(each):.3g} %" for each in errors]
-            rows.append((part, int(number), *(str(_mean("", each, kind=kind)) for each in errors), *medians))
-    builds = result["builds"]
-    figures += [
-        Figure(
-            "building 200 functions, CPU time of one variant", max(b["cpu_s"] for b in builds.values()), "s", kind=kind
-        ),
-        Figure("building 200 functions, peak memory", max(b["max_rss_mib"] for b in builds.values()), "MiB", kind=kind),
-        Figure(
-            "running, CPU time of all runs", result["runs"]["cpu_s"], "s", samples=result["runs"]["number"], kind=kind
-        ),
-        Figure(
-            "running, wall time of all runs", result["runs"]["wall_s"], "s", samples=result["runs"]["number"], kind=kind
-        ),
-        Figure("running, peak memory of a process", result["runs"]["max_rss_mib"], "MiB", kind=kind),
-        Figure("runs that failed and were repeated", result["runs"]["failed"], kind=kind),
-        Figure("CPU time of timed builds over plain ones", result["overhead"]["time"], "", kind=kind),
-        Figure("CPU time of effort builds over plain ones", result["overhead"]["effort"], "", kind=kind),
-        Figure("a second run has the same counts", float(result["counts_are_the_same"]), "", kind=kind, goal="1"),
-    ]
-    paper = Table(
-        "Average exponent deviation without priors, printed in the paper (Table 2); with priors 0",
-        ("part", "exponent deviation"),
-        tuple(_PAPER_ED.items()),
-    )
-    header = ("part", "repetitions", "mean with priors", "mean without", "median with", "median without")
-    test = ", ".join(f"{key} = {value}" for key, value in priors_measured.TEST_POINT.items())
-    title = f"Relative error of measured times at {test} (all subsets of {_REPETITIONS} repetitions)"
-    return figures, [paper, Table(title, header, tuple(rows), "More ranks than cores: times hold waiting for a core.")]
 
 
 def _waiting(result: Mapping[str, Any]) -> tuple[list[Figure], Table]:

@@ -30,10 +30,10 @@ class Workshop:
     folder: Path
 
     @classmethod
-    def open(cls, folder: Path) -> Workshop:
+    def open(cls, folder: Path, compiler: str = "auto") -> Workshop:
         """Find compiler and MPI."""
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(open_backend("embedded", "auto", folder), folder)
+        return cls(open_backend("embedded", compiler, folder), folder)
 
     def build(self, command: str, source: Path, binary: str, mode: Mode) -> tuple[Path, Outcome]:
         """Build a variant in a folder of its own; `command` has placeholders for compilers.
@@ -59,8 +59,10 @@ class Workshop:
             raise BuildError("a program does not build", where=log, why=outcome.failure or f"there is no {binary}")
         return folder / binary, outcome
 
-    def run(self, binary: Path, mode: Mode, ranks: int, arguments: Sequence[str]) -> tuple[Profile | None, Outcome]:
-        """Run a variant once.
+    def run(
+        self, binary: Path, mode: Mode, ranks: int, arguments: Sequence[str], threads: int = 1
+    ) -> tuple[Profile | None, Outcome]:
+        """Run a variant once; each rank has so many threads of OpenMP.
 
         Raises
         ------
@@ -78,7 +80,7 @@ class Workshop:
             oversubscribe=ranks > usable_cores(),
             as_root=os.geteuid() == 0,
         )
-        environment = {**os.environ, **started.variables, **_YIELD}
+        environment = {**os.environ, **started.variables, **_YIELD, "OMP_NUM_THREADS": str(threads)}
         outcome = run_limited(
             started.argv,
             cwd=folder,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations, product
 from typing import Any
 
@@ -21,7 +22,7 @@ from buran.prior.algebra import added, power, scaled
 from buran.prior.communication import operation_of
 from buran.prior.effort import effort_of
 from buran.prior.prior import Prior, communication_prior, computation_prior
-from buran.prior.resilient import FitOptions, Resilient, fit_priors
+from buran.prior.resilient import FitOptions, predictions
 from buran.prior.sparse import effort_points, time_points
 from buran.prior.volume import bytes_of
 
@@ -83,6 +84,7 @@ class Program:
     cost: dict[str, float]
 
     @classmethod
+    @cache
     def of(cls, part: str, count: int, first: int, seed: int) -> Program:
         """Make the program and its priors."""
         own = tuple(functions(part, count, first, seed))
@@ -187,7 +189,8 @@ def draw(part: str, count: int, first: int, seed: int, level: float, draws: int)
         """Return the errors, shape (function,), means over draws; `values` (function, point, draw)."""
         flat = values[:, rows].transpose(0, 2, 1).reshape(-1, len(rows))
         repeated = [prior for prior in priors for _ in range(draws)]
-        return _errors(fit_priors(POINTS[rows], flat, repeated, _ALONE), np.repeat(actual, draws))
+        found = predictions(POINTS[rows], flat, repeated, TEST, _ALONE)[:, 0]
+        return np.asarray(np.abs(found / np.repeat(actual, draws) - 1))
 
     everywhere = np.arange(len(POINTS))
     classic = fit_models(POINTS, median.transpose(0, 2, 1).reshape(-1, len(POINTS))).models
@@ -224,7 +227,7 @@ def subsets(part: str, count: int, first: int, seed: int, level: float) -> dict[
         with_priors, without, deviations = [], [], []
         for chosen in combinations(range(REPETITIONS), size):
             values = np.median(noisy[..., list(chosen)], axis=2)
-            with_priors.append(_errors(fit_priors(POINTS, values, priors, _ALONE), actual))
+            with_priors.append(np.abs(predictions(POINTS, values, priors, TEST, _ALONE)[:, 0] / actual - 1))
             classic = fit_models(POINTS, values).models
             without.append(_errors(classic, actual))
             deviations.append(_deviations(classic, own).max(axis=1))
@@ -241,9 +244,8 @@ def _noise(true: Array, level: float, seed: Sequence[int], draws: int) -> Array:
     return noisy.reshape(*true.shape, draws, REPETITIONS)
 
 
-def _errors(models: Sequence[Resilient | Model | None], actual: Array) -> Array:
-    plain = [model.model if isinstance(model, Resilient) else model for model in models]
-    found = np.array([np.nan if model is None else float(model.function.evaluate(TEST)[0]) for model in plain])
+def _errors(models: Sequence[Model | None], actual: Array) -> Array:
+    found = np.array([np.nan if model is None else float(model.function.evaluate(TEST)[0]) for model in models])
     return np.asarray(np.abs(found - actual) / actual)
 
 

@@ -19,8 +19,9 @@ from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.text import format_function
 from buran.prior.algebra import added, multiplied, power, scaled
 from buran.prior.communication import operation_of
+from buran.prior.paths import Source
 from buran.prior.prior import Prior, communication_prior
-from buran.prior.tables import Source, models_from_priors
+from buran.prior.tables import models_from_priors
 from buran.prior.waiting import Verdict, diagnose
 
 _BLOCKS = 4

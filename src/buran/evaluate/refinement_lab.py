@@ -90,7 +90,7 @@ PROGRAMS: Mapping[str, Program] = {
             "xhpcg",
             ("--nx={n}", "--ny={n}", "--nz={n}", "--rt=0"),
             ("n",),
-            _line(16, 24, 32, 40, 48),
+            _line(16, 24, 32, 40),
         ),
     )
 }
@@ -99,20 +99,14 @@ BUNDLED = ("stencil", "sweep", "treesort")
 
 @dataclass
 class Lab:
-    """One program with its builds.
-
-    Attributes
-    ----------
-    spent_s
-        CPU time of all instrumented runs so far.
-    """
+    """One program with its builds and what was measured with them: what two methods both need is done once."""
 
     program: Program
     source: Path
     toolchain: Toolchain
     folder: Path
-    spent_s: float = 0.0
     _built: dict[str, tuple[Path, StaticFeatures | None]] = field(default_factory=dict)
+    _measured: dict[str, tuple[Experiment, float]] = field(default_factory=dict)
 
     def build(self, filter_text: str | None, mode: Mode = Mode.TIME) -> tuple[Path, StaticFeatures | None]:
         """Return the program and what is known of it; no filter builds it without hooks."""
@@ -181,42 +175,53 @@ class Lab:
                 text = output.read().decode(errors="replace")[-2000:]
                 raise RunError(f"{self.program.name} ended with {process.returncode}", where=str(values), why=text)
             profile = None if mode is Mode.VANILLA else read_dumps(raw, ranks)
-        spent_s = usage.ru_utime + usage.ru_stime
-        if mode is not Mode.VANILLA:
-            self.spent_s += spent_s
-        return spent_s, profile
+        return usage.ru_utime + usage.ru_stime, profile
 
     def experiment(
-        self, filter_text: str, points: Sequence[Sequence[int]], repetitions: int, mode: Mode = Mode.TIME
-    ) -> tuple[Experiment, StaticFeatures | None, float]:
-        """Measure with a filter; return the table, what is known of the build, and the CPU time of all runs."""
-        binary, features = self.build(filter_text, mode)
-        runs = []
-        spent_s = 0.0
-        for point in points:
-            values = {name: float(value) for name, value in zip(self.program.parameters, point, strict=True)}
-            for repetition in range(repetitions):
-                cpu_s, profile = self.run(binary, point, mode)
-                assert profile is not None
-                spent_s += cpu_s
-                runs.append((values, repetition, profile))
-        return experiment_from_profiles(runs), features, spent_s
+        self,
+        filter_text: str,
+        points: Sequence[Sequence[int]],
+        repetitions: int,
+        mode: Mode = Mode.TIME,
+        *,
+        fresh: bool = False,
+    ) -> tuple[Experiment, StaticFeatures, float]:
+        """Measure with a filter; return the table, what is known of the build, and the CPU time of all runs.
 
-    def paired(self, filter_text: str, points: Sequence[Sequence[int]], pairs: int) -> tuple[list[float], list[float]]:
-        """Return CPU times of all points together, with a filter and without hooks, in rounds side by side."""
-        plain, _ = self.build(None)
-        hooked, _ = self.build(filter_text)
-        found: dict[Mode, list[float]] = {Mode.TIME: [], Mode.VANILLA: []}
-        for number in range(pairs + 1):
-            order = [(Mode.TIME, hooked), (Mode.VANILLA, plain)]
-            cpu_s = {Mode.TIME: 0.0, Mode.VANILLA: 0.0}
+        The same is measured once, unless it is to be `fresh`.
+        """
+        binary, features = self.build(filter_text, mode)
+        assert features is not None
+        key = digest([filter_text, [list(point) for point in points], repetitions, str(mode)])
+        if fresh or key not in self._measured:
+            runs = []
+            spent_s = 0.0
             for point in points:
-                for mode, binary in order if number % 2 else reversed(order):
-                    cpu_s[mode] += self.run(binary, point, mode)[0]
+                values = {name: float(value) for name, value in zip(self.program.parameters, point, strict=True)}
+                for repetition in range(repetitions):
+                    cpu_s, profile = self.run(binary, point, mode)
+                    assert profile is not None
+                    spent_s += cpu_s
+                    runs.append((values, repetition, profile))
+            self._measured[key] = experiment_from_profiles(runs), spent_s
+        experiment, spent_s = self._measured[key]
+        return experiment, features, spent_s
+
+    def rounds(self, filters: Sequence[str], count: int) -> dict[str | None, list[float]]:
+        """Return CPU times of all points together, by filter and for None without hooks, in rounds side by side."""
+        variants = [None, *dict.fromkeys(filters)]
+        binaries = {text: self.build(text)[0] for text in variants}
+        found: dict[str | None, list[float]] = {text: [] for text in variants}
+        for number in range(count + 1):
+            order = variants if number % 2 else variants[::-1]
+            cpu_s = dict.fromkeys(variants, 0.0)
+            for point in self.program.points if number else self.program.points[:1]:
+                for text in order:
+                    cpu_s[text] += self.run(binaries[text], point, Mode.VANILLA if text is None else Mode.TIME)[0]
             if number:  # the first round warms up
-                for mode, value in cpu_s.items():
-                    found[mode].append(value)
-        return found[Mode.TIME], found[Mode.VANILLA]
+                for text, value in cpu_s.items():
+                    found[text].append(value)
+        return found
 
 
 def source_of(program: Program, data: Path | None) -> Path | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +16,22 @@ from buran.instrument.aggregation import initial_selection
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, only
 from buran.instrument.graph_sources import graph_of_features, with_measured
+from buran.instrument.guard import guarded, throttle, visit_cost_of
 from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
+from buran.instrument.start import EVERYTHING
 from buran.instrument.verdicts import Verdict
 from buran.measure.hook_cost import hook_cost_s
 from buran.measure.static_features import StaticFeatures
 from buran.model import ModelSet
+from buran.select.pilot import pilot_places
 
-EVERYTHING = "SCOREP_REGION_NAMES_BEGIN\nINCLUDE *\nSCOREP_REGION_NAMES_END\n"
-METHODS: Mapping[str, str] = {
-    "everything": "all functions have hooks",
-    "inline-filtered": "all functions not declared inline",
-    "PIRA I": "hot spots of one run",
-    "filter-only": "PIRA II, filter",
-    "filter-and-expand": "PIRA II, filter and expand",
-    "ours": "relevance within an overhead",
-}
 SHARE = 0.01
-MOST_ITERATIONS = {"PIRA I": 3, "filter-only": 3, "filter-and-expand": 3, "ours": 6}
-"""PIRA's users give a number, three by default; ours ends by itself and is stopped only if it does not."""
+PUBLISHED_ITERATIONS = 3
+"""PIRA's users give a number, three by default."""
+MOST_ITERATIONS = 6
+"""Ours ends by itself and is stopped only if it does not."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,8 @@ class Trail:
         Whether the last filter was the one that it was decided with.
     spent_s
         CPU time of all instrumented runs of all iterations.
+    finding_s
+        Of all but the last pass over the whole matrix, which is the measurement that was wanted.
     coverage
         Share of the extrapolated time in kernels and MPI; None if nothing was modelled.
     executed
@@ -59,105 +57,170 @@ class Trail:
     functions
         In the code base, defined in its own files.
     kernels
-        Symbols of growing functions above the share, for the reference.
+        Symbols of functions whose models grow and are above the share at the target; for ours those it kept.
     constants
         Constant functions that were kept for themselves.
+    throttled
+        Functions that the first small run took out.
+    again
+        Whether one more pass leaves the last filter as it is; None where nobody looked.
     """
 
     filters: tuple[str, ...]
     iterations: int
     converged: bool
     spent_s: float
+    finding_s: float
     coverage: float | None
     executed: int
     functions: int
     kernels: tuple[str, ...]
     constants: tuple[str, ...]
+    throttled: int = 0
+    again: bool | None = None
 
 
 def follow(lab: Lab, method: str, repetitions: int) -> Trail:
-    """Run a method to its end."""
+    """Run a method to its end.
+
+    ``everything``: hooks in all functions; ``inline-filtered``: in all that are not declared inline; ``PIRA I``: hot
+    spots of one run; ``filter-only`` and ``filter-and-expand`` of PIRA II; ``ours``: relevance within an overhead.
+    """
     if method in ("everything", "inline-filtered"):
         return _once(lab, method, repetitions)
+    if method == "ours":
+        return _ours(lab, repetitions)
+    return _published(lab, method, repetitions)
+
+
+def _ours(lab: Lab, repetitions: int) -> Trail:
+    """Begin with everything at the smallest point, choose at the pilot points, measure all, until nothing changes."""
     program = lab.program
-    _, features = lab.build("")
-    assert features is not None
-    graph = graph_of_features(features)
-    text = "" if method == "ours" else _listed(graph, initial_selection(graph))
-    filters, known = [text], dict[str, Verdict]()
-    chosen: Refinement | None = None
-    converged, executed = False, 0
-    work = _effort(lab) if method == "ours" else []
-    for _ in range(MOST_ITERATIONS[method]):
-        experiment, built, _ = lab.experiment(text, program.points, repetitions)
-        assert built is not None
-        executed = _executed(experiment)
-        chosen = _decide(lab, method, experiment, built, with_measured(graph, experiment.tree), known, work)
+    text, throttled, spent_s = _guarded(lab)
+    graph = _graph(lab)
+    pilots = [program.points[i] for i in pilot_places(np.array(program.points, dtype=np.float64))]
+    effort, _, counted_s = lab.experiment("", pilots, 1, Mode.EFFORT)
+    used = [name for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in effort.values]
+    work = list(model_experiment(effort, used).values())
+    spent_s += counted_s
+    filters, known, iterations = [text], dict[str, Verdict](throttled), 1
+    stages: list[tuple[Sequence[Sequence[int]], int]] = [(pilots, 1)]
+    stages += [(program.points, repetitions)] * (MOST_ITERATIONS - 2)
+    for points, count in stages:
+        experiment, built, last_s = lab.experiment(text, points, count)
+        chosen = _refined(lab, experiment, built, with_measured(graph, experiment.tree), known, work)
+        spent_s += last_s
+        iterations += 1
         known |= chosen.verdicts
+        new = format_filter(only(chosen.names))
+        whole = points is program.points
+        converged = whole and (new == text or chosen.settled)
+        if converged:
+            break
+        if new != text and not (chosen.settled and iterations > 2):
+            text = new
+            filters.append(text)
+    executed = _executed(experiment)
+    experiment, built, _ = lab.experiment(text, program.points, 1, fresh=True)
+    more = _refined(lab, experiment, built, with_measured(graph, experiment.tree), known, work)
+    constant = chosen.prediction.constant if chosen.steady is None else chosen.steady
+    steady = constant & chosen.kernels & chosen.keep & ~chosen.prediction.main
+    return Trail(
+        filters=tuple(filters),
+        iterations=iterations,
+        converged=converged,
+        spent_s=spent_s,
+        finding_s=spent_s - last_s,
+        coverage=chosen.coverage,
+        executed=executed,
+        functions=_own_functions(graph),
+        kernels=_symbols(chosen, chosen.kernels & chosen.prediction.filterable),
+        constants=_symbols(chosen, steady),
+        throttled=len(throttled),
+        again=more.settled or format_filter(only(more.names)) == text,
+    )
+
+
+def _guarded(lab: Lab) -> tuple[str, Mapping[str, Verdict], float]:
+    """Run the smallest point with hooks in everything; return the filter that is left, and what the run cost."""
+    point = lab.program.points[0]
+    experiment, _, spent_s = lab.experiment(EVERYTHING, [point], 1)
+    plain_s = lab.run(lab.build(None)[0], point, Mode.VANILLA)[0]
+    visits = experiment.over_locations("visits")[:, 0, 0]
+    every = float(np.nansum(experiment.over_locations("visits", "sum")))
+    cost_s = visit_cost_of(spent_s, plain_s, every, hook_cost_s(lab.toolchain))
+    found = throttle(experiment.tree, experiment.over_locations("time")[:, 0, 0], visits, cost_s)
+    return guarded(EVERYTHING, found), found.verdicts, spent_s
+
+
+def _published(lab: Lab, method: str, repetitions: int) -> Trail:
+    program, graph = lab.program, _graph(lab)
+    text = _listed(graph, initial_selection(graph))
+    filters, spent_s = [text], 0.0
+    converged = False
+    for _ in range(PUBLISHED_ITERATIONS):
+        experiment, _, last_s = lab.experiment(text, program.points, repetitions)
+        spent_s += last_s
+        chosen = _by_rule(lab, method, experiment, with_measured(graph, experiment.tree))
         new = format_filter(only(chosen.names))
         converged = new == text
         if converged:
             break
         text = new
         filters.append(text)
-    assert chosen is not None
-    constant = chosen.prediction.constant if chosen.steady is None else chosen.steady
-    steady = constant & chosen.kernels & chosen.keep & ~chosen.prediction.main
     return Trail(
-        tuple(filters),
-        len(filters) - (0 if converged else 1),
-        converged,
-        lab.spent_s,
-        chosen.coverage,
-        executed,
-        _own_functions(graph),
-        _symbols(chosen, chosen.kernels & chosen.prediction.filterable),
-        _symbols(chosen, steady),
+        filters=tuple(filters),
+        iterations=len(filters) - (0 if converged else 1),
+        converged=converged,
+        spent_s=spent_s,
+        finding_s=spent_s - last_s,
+        coverage=chosen.coverage,
+        executed=_executed(experiment),
+        functions=_own_functions(graph),
+        kernels=_symbols(chosen, chosen.kernels & chosen.prediction.filterable),
+        constants=(),
     )
 
 
 def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     text = EVERYTHING
     if method == "inline-filtered":
-        _, features = lab.build("")
-        assert features is not None
-        graph = graph_of_features(features)
+        graph = _graph(lab)
         text = _listed(graph, graph.has_body & ~graph.inline & ~graph.system)
     experiment, built, spent_s = lab.experiment(text, lab.program.points, repetitions)
-    assert built is not None
     graph = graph_of_features(built)
     plain, _ = lab.build(None)
     bare_s = repetitions * sum(lab.run(plain, point, Mode.VANILLA)[0] for point in lab.program.points)
     time, visits = _models(experiment)
     number = float(np.nansum(experiment.over_locations("visits", "sum")))
-    cost_s = max((spent_s - bare_s) / number, 0.0) if number else 0.0  # of these very runs
     chosen = refine(
         experiment.tree,
         time,
         visits,
         target_of(lab.program),
         Wishes(share=SHARE, overhead=None, coverage=0.0),
-        visit_cost_s=cost_s,
+        visit_cost_s=max((spent_s - bare_s) / number, 0.0) if number else 0.0,  # of these very runs
         ends_s=ends_s(experiment),
     )
-    distorted = chosen.prediction.mostly_hooks(0.5)
-    kernels = chosen.kernels & chosen.prediction.filterable & ~distorted
+    found = chosen.prediction
+    with np.errstate(invalid="ignore"):
+        kernels = (found.bare_share >= SHARE) & ~found.constant & found.filterable & ~found.mostly_hooks(0.5)
     return Trail(
-        (text,),
-        1,
-        True,
-        spent_s,
-        chosen.coverage,
-        _executed(experiment),
-        _own_functions(graph),
-        _symbols(chosen, kernels),
-        (),
+        filters=(text,),
+        iterations=1,
+        converged=True,
+        spent_s=spent_s,
+        finding_s=0.0,
+        coverage=chosen.coverage,
+        executed=_executed(experiment),
+        functions=_own_functions(graph),
+        kernels=_symbols(chosen, kernels),
+        constants=(),
     )
 
 
-def _decide(
+def _refined(
     lab: Lab,
-    method: str,
     experiment: Experiment,
     built: StaticFeatures,
     graph: CallGraph,
@@ -165,24 +228,25 @@ def _decide(
     work: list[ModelSet],
 ) -> Refinement:
     time, visits = _models(experiment)
+    return refine(
+        experiment.tree,
+        time,
+        visits,
+        target_of(lab.program),
+        Wishes(share=SHARE),
+        visit_cost_s=hook_cost_s(lab.toolchain),
+        work=work,
+        imbalance=imbalance_s(experiment),
+        ends_s=ends_s(experiment),
+        graph=graph,
+        known=known,
+        hooked=[function.mangled for function in built.functions if function.hooked],
+    )
+
+
+def _by_rule(lab: Lab, method: str, experiment: Experiment, graph: CallGraph) -> Refinement:
+    time, visits = _models(experiment)
     tree, target = experiment.tree, target_of(lab.program)
-    if method == "ours":
-        hooked = [function.mangled for function in built.functions if function.hooked]
-        cost_s = hook_cost_s(lab.toolchain)
-        return refine(
-            tree,
-            time,
-            visits,
-            target,
-            Wishes(share=SHARE),
-            visit_cost_s=cost_s,
-            work=work,
-            imbalance=imbalance_s(experiment),
-            ends_s=ends_s(experiment),
-            graph=graph,
-            known=known,
-            hooked=hooked,
-        )
     if method == "PIRA I":
         seconds = np.nanmean(experiment.over_locations("time")[:, -1], axis=1)
         return hotspots(tree, seconds, time, graph)
@@ -196,11 +260,10 @@ def _models(experiment: Experiment) -> tuple[ModelSet, ModelSet]:
     return sets["time"], sets["visits"]
 
 
-def _effort(lab: Lab) -> list[ModelSet]:
-    """Count basic blocks and bytes once, as campaigns do: they do not depend on the run."""
-    experiment, _, _ = lab.experiment("", lab.program.points, 1, Mode.EFFORT)
-    used = [name for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in experiment.values]
-    return list(model_experiment(experiment, used).values())
+def _graph(lab: Lab) -> CallGraph:
+    _, features = lab.build("", Mode.EFFORT)
+    assert features is not None
+    return graph_of_features(features)
 
 
 def _listed(graph: CallGraph, chosen: Any) -> str:

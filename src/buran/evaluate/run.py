@@ -12,7 +12,7 @@ from typing import Any
 from buran.errors import UsageError
 from buran.evaluate.evaluation import Evaluation
 from buran.evaluate.plots import draw
-from buran.evaluate.study import Settings, Shard, Study, study_of
+from buran.evaluate.study import NEEDS, RESULTS, Settings, Shard, Study, study_of
 from buran.evaluate.text import text_of
 from buran.files import digest, read_json, write_json, write_text
 
@@ -28,7 +28,14 @@ class Run:
 
     @classmethod
     def create(cls, settings: Settings, output: Path) -> Run:
-        """Make or find the evaluation with these settings below a folder."""
+        """Make or find the evaluation with these settings below a folder.
+
+        Raises
+        ------
+        UsageError
+            There is no such study; nothing is written.
+        """
+        study_of(settings.study)
         made = cls(settings, output / f"{settings.study}-{settings.id}")
         write_json(made.folder / SETTINGS, settings.to_json())
         return made
@@ -55,6 +62,10 @@ class Run:
         """Return the file of a shard's result."""
         return self.folder / "shards" / f"{shard}.json"
 
+    def needed(self, shard: str) -> list[Path]:
+        """Return the files of the results that a shard is made from."""
+        return [self.result(digest(dict(other))) for other in self.shards[shard].get(NEEDS, ())]
+
     @property
     def summary(self) -> Path:
         """The file of the summary."""
@@ -65,12 +76,15 @@ class Run:
         path = self.result(shard)
         if path.is_file():
             return
+        given = dict(self.shards[shard])
+        if needed := self.needed(shard):
+            given[RESULTS] = [read_json(other)["result"] for other in needed]
         start = time.process_time()
-        result = self.study.run_shard(self.shards[shard], self.settings)
+        result = self.study.run_shard(given, self.settings)
         write_json(path, {"shard": self.shards[shard], "cpu_s": time.process_time() - start, "result": result})
 
     def work_on_all(self, progress: Callable[[int, int], None]) -> None:
-        """Make all results one after the other; `progress` is told how many of how many are there."""
+        """Make all results in the order of the shards; `progress` is told how many of how many are there."""
         for done, shard in enumerate(self.shards):
             progress(done, len(self.shards))
             self.work(shard)

@@ -28,6 +28,7 @@ from buran.evaluate.selection_cells import (
     Cell,
     cells,
 )
+from buran.evaluate.selection_pairs import pair_figures, pairs_table
 from buran.evaluate.selection_play import Outcome, base_core_hours, full_matrix_core_hours, play, space_of
 from buran.evaluate.study import Settings, Shard
 from buran.experiment.read import read_experiment
@@ -182,13 +183,18 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         "protocol", "m", "noise %", "B %", "strategy", *(f"<= {limit} %" for limit in LIMITS), "median error %",
         "base affordable %", "<= 5 % of these", "runs", "points", "lost", "budget used %", "functions",
     )  # fmt: skip
-    table = Table("Share of functions predicted within 5 to 20 % beyond all points", header, tuple(rows))
+    tables = [Table("Share of functions predicted within 5 to 20 % beyond all points", header, tuple(rows))]
+    pairs = pairs_table(gathered, {cell: _protocol(cell) for cell in gathered})
+    tables += [pairs] if pairs else []
+    figures += pair_figures(gathered)
     notes = (
         "fair: one repetition of the base for every strategy, points that do not fit left out; base twice: two "
         "repetitions, a function whose base exceeds the budget counts as a miss; costs are predicted by models.",
         "affordable: the base with these repetitions costs no more than the budget.",
     )
-    return Evaluation("Strategies that choose measurement points", tuple(figures), (table,), _plots(gathered), notes)
+    return Evaluation(
+        "Strategies that choose measurement points", tuple(figures), tuple(tables), _plots(gathered), notes
+    )
 
 
 def _protocol(cell: Cell) -> str:

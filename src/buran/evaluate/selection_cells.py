@@ -9,6 +9,9 @@ from typing import Any
 from buran.errors import UsageError
 
 FAIR, TWO, PUBLISHED, RELEARN = "fair", "two", "published", "relearn"
+PRESETS = ("default", "main", "others", "noise", "known", "wide", "paper", "relearn")
+MAIN = ("design", "gpr", "cpf", "random")
+NOISES = ("uniform", "gaussian", "poisson", "exponential", "mixed")
 RIVALS = ("full", "cpf", "gpr", "gpr-literal", "hybrid", "random", "grid", "bayes", "ucb")
 TERMS_KNOWN = "design, terms known"
 BATCH = {2: 8, 3: 24, 4: 64}
@@ -71,67 +74,84 @@ _RELEARN_BUDGETS = (10.0, 15.0, 20.0, 30.0, 50.0)
 
 
 def cells(preset: str, quick: bool, with_data: bool) -> tuple[Cell, ...]:
-    """Return the cells of a preset.
+    """Return the cells of a preset; with ``-m2``, ``-m3`` or ``-m4`` behind its name those of so many parameters.
 
     Raises
     ------
     UsageError
         There is none of this name, or it needs data.
     """
-    if preset == "default":
-        found = list(_quick() if quick else _default())
-        return tuple(found + (_relearn() if with_data else []))
-    if preset == "design":
-        return tuple(_of(FAIR, "design", *each) for each in HEADLINE) + tuple(_prior())
-    if preset == "rivals":
-        return tuple(
-            cell for cell in _default() if cell.strategy not in ("design", TERMS_KNOWN) or cell.protocol == TWO
+    name, _, only = preset.partition("-m")
+    if name not in PRESETS or only not in ("", *map(str, BATCH)):
+        raise UsageError(
+            f"the study selection has no preset {preset!r}",
+            hint=f"choose from {', '.join(PRESETS)}, with -m2, -m3 or -m4 for so many parameters alone",
         )
-    if preset == "wide":
-        return tuple(
-            Cell(FAIR, m, noise, pattern, budget, strategy)
-            for m in (2, 3, 4)
-            for noise in (1.0, 2.0, 5.0, 10.0)
-            for pattern in ("uniform", "gaussian", "exponential", "mixed")
-            for budget in _WIDE_BUDGETS
-            for strategy in ("design", *RIVALS)
-        )
-    if preset == "paper":
-        budgets = (10.0,) if quick else (5.0, 10.0, 20.0)
-        return tuple(
-            Cell(PUBLISHED, 2, noise, "accumulating", budget, strategy)
-            for noise in (5.0, 10.0)
-            for budget in budgets
-            for strategy in ("cpf", "gpr-literal")
-        ) + tuple(Cell(PUBLISHED, 2, noise, "accumulating", 100.0, "full") for noise in (5.0, 10.0))
-    if preset == "relearn":
-        return tuple(_relearn())
-    raise UsageError(
-        f"the study selection has no preset {preset!r}",
-        hint="choose from default, design, rivals, wide, paper, relearn",
-    )
+    if name == "default":
+        found = list(_quick() if quick else _default()) + (_relearn() if with_data else [])
+    elif name == "wide":
+        found = list(_wide(quick))
+    elif name == "paper":
+        found = list(_paper(quick))
+    else:
+        found = list({"main": _main, "others": _others, "known": _known, "noise": _noise, "relearn": _relearn}[name]())
+    return tuple(cell for cell in found if not only or cell.parameters == int(only))
 
 
 def _of(protocol: str, strategy: str, parameters: int, noise: float, budget: float, pattern: str = "uniform") -> Cell:
     return Cell(protocol, parameters, noise, pattern, budget, strategy)
 
 
-def _default() -> Iterator[Cell]:
+def _main() -> Iterator[Cell]:
     for each in HEADLINE:
-        for strategy in ("design", *RIVALS):
+        for strategy in MAIN:
             yield _of(FAIR, strategy, *each)
+
+
+def _others() -> Iterator[Cell]:
+    for each in HEADLINE:
+        for strategy in RIVALS:
+            if strategy not in MAIN:
+                yield _of(FAIR, strategy, *each)
     for budget in (5.0, 10.0, 20.0):
-        for strategy in ("design", "cpf", "gpr"):
+        for strategy in MAIN[:3]:
             yield _of(TWO, strategy, 2, 5.0, budget)
-    yield _of(FAIR, "design", 2, 5.0, 10.0, "mixed")
-    yield _of(FAIR, "cpf", 2, 5.0, 10.0, "mixed")
-    yield from _prior()
 
 
-def _prior() -> Iterator[Cell]:
+def _noise() -> Iterator[Cell]:
+    for pattern in NOISES:
+        for strategy in MAIN[:3]:
+            yield _of(FAIR, strategy, 2, 5.0, 10.0, pattern)
+
+
+def _known() -> Iterator[Cell]:
     for each in PRIOR:
         yield _of(FAIR, TERMS_KNOWN, *each)
     yield _of(FAIR, "full", 2, 5.0, 100.0)
+
+
+def _default() -> Iterator[Cell]:
+    yield from _main()
+    yield from _others()
+    yield from (cell for cell in _noise() if cell.pattern != "uniform")
+    yield from _known()
+
+
+def _wide(quick: bool) -> Iterator[Cell]:
+    for m in (2,) if quick else (2, 3, 4):
+        for noise in (5.0,) if quick else (1.0, 2.0, 5.0, 10.0):
+            for pattern in NOISES:
+                for budget in (2.0, 10.0, 50.0) if quick else _WIDE_BUDGETS:
+                    for strategy in ("design", *RIVALS):
+                        yield Cell(FAIR, m, noise, pattern, budget, strategy)
+
+
+def _paper(quick: bool) -> Iterator[Cell]:
+    for noise in (5.0, 10.0):
+        for budget in (10.0,) if quick else (5.0, 10.0, 20.0, 50.0):
+            for strategy in ("cpf", "gpr-literal"):
+                yield Cell(PUBLISHED, 2, noise, "accumulating", budget, strategy)
+        yield Cell(PUBLISHED, 2, noise, "accumulating", 100.0, "full")
 
 
 def _quick() -> Iterator[Cell]:

@@ -22,7 +22,13 @@ STUDIES: Mapping[str, str] = {
 """Names of the studies, each a module of this package, and what they ask."""
 
 Shard = Mapping[str, Any]
-"""A piece of an evaluation as JSON values; it says everything that its result depends on, its seed too."""
+"""A piece of an evaluation as JSON values; it says everything that its result depends on, its seed too.
+
+Shards whose results it is made from, if any, stand under `NEEDS`.
+"""
+
+NEEDS = "needs"
+RESULTS = "results"
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class Study(Protocol):
         """Cut the work into pieces of seconds to minutes, independent of each other."""
 
     def run_shard(self, shard: Shard, settings: Settings) -> Any:
-        """Work on one piece; return JSON values."""
+        """Work on one piece; return JSON values. Under `RESULTS` are those of the shards that it needs, in order."""
 
     def summarise(self, results: Sequence[Any], settings: Settings) -> Evaluation:
         """Make figures, tables and plots of the results, which come in the order of the shards."""

@@ -89,6 +89,8 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
             # or Score-P's parameters of call paths.
             rows = combine(_exclusive(profile, name), row, len(own), combination(name, metric.dtype))
             found[-1][name] = aggregate_set(rows.astype(np.float64))
+            # Some locations may stand for all: then the sum is theirs, scaled.
+            found[-1][name][:, -1] *= int(profile.attributes.get("represents_locations", rows.shape[1])) / rows.shape[1]
     if not keys or not parameters:
         raise UsageError("there are no runs with parameters to make a measurement table of")
     tree, index = union.arrange()

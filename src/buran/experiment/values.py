@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import UsageError
+from buran.experiment.collect import split_call_path, without_arguments
 from buran.experiment.table import Experiment
 from buran.model.repetitions import over_repetitions
 
@@ -23,7 +24,7 @@ def one_call_path(experiment: Experiment, metric: str, call_path: str | None = N
     metric
         Its name; the only one of a table that has one is taken whatever it is called.
     call_path
-        Full name, or the region a single call path ends in; None for the sum over all.
+        Full name, or the regions a single call path ends in; None for the sum over all.
 
     Raises
     ------
@@ -43,7 +44,9 @@ def one_call_path(experiment: Experiment, metric: str, call_path: str | None = N
 
 
 def place_of(names: Sequence[str], call_path: str) -> int:
-    """Return the position of a call path: a full name, or the region that one of them ends in.
+    """Return the position of a call path: a full name, or the regions that one of them ends in.
+
+    C++ functions may be named without the types of their arguments.
 
     Raises
     ------
@@ -51,7 +54,10 @@ def place_of(names: Sequence[str], call_path: str) -> int:
         If there is none, or several end in the region.
     """
     found = [i for i, name in enumerate(names) if name == call_path]
-    found = found or [i for i, name in enumerate(names) if name.rpartition("->")[2] == call_path]
+    wanted = split_call_path(call_path)
+    ends = [split_call_path(name)[-len(wanted) :] for name in names] if not found else []
+    found = found or [i for i, end in enumerate(ends) if end == wanted]
+    found = found or [i for i, end in enumerate(ends) if tuple(map(without_arguments, end)) == wanted]
     if len(found) != 1:
         what = f"{len(found)} call paths end in {call_path!r}" if found else f"there is no call path {call_path!r}"
         several = ", ".join(names[i] for i in found[:5])

@@ -10,10 +10,10 @@ from typing import Any
 
 from buran.errors import UsageError
 from buran.files import write_json, write_text
-from buran.generate.spec import MOST_ROUNDS, SPREADING, Kernel, Spec
+from buran.generate.spec import MOST_ROUNDS, SPREADING, Kernel, Spec, communicator
 from buran.model.terms import Factor, ModelFunction, Term
 from buran.model.text import format_function, growth_class
-from buran.prior.algebra import added, multiplied, power
+from buran.prior.algebra import multiplied, power
 from buran.prior.communication import operation_of
 from buran.prior.prior import Prior, communication_prior
 
@@ -55,7 +55,7 @@ class Truth:
     kernel
         The kernel.
     rounds
-        Of its loops, that over the calls too: basic blocks grow as this.
+        Of its loops: basic blocks grow as this.
     bytes_sent, bytes_received
         Of its operation, means over ranks and all calls together; None without an operation.
     prior
@@ -86,13 +86,17 @@ class Truth:
         operation = operation_of(name)
         assert operation is not None
         prior = communication_prior(operation, name=name, visits=kernel.calls, size=ranks, sent=sent, received=received)
-        rounds = added([kernel.computation, kernel.calls])  # the loop over calls belongs to the kernel
-        return cls(kernel, rounds, sent, received, prior)
+        return cls(kernel, kernel.computation, sent, received, prior)
 
     @property
     def operation(self) -> str | None:
         """MPI's name of the operation."""
         return None if self.kernel.operation is None else _MPI[self.kernel.operation]
+
+    @property
+    def communicator(self) -> str:
+        """Name of the function below the kernel that calls the operation."""
+        return communicator(self.kernel.name)
 
     def to_json(self, parameters: tuple[str, ...]) -> dict[str, Any]:
         """Return what truth.json says of the kernel."""
@@ -107,6 +111,7 @@ class Truth:
         }
         if self.prior is not None and self.bytes_sent is not None and self.bytes_received is not None:
             out["communication"] = {
+                "function": self.communicator,
                 "operation": self.operation,
                 "visits": said(self.kernel.calls),
                 "bytes_sent": said(self.bytes_sent),
@@ -188,6 +193,7 @@ def _kernel(kernel: Kernel, spec: Spec) -> dict[str, Any]:
     body = _RING if kernel.operation in ("send", "receive") else _BODY.get(kernel.operation or "", "")
     return {
         "name": kernel.name,
+        "communicator": communicator(kernel.name),
         "computation_text": format_function(kernel.computation, names),
         "operation": _MPI.get(kernel.operation or ""),
         "bytes_text": format_function(kernel.message_bytes, names),

@@ -17,7 +17,7 @@ def unexplored_kernels(
     """Return linker symbols to try, with the reason.
 
     These are functions with loops of their own that kernels call, directly or through functions that were not
-    measured either. Nothing is tried twice.
+    measured either; also those of system headers, where templates have their loops. Nothing is tried twice.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def unexplored_kernels(
         What had hooks, visited or not.
     """
     seen = {*symbols, *known, *hooked}
-    new = graph.has_body & ~graph.system & np.array([name not in seen for name in graph.symbols], dtype=bool)
+    new = graph.has_body & np.array([name not in seen for name in graph.symbols], dtype=bool)
     chosen = [name for name, kernel in zip(symbols, kernels, strict=True) if kernel]
     start = [at for name in chosen for at in graph.by_symbol.get(name, ())]
     reached = np.zeros(len(graph), dtype=bool)

@@ -25,6 +25,8 @@ CONSTANT = ", but constant"
 _GROWN = 1.5
 VISIT_COST_S = 60e-9
 """Enter and exit of one visit where nothing was calibrated: Score-P 8.4 takes 58 ns."""
+SETTLED_HOOK_SHARE = 0.01
+"""A filter whose hooks cost less of the predicted run time is kept: measuring everything again gains nothing."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,11 @@ class Refinement:
     def drops_constants(self) -> bool:
         """Whether something goes because its time does not grow."""
         return any(reason.endswith(CONSTANT) for reason in self.reasons)
+
+    @property
+    def settled(self) -> bool:
+        """Whether a new filter would gain nothing: nothing to try, and what it drops costs and says little."""
+        return not self.added and self.hook_share < SETTLED_HOOK_SHARE and not self.drops_constants
 
     @property
     def names(self) -> tuple[str, ...]:

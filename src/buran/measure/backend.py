@@ -14,6 +14,7 @@ from buran.errors import BuildError
 from buran.measure.dump import read_dumps
 from buran.measure.elf import Elf, is_elf
 from buran.measure.hook_cost import hook_cost_s
+from buran.measure.machine import Machine, ThisMachine
 from buran.measure.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measure.toolchain import GCC_FALLBACK, Toolchain
 from buran.measure.wrappers import ccache
@@ -42,6 +43,10 @@ class Backend(Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """What is missing on this machine and what that costs, in words."""
+
+    @property
+    def machine(self) -> Machine:
+        """What builds and runs the programs."""
 
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return the compilers for the placeholders of the build command."""
@@ -119,6 +124,11 @@ class EmbeddedBackend:
     def notes(self) -> tuple[str, ...]:
         """As the toolchain found it."""
         return tuple(self.toolchain.notes)
+
+    @property
+    def machine(self) -> Machine:
+        """The one that Buran runs on."""
+        return ThisMachine()
 
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return our wrappers."""

@@ -12,9 +12,9 @@ from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.errors import BuildError, BuranError
 from buran.files import digest, file_sha256, write_json, write_text
-from buran.measure import store
-from buran.measure.machine import new_marker
-from buran.measure.process import Interrupted, interruptible, run_limited
+from buran.measure import ledger, store
+from buran.measure.machine import BuildJob
+from buran.measure.process import Interrupted, interruptible
 from buran.measure.provenance import environment_of, record_node, tool_versions, working_copy
 from buran.measure.source import copy_source
 from buran.measure.target import Target
@@ -51,6 +51,7 @@ def build(target: Target, layout: Layout, spec: BuildSpec) -> dict[str, Any]:
         "reason": record.get("reason"),
         "folder": str(verdict.relative_to(layout.root)),
         "binary": record.get("binary"),
+        "cost_core_hours": record.get("cost_core_hours", 0.0),
     }
 
 
@@ -71,6 +72,7 @@ def _filter_at_run_time(
     """Make a variant of a program that exists: nothing is compiled."""
     record = store.record(layout.root / compiled["folder"])
     record |= {"spec": spec.to_json(), "filtered_at_run_time": True}
+    record.pop("cost_core_hours", None)  # the program that it runs was charged
     if record["status"] != store.Status.MEASURED:
         write_json(temporary / store.RECORD, record)
         store.keep_failure(slot, temporary)
@@ -100,7 +102,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     command = campaign.build_command(Point.of(dict(spec.values)), backend.tools(spec.mode))
     environment = {**os.environ, **campaign.active_environment.variables}
     environment.update(backend.build_environment(spec.mode, filter_file))
-    log = temporary / "build.log"
+    binary, log = folder / campaign.binary, temporary / "build.log"
     log.write_text("")
     record: dict[str, Any] = {
         "schema": SCHEMA,
@@ -122,21 +124,23 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     if copy["diff"]:
         (temporary / "source.diff").write_text(copy["diff"])
     try:
-        outcome = run_limited(
-            ["bash", "-c", campaign.with_modules(f"exec 2>&1\n{command}")],
-            cwd=folder,
-            environment=environment,
-            marker=new_marker(),
-            stdout=log,
-            stderr=temporary / "build.err",
-            time_limit_s=TIME_LIMIT_S,
+        outcome = backend.machine.build(
+            BuildJob(
+                argv=["bash", "-c", campaign.with_modules(f"exec 2>&1\n{command}")],
+                cwd=folder,
+                environment=environment,
+                stdout=log,
+                stderr=temporary / "build.err",
+                time_limit_s=TIME_LIMIT_S,
+                binary=binary,
+                spec=spec,
+            )
         )
     except Interrupted:
         write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "interrupted"})
         store.keep_failure(slot, temporary)
         raise
     (temporary / "build.err").unlink(missing_ok=True)
-    binary = folder / campaign.binary
     reason = outcome.failure and f"the build command failed: {outcome.failure}"
     if reason is None and not binary.is_file():
         reason = f"the build command succeeded but made no file {campaign.binary!r} (target.binary)"
@@ -154,10 +158,12 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
             if features is not None:
                 write_text(temporary / STATIC, features.to_jsonl())
     record |= {"wall_s": outcome.wall_s, "reason": reason}
+    if campaign.config.budget.build_cores is not None:
+        record["cost_core_hours"] = outcome.wall_s * campaign.config.budget.build_cores / 3600.0
     if reason:
         record["status"] = store.Status.FAILED
         write_json(temporary / store.RECORD, record)
-        store.keep_failure(slot, temporary)
+        _book(layout, store.keep_failure(slot, temporary))
         return
     record |= {
         "status": store.Status.MEASURED,
@@ -165,4 +171,10 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         "binary_sha256": file_sha256(binary),
     }
     write_json(temporary / store.RECORD, record)
-    store.commit(slot, temporary)
+    _book(layout, store.commit(slot, temporary))
+
+
+def _book(layout: Layout, folder: Path) -> None:
+    entry = ledger.entry_of(layout.store, folder)
+    if entry is not None:
+        ledger.append(layout.store, entry)

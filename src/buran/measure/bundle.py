@@ -18,9 +18,9 @@ from buran.errors import BuranError
 from buran.files import check_room, digest, write_json
 from buran.measure import claims, ledger, slurm, store
 from buran.measure.build import run_filter, tree
-from buran.measure.machine import disturbances, exclusive_machine, new_marker
-from buran.measure.process import Interrupted, Outcome, interruptible, run_limited
-from buran.measure.provenance import environment_of, machine_state, record_node, tool_versions
+from buran.measure.machine import RunJob
+from buran.measure.process import Interrupted, Outcome, interruptible
+from buran.measure.provenance import environment_of, record_node, tool_versions
 from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 
@@ -80,7 +80,7 @@ def measure_bundle(
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
         wait = given is None or not given.is_for(job or bundle.id)
-        with interruptible(), claims.claimed(claim, wait=wait), exclusive_machine():
+        with interruptible(), claims.claimed(claim, wait=wait), target.backend.machine.held():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
             outages = slurm.Outages() if given is not None else None
@@ -144,7 +144,7 @@ def _measure(
 ) -> None:
     """Make a run; afterwards there is a verdict on it, unless Slurm was away."""
     campaign, backend, point = target.campaign, target.backend, bundle.point
-    ranks, cores = campaign.ranks(point), campaign.cores(point)
+    ranks, cores, machine = campaign.ranks(point), campaign.cores(point), backend.machine
     clock_ahead_s = time.time() - temporary.stat().st_mtime  # of the file system's, which has just made the folder
     built = layout.build(run.build) / store.RECORD
     record: dict[str, Any] = {
@@ -160,7 +160,8 @@ def _measure(
         "node": record_node(layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "clock_ahead_s": clock_ahead_s,
-        "disturbances": [*disturbances(), *_skew(clock_ahead_s)],
+        "clock": machine.clock,
+        "disturbances": [*machine.disturbances(), *_skew(clock_ahead_s)],
         "slurm_job": given and given.job,
         "slurm": given and _described(given),
         "cores": cores,
@@ -186,20 +187,28 @@ def _measure(
         "argv": argv,
         "environment": environment_of(environment),
         "tools": tool_versions(),
-        "before": machine_state(),
+        "before": machine.state(),
     }
     write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "not finished"})
     outcome: Outcome | None = None
     try:
-        outcome = run_limited(
-            argv,
-            cwd=work,
-            environment=environment,
-            marker=new_marker(),
-            stdout=temporary / "stdout.log",
-            stderr=temporary / "stderr.log",
-            time_limit_s=campaign.time_limit_s(point),
-            beat=lambda: _beat(slot.claim, layout.bundle_claim(bundle.id)),
+        outcome = machine.run(
+            RunJob(
+                argv=argv,
+                cwd=work,
+                environment=environment,
+                stdout=temporary / "stdout.log",
+                stderr=temporary / "stderr.log",
+                time_limit_s=campaign.time_limit_s(point),
+                binary=binary,
+                mode=run.mode,
+                point=point,
+                ranks=ranks,
+                raw=raw,
+                filter_file=filter_file,
+                key=f"{run.build} {point.key} {slot.name} {len(slot.failures())}",
+                beat=lambda: _beat(slot.claim, layout.bundle_claim(bundle.id)),
+            )
         )
         reason = outcome.failure
         if reason and (first := slurm.first_failure(temporary / "stderr.log")):
@@ -243,7 +252,7 @@ def _measure(
         }
     else:
         record["cost_core_hours"] = 0.0
-    record["after"] = machine_state()
+    record["after"] = machine.state()
     record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
     _clean(work)
     if not reason or not any(raw.iterdir()):
@@ -264,7 +273,7 @@ def _give_up(
     if given is not None and given.time_is_over():
         why = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
         _note(layout.time_outs(bundle.id), given.job, given.time_limit_s)
-    record |= {"status": store.Status.INTERRUPTED, "reason": why, **_times(record["started"], record["cores"])}
+    record |= {"status": store.Status.INTERRUPTED, "reason": why, **_times(record)}
     _clean(temporary / "work", temporary / "raw")
     _finish(layout, slot, temporary, record)
 
@@ -289,9 +298,11 @@ def _note(path: Path, job: str, seconds: float | None) -> None:
         file.write(f"{job} {seconds}\n")
 
 
-def _times(started: str, cores: int) -> dict[str, float]:
-    wall_s = (datetime.now(UTC) - datetime.fromisoformat(started)).total_seconds()
-    return {"wall_s": wall_s, "cost_core_hours": wall_s * cores / 3600.0}
+def _times(record: dict[str, Any]) -> dict[str, float]:
+    if record["clock"] == "virtual":
+        return {"wall_s": 0.0, "cost_core_hours": 0.0}
+    wall_s = (datetime.now(UTC) - datetime.fromisoformat(record["started"])).total_seconds()
+    return {"wall_s": wall_s, "cost_core_hours": wall_s * record["cores"] / 3600.0}
 
 
 def _clean(*folders: Path) -> None:

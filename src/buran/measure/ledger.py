@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ _SAMPLE = 200  # bytes before the place where reading stopped, to tell the same 
 
 @dataclass(frozen=True)
 class Entry:
-    """Cost of one run, finished or not.
+    """Cost of one run or build, finished or not.
 
     Attributes
     ----------
@@ -87,19 +88,20 @@ def read(store: Path) -> list[Entry]:
 
 
 def spent_core_hours(entries: Iterable[Entry], target: str) -> float:
-    """Add up what a target has cost so far."""
-    return sum(entry.cost_core_hours for entry in entries if entry.target == target)
+    """Add up what a target has cost so far, the same in whatever order it was booked."""
+    return math.fsum(entry.cost_core_hours for entry in entries if entry.target == target)
 
 
 def entry_of(store: Path, folder: Path) -> Entry | None:
-    """Return the ledger line of a run's folder; None if it is no run or was not charged."""
+    """Return the ledger line of a run's or a build's folder; None if it was not charged."""
     record = read_json(folder / RECORD)
     if "cost_core_hours" not in record:
         return None
+    what = record.get("spec", record)
     return Entry(
         str(folder.relative_to(store)),
-        record["target"],
-        record["mode"],
+        what["target"],
+        what["mode"],
         record["status"],
         record["cost_core_hours"],
     )
@@ -116,5 +118,8 @@ def rebuild(store: Path) -> None:
     """Write the ledger anew from the records in the store, which are the truth."""
     if not store.is_dir():
         return
-    entries = (entry_of(store, folder) for folder in sorted(run_folders(store)))
+    builds = (
+        record.parent for pattern in ("*/build/", "*/failed/build.a*/") for record in store.glob(pattern + RECORD)
+    )
+    entries = (entry_of(store, folder) for folder in sorted([*builds, *run_folders(store)]))
     write_text(ledger_path(store), "".join(json.dumps(asdict(entry)) + "\n" for entry in entries if entry))

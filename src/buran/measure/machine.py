@@ -1,21 +1,143 @@
-"""One measurement at a time on a machine, whoever starts it, and what may disturb it."""
+"""Where programs are built and run: one measurement at a time on a machine, and what may disturb it."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, Protocol
 
+from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.point import Point
 from buran.errors import ToolError
 from buran.files import digest
 from buran.measure import slurm
-from buran.measure.process import kill_marked
-from buran.measure.provenance import read_system_file
+from buran.measure.process import Outcome, kill_marked, run_limited
+from buran.measure.provenance import machine_state, read_system_file
 
 _LOCK = "buran-measurement.lock"
+Clock = Literal["real", "virtual"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that is about to start.
+
+    Attributes
+    ----------
+    environment
+        The whole environment.
+    """
+
+    argv: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    stdout: Path
+    stderr: Path
+    time_limit_s: float
+    binary: Path
+
+
+@dataclass(frozen=True)
+class BuildJob(Job):
+    """A build; afterwards the program is where `binary` says."""
+
+    spec: BuildSpec
+
+
+@dataclass(frozen=True)
+class RunJob(Job):
+    """A run of a program.
+
+    Attributes
+    ----------
+    raw
+        Folder for the raw profile.
+    filter_file
+        Filter that is applied while it runs.
+    ranks
+        MPI ranks.
+    key
+        What tells this run from all others of the campaign: build, point, repetition, and earlier failures.
+    beat
+        To be called every few seconds.
+    """
+
+    mode: Mode
+    point: Point
+    ranks: int
+    raw: Path
+    filter_file: Path | None
+    key: str
+    beat: Callable[[], None]
+
+
+class Machine(Protocol):
+    """What builds and runs programs."""
+
+    @property
+    def clock(self) -> Clock:
+        """Whether seconds pass while a program runs; on a virtual clock an interrupted run has cost nothing."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the machine for the measurements of one point."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what changes from run to run."""
+
+    def disturbances(self) -> tuple[str, ...]:
+        """Name what makes timings noisy right now."""
+
+    def build(self, job: BuildJob) -> Outcome:
+        """Build a program."""
+
+    def run(self, job: RunJob) -> Outcome:
+        """Run a program to its end or its time limit; raise `OSError` if it cannot be started."""
+
+
+class ThisMachine:
+    """The machine that Buran runs on."""
+
+    @property
+    def clock(self) -> Clock:
+        """Real."""
+        return "real"
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold it, whoever else measures here."""
+        return exclusive_machine()
+
+    def state(self) -> dict[str, Any]:
+        """Load, frequencies, memory."""
+        return machine_state()
+
+    def disturbances(self) -> tuple[str, ...]:
+        """As far as they are seen."""
+        return disturbances()
+
+    def build(self, job: BuildJob) -> Outcome:
+        """Run the build command."""
+        return self._start(job, lambda: None)
+
+    def run(self, job: RunJob) -> Outcome:
+        """Start the program."""
+        return self._start(job, job.beat)
+
+    def _start(self, job: Job, beat: Callable[[], None]) -> Outcome:
+        return run_limited(
+            job.argv,
+            cwd=job.cwd,
+            environment=job.environment,
+            marker=new_marker(),
+            stdout=job.stdout,
+            stderr=job.stderr,
+            time_limit_s=job.time_limit_s,
+            beat=beat,
+        )
 
 
 def lock_path() -> Path:

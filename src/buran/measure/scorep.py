@@ -16,6 +16,7 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, RunError, ToolError
 from buran.measure.backend import EmbeddedBackend
 from buran.measure.elf import Elf, is_elf
+from buran.measure.machine import Machine
 from buran.measure.static_features import StaticFeatures, included_symbols
 from buran.measure.tool import find_tool, run_tool
 from buran.profile.cubex_read import read_cubex
@@ -140,6 +141,11 @@ class ScorePBackend:
     def notes(self) -> tuple[str, ...]:
         """As the embedded backend found it."""
         return self.embedded.notes
+
+    @property
+    def machine(self) -> Machine:
+        """The one that Buran runs on."""
+        return self.embedded.machine
 
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return Score-P's wrappers; ours for builds that count."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.errors import FormatError, RunError
-from buran.files import file_sha256, read_json, sync_folder, write_json
+from buran.files import file_sha256, read_json, sync, sync_folder, write_json
 from buran.measure.claims import claimed
 
 RECORD = "run.json"
@@ -66,6 +66,10 @@ class Slot:
         """Return the failed and interrupted attempts, oldest first."""
         found = (self.point / "failed").glob(f"{self.name}.a*")
         return sorted(found, key=lambda path: int(path.name.rpartition(".a")[2]))
+
+    def failures(self) -> list[Path]:
+        """Return the attempts that failed, oldest first."""
+        return [path for path in self.attempts() if read_json(path / RECORD)["status"] == Status.FAILED]
 
     def is_measured(self) -> bool:
         """Tell whether the run is finished."""
@@ -140,6 +144,8 @@ def _last_words(leftover: Path) -> dict[str, Any]:
         # All by the file system's clock: this host's and that of the vanished process may differ.
         started = (leftover / RECORD).stat().st_mtime
         data["wall_s"] = max(path.stat().st_mtime for path in leftover.iterdir()) - started
+        if data.get("clock") == "virtual":
+            data["wall_s"] = 0.0
         data["cost_core_hours"] = data["wall_s"] * data["cores"] / 3600.0
     except (FormatError, KeyError):
         data = {}
@@ -184,7 +190,7 @@ def _seal(folder: Path) -> None:
     (folder / SUMS).write_text(sums)
     for path in (*files, folder / SUMS):
         with path.open("rb") as file:
-            os.fsync(file.fileno())
+            sync(file.fileno())
         path.chmod(0o444)
     sync_folder(folder)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations, product
 from math import comb
 
@@ -67,20 +68,28 @@ class TermTable:
             both[row] = at ** float(power) * (np.log2(at) ** log if log else 1.0)
         raw = np.ascontiguousarray(both[:, :-1])
         largest = np.abs(raw).max(axis=1)
-        absent = (Fraction(0), 0)
-        order = {pair: place for place, pair in enumerate(sorted((absent, *pairs)))}
         return cls(
             pairs,
             raw,
             raw / largest[:, None],
-            np.array([False, *(power < 0 for power, _ in pairs)]),
-            np.array([False, *(is_plain(pair) for pair in pairs)]),
-            np.array([order[pair] for pair in (absent, *pairs)]),
-            np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in pairs)]),
+            *_nature(pairs),
             np.unique(x)[:, None] == x,
             max(len(np.unique(x)) - 2, 1),
             both[:, -1] / largest,
         )
+
+
+@lru_cache(maxsize=64)
+def _nature(pairs: tuple[Exponents, ...]) -> tuple[Mask, Mask, Ids, Array]:
+    """Return what does not depend on values: `falling`, `plain`, `growth` and `degree` of a table."""
+    absent = (Fraction(0), 0)
+    order = {pair: place for place, pair in enumerate(sorted((absent, *pairs)))}
+    return (
+        np.array([False, *(power < 0 for power, _ in pairs)]),
+        np.array([False, *(is_plain(pair) for pair in pairs)]),
+        np.array([order[pair] for pair in (absent, *pairs)]),
+        np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in pairs)]),
+    )
 
 
 def falls_with(points: Array, values: Array) -> Mask:

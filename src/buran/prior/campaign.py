@@ -11,7 +11,9 @@ import numpy as np
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
+from buran.model.repetitions import Repetition
 from buran.model.text import format_function
+from buran.prior.paths import has_effort
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.waiting import Verdict, Waiting
 
@@ -23,6 +25,7 @@ def noise_resilient(
     *,
     processes: str | None,
     aggregate: Aggregate,
+    repetition: Repetition = "median",
     target: Sequence[float],
 ) -> tuple[ModelSet, tuple[dict[str, Any], ...]]:
     """Replace models of time by noise-resilient ones where there is a prior.
@@ -30,13 +33,14 @@ def noise_resilient(
     Parameters
     ----------
     timed, counted
-        Times and counts; see `models_from_priors`.
+        Times and counts; see `models_from_priors`. Without counts, those that were measured with the times, such as
+        instructions, stand in for them.
     alone
         Models from times alone.
     processes
         Parameter that counts processes.
-    aggregate
-        Over locations.
+    aggregate, repetition
+        Over locations and over repetitions.
     target
         Point that models with and without prior are compared at.
 
@@ -45,7 +49,9 @@ def noise_resilient(
     models, said
         Models of the same call paths, and for each of them, as JSON values, what it is made from.
     """
-    found = models_from_priors(timed, counted, processes=processes, aggregate=aggregate)
+    if counted is None and has_effort(timed):
+        counted = timed
+    found = models_from_priors(timed, counted, processes=processes, aggregate=aggregate, repetition=repetition)
     models = tuple(
         own.final if own.final is not None else plain for own, plain in zip(found, alone.models, strict=True)
     )

@@ -2,11 +2,13 @@
 
 Counts have no noise but that of whole numbers: a loop over ``n^(1/3)`` makes a whole number of rounds. What a function
 misses is therefore judged in counts, not as a share of the value, and the right exponents are those with which nothing
-but rounding is left.
+but rounding is left: nothing at all, or no more at any point than whole numbers leave. Of the latter the fewest terms
+are taken: with more, what is left only gets smaller by chance.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -22,6 +24,11 @@ EXACT = 1e-6  # relative residual up to which a count is a function of the param
 _ROUNDING = 1e-4  # counts; smaller misfits are not told apart
 _DIGITS = 1e-12  # of the largest value: rounding of the arithmetic
 _COST = 12.0  # nats that each further factor or coefficient must be worth, shared by the degrees of freedom
+_WHOLE = (
+    2.0  # units that whole numbers leave: a loop half a round, one around it its own two blocks; some more by the fit
+)
+_SIGNAL = 15.0  # times that, which counts must differ by: exponents of fewer rounds are hidden by rounding
+_SURE = 2  # degrees of freedom with which nothing is left by chance
 _MOST_FACTORS = 3  # of one parameter
 _MOST_TRIPLES = 12  # single factors that sets of three are made from
 _REFINED = 40  # candidates whose misfit is computed without cancellation
@@ -132,39 +139,55 @@ class _Columns:
         count = sum(target.size for target in targets)
         noise = _ROUNDING + _DIGITS * float(np.abs(values).max(initial=0.0))
         floor = count * noise**2
-        most = min(_MOST_FACTORS, min(line.shape[1] for line in self.lines) - 2)
+        rounding = _rounding(values, max(float(np.ptp(target, axis=1).max()) for target in targets))
+        shortest = min(line.shape[1] for line in self.lines)
+        most = min(_MOST_FACTORS, shortest - 2)
         best: tuple[int, ...] = ()
+        whole: tuple[int, ...] | None = None  # fewest factors with which no more than rounding is left
         lowest = np.log(sum(float((t * t).sum()) for t in targets) + floor) / 2
         single_order = np.arange(len(self.pairs))
         for size in range(1, most + 1):
             # What is rounded may be the same on all lines, as in n^2 + p^(1/3): they count as one.
-            free = min(line.shape[1] for line in self.lines) - 1 - size
+            free = shortest - 1 - size
             some = single_order if size < 3 else self._few(single_order)
             sets = np.array(list(combinations(some.tolist(), size)), dtype=np.int64).reshape(-1, size)
             if not len(sets):
                 break
-            left = self._left(sets, targets)
+            left, _ = self._left(sets, targets)
             order = np.argsort(left, kind="stable")
             if size < 3:
                 single_order = single_order if size > 1 else order
             tops = sets[order[:_REFINED]]
-            precise = self._left(tops, targets, precise=True)
+            precise, gaps = self._left(tops, targets, precise=True)
             winner = int(np.argmin(precise))
+            chosen = tuple(tops[winner].tolist())
+            if precise[winner] <= floor and free >= _SURE:
+                best, whole = chosen, None
+                break
+            if whole is None and gaps[winner] <= rounding:
+                whole = chosen
             score = np.log(float(precise[winner]) + floor) / 2 + _COST * size / (free + 1)
             if score < lowest:
-                lowest, best = score, tuple(tops[winner].tolist())
+                lowest, best = score, chosen
             if precise[winner] <= floor:
                 break
-        return [Factor(self.parameter, *self.pairs[i]) for i in best]
+        return [Factor(self.parameter, *self.pairs[i]) for i in (best if whole is None else whole)]
 
     def _few(self, order: Ids) -> Ids:
         """Return the best single factors and the plain ones."""
         plain = [i for i, pair in enumerate(self.pairs) if is_plain(pair)]
         return np.unique(np.array([*order[:_MOST_TRIPLES].tolist(), *plain], dtype=np.int64))
 
-    def _left(self, sets: Ids, targets: list[Array], precise: bool = False) -> Array:
-        """Return shape (set,): what each set leaves of the targets, summed over lines, in squares of counts."""
-        out = np.zeros(len(sets))
+    def _left(self, sets: Ids, targets: list[Array], precise: bool = False) -> tuple[Array, Array]:
+        """Return what each set leaves of the targets.
+
+        Returns
+        -------
+        squares, largest
+            Shape (set,): summed over lines, in squares of counts, and the largest at a point; the latter only if
+            `precise`, without cancellation.
+        """
+        out, largest = np.zeros(len(sets)), np.zeros(len(sets))
         for raw, target in zip(self.raw, targets, strict=True):
             same = np.ptp(raw, axis=1).max(initial=0.0) == 0  # all lines have the same values of the parameter
             own = raw[:, :1] if same else raw
@@ -180,9 +203,22 @@ class _Columns:
                     rest = target[None] - np.einsum("slpk,slk->slp", basis, along, optimize=True)
             if precise:
                 out += (rest**2).sum(axis=(1, 2))
+                largest = np.maximum(largest, np.abs(rest).max(axis=(1, 2)))
             else:
                 out += np.maximum((target**2).sum() - (along**2).sum(axis=(1, 2)), 0.0)
-        return out
+        return out, largest
+
+
+def _rounding(values: Array, spread: float) -> float:
+    """Return what whole numbers may leave of counts; 0 where the counts differ by hardly more than that.
+
+    The unit is the largest number that divides all differences, as two basic blocks for each round do.
+    """
+    whole = np.rint(values)
+    unit = 1.0
+    if np.abs(values - whole).max(initial=0.0) <= _ROUNDING and whole.size and np.abs(whole).max() < 2.0**53:
+        unit = float(max(np.gcd.reduce(np.abs(whole - whole.flat[0]).astype(np.int64), axis=None), 1))
+    return _WHOLE * unit if spread >= _SIGNAL * _WHOLE * unit else 0.0
 
 
 def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> ModelFunction:
@@ -210,36 +246,49 @@ def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> Mode
 
 
 def _selected(design: Array, values: Array, noise: float) -> list[int]:
-    """Choose columns: forwards until only rounding is left, then backwards. The constant is always there."""
+    """Choose columns: forwards until only rounding is left, then backwards.
+
+    The constant, which is the first column, is only left out if it may be rounding itself.
+    """
     count, columns = design.shape
     floor = count * noise**2
+    rounding = _rounding(values, float(np.ptp(values)))
+
+    def rest(chosen: list[int]) -> Array:
+        return np.asarray(values - design[:, chosen] @ _solved(design[:, chosen], values))
 
     def left(chosen: list[int]) -> float:
-        return float(((values - design[:, chosen] @ _solved(design[:, chosen], values)) ** 2).sum())
+        return float((rest(chosen) ** 2).sum())
 
     def score(chosen: list[int]) -> float:
         return float(np.log(left(chosen) + floor) / 2 + _COST * len(chosen) / (count - len(chosen) + 1))
 
-    best = [0]
-    lowest = score(best)
-    chosen = [0]
-    while len(chosen) < min(count - 2, columns):
-        rest = [c for c in range(columns) if c not in chosen]
-        if not rest:
-            break
-        chosen = [*chosen, min(rest, key=lambda c: left([*chosen, c]))]
-        own = score(chosen)
-        if own < lowest:
-            lowest, best = own, chosen
-    improved = True
-    while improved and len(best) > 1:
-        improved = False
-        for column in best[1:]:
-            fewer = [c for c in best if c != column]
-            if (own := score(fewer)) <= lowest:
-                best, lowest, improved = fewer, own, True
-                break
-    return sorted(best)
+    path = [[0]]
+    while len(path[-1]) < min(count - 2, columns) and left(path[-1]) > floor:
+        others = [c for c in range(columns) if c not in path[-1]]
+        path.append([*path[-1], min(others, key=lambda c: left([*path[-1], c]))])
+
+    def fewest(fits: Callable[[list[int]], bool]) -> list[int] | None:
+        start = next((chosen for chosen in path if fits(chosen)), None)
+        return None if start is None else _pruned(start, fits)
+
+    found = fewest(lambda chosen: left(chosen) <= floor)
+    if found is None and rounding:
+        found = fewest(lambda chosen: float(np.abs(rest(chosen)).max()) <= rounding)
+        if found is not None and len(found) > 1 and float(np.abs(rest(found[1:])).max()) <= rounding:
+            found = found[1:]
+    if found is None:
+        found = min(path, key=score)
+        lowest = score(found)
+        found = _pruned(found, lambda chosen: score(chosen) <= lowest)
+    return sorted(found)
+
+
+def _pruned(chosen: list[int], fits: Callable[[list[int]], bool]) -> list[int]:
+    """Drop columns, but not the constant, as long as the others fit."""
+    while fewer := next((own for c in chosen[1:] if fits(own := [o for o in chosen if o != c])), None):
+        chosen = fewer
+    return chosen
 
 
 def _solved(design: Array, values: Array) -> Array:

@@ -14,6 +14,7 @@ _ROUNDS = 12
 _FLOOR = 1e-3  # of the largest prediction: smaller ones weigh no more
 _RIDGE = 1e-13
 _MOST_SETS = 7  # columns; all sets of them are tried for the one without negative coefficients
+_NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 LEAST_NOISE = 1e-9
 
 
@@ -67,6 +68,7 @@ def regress(
     start: Array | None = None,
     belief: Belief | None = None,
     noise: Array | None = None,
+    outliers: float = np.inf,
 ) -> Fitted:
     """Fit coefficients; each point weighs by the reciprocal of its prediction, found by iteration.
 
@@ -87,6 +89,9 @@ def regress(
         Of coefficients.
     noise
         Shape (call path,): noise that `belief` is weighed against; by default that of the residuals.
+    outliers
+        Points that are farther from the prediction than so many standard deviations weigh less, so that their pull
+        does not grow any more (Huber 1964); infinite to trust every point alike.
     """
     scale = np.abs(design).max(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
@@ -96,14 +101,17 @@ def regress(
     guess = np.broadcast_to(np.abs(columns).sum(axis=1), values.shape) if start is None else start
     own = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale)
     share = np.full(len(values), 0.1) if noise is None else noise
+    trust = np.ones_like(target)
     for step in range(_ROUNDS):
-        weights = _weights(guess, here)
+        weights = _weights(guess, here) * trust
         if step == 0:
             # a first guess has the right shape, but not the right size
             size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
             weights = weights / np.where(size > 0, size, 1.0)[:, None]
         coefficients, normal, free = _solve(columns, target, weights, nonnegative, own, share)
         guess = coefficients @ columns.T
+        if np.isfinite(outliers):
+            trust = _trust(target, guess, here, outliers * _few(here, free))
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
         degrees = np.maximum(here.sum(axis=1) - free.sum(axis=1), 0)
         if noise is None:
@@ -121,6 +129,22 @@ def regress(
         weights,
         np.minimum(leverage, 1.0),
     )
+
+
+def _trust(target: Array, guess: Array, here: Mask, outliers: Array) -> Array:
+    """Return shape (call path, point): square roots of the weights of Huber's loss."""
+    gap = np.abs(np.where(here, target - guess, np.nan)) * _weights(guess, here)
+    most = outliers * (
+        _NORMAL * np.nanmedian(np.where(here.any(axis=1, keepdims=True), gap, 0.0), axis=1) + LEAST_NOISE
+    )
+    far = gap > most[:, None]
+    return np.asarray(np.sqrt(np.where(far, most[:, None] / np.where(far, gap, 1.0), 1.0)))
+
+
+def _few(here: Mask, free: Mask) -> Array:
+    """Return shape (call path,): by what residuals are too small because coefficients follow few points."""
+    points = here.sum(axis=1)
+    return np.asarray(np.sqrt(points / np.maximum(points - free.sum(axis=1), 1)))
 
 
 def _weights(guess: Array, here: Mask) -> Array:
@@ -148,9 +172,18 @@ def _solve(
         return coefficients, normal, full
     if columns.shape[1] > _MOST_SETS:
         return _held(normal, right, full, coefficients)
+    wrong = np.flatnonzero((coefficients < 0).any(axis=1))  # the others have what they want
+    held, free_there = _best_set(normal[wrong], right[wrong])
+    coefficients[wrong], full[wrong] = held, free_there
+    return coefficients, normal, full
+
+
+def _best_set(normal: Array, right: Array) -> tuple[Array, Mask]:
+    """Return the best coefficients that are not negative, of all sets of columns, and which are above 0."""
+    full = np.ones(right.shape, dtype=bool)
     best, free = np.zeros_like(right), np.zeros_like(full)
     lowest = np.zeros(len(right))  # of c' N c / 2 - r' c, which is 0 for no coefficients at all
-    for chosen in product((False, True), repeat=columns.shape[1]):
+    for chosen in product((False, True), repeat=right.shape[1]):
         if not any(chosen):
             continue
         some = np.broadcast_to(np.array(chosen), full.shape)
@@ -158,7 +191,7 @@ def _solve(
         loss = np.einsum("ck,ckl,cl->c", own, normal, own) / 2 - (right * own).sum(axis=1)
         better = (own >= 0).all(axis=1) & (loss < lowest)
         best[better], free[better], lowest[better] = own[better], some[better], loss[better]
-    return best, normal, free & (best > 0)
+    return best, free & (best > 0)
 
 
 def _held(normal: Array, right: Array, free: Mask, coefficients: Array) -> tuple[Array, Array, Mask]:

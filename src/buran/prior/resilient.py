@@ -35,13 +35,18 @@ class FitOptions:
         expect nothing, as in the noise-resilient priors paper.
     share
         Whether call paths with the same prior share what they tell about noise and costs.
+    outliers
+        Standard deviations from which on a point pulls no harder (Huber 1964); infinite for least squares.
     """
 
     nonnegative: bool = True
     cost_spread: float = 1.0
     share: bool = True
+    outliers: float = 2.0
 
     def __post_init__(self) -> None:
+        if not self.outliers > 0:
+            raise UsageError("outliers begin at some standard deviations above 0", why=f"it is {self.outliers:g}")
         if not self.cost_spread > 0:
             raise UsageError("the spread of costs is a share above 0", why=f"it is {self.cost_spread:g}")
 
@@ -95,18 +100,9 @@ def fit_priors(
         If shapes do not match.
     """
     options = options or FitOptions()
-    values = np.asarray(values, dtype=np.float64)
-    if values.shape != (len(priors), len(points)):
-        raise UsageError(
-            "points, values and priors do not match",
-            why=f"{len(points)} points, values of shape {values.shape}, {len(priors)} priors",
-        )
-    groups: dict[tuple[ModelFunction, ...], list[int]] = {}
-    for row, prior in enumerate(priors):
-        if prior is not None and np.isfinite(values[row]).any():
-            groups.setdefault(prior.functions, []).append(row)
+    values = _checked(points, values, priors)
     out: list[Resilient | None] = [None] * len(priors)
-    for rows in groups.values():
+    for rows in _groups(values, priors):
         own = [prior for row in rows if (prior := priors[row]) is not None]
         design, fitted = _fit_group(points, values[rows], own, options)
         models = _models(points, values[rows], own, design, fitted)
@@ -120,6 +116,55 @@ def fit_priors(
     return tuple(out)
 
 
+def predictions(
+    points: Array, values: Array, priors: Sequence[Prior | None], at: Array, options: FitOptions | None = None
+) -> Array:
+    """Return what the models of `fit_priors` predict, without making the models.
+
+    Parameters
+    ----------
+    points, values, priors, options
+        As for `fit_priors`.
+    at
+        Shape (target, parameter).
+
+    Returns
+    -------
+    array
+        Shape (call path, target): NaN without a prior or a value.
+    """
+    options = options or FitOptions()
+    values = _checked(points, values, priors)
+    out = np.full((len(priors), len(at)), np.nan)
+    for rows in _groups(values, priors):
+        own = [prior for row in rows if (prior := priors[row]) is not None]
+        _, fitted = _fit_group(points, values[rows], own, options)
+        out[rows] = fitted.coefficients @ own[0].design(at).T
+    return out
+
+
+def _checked(points: Array, values: Array, priors: Sequence[Prior | None]) -> Array:
+    own = np.asarray(values, dtype=np.float64)
+    if own.shape != (len(priors), len(points)):
+        raise UsageError(
+            "points, values and priors do not match",
+            why=f"{len(points)} points, values of shape {own.shape}, {len(priors)} priors",
+        )
+    return own
+
+
+def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
+    """Return rows of call paths whose priors have the same columns; without those that have no prior or no value."""
+    known: Mask = np.asarray(np.isfinite(values).any(axis=1))
+    same = {id(prior): prior.functions for prior in priors if prior is not None}  # hashing them takes long
+    places: dict[tuple[ModelFunction, ...], list[int]] = {}
+    groups = {number: places.setdefault(own, []) for number, own in same.items()}
+    for row, prior in enumerate(priors):
+        if prior is not None and bool(known[row]):
+            groups[id(prior)].append(row)
+    return [rows for rows in places.values() if rows]
+
+
 def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: FitOptions) -> tuple[Array, Fitted]:
     """Fit call paths that have the same columns."""
     design = priors[0].design(points)
@@ -128,14 +173,26 @@ def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: F
     start = np.where(known[:, None], effort @ design.T, np.abs(design).sum(axis=1))
     start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
     belief = _own_belief(design, values, effort, start, options)
-    first = regress(design, values, nonnegative=options.nonnegative, start=start, belief=belief)
+    first = regress(
+        design, values, nonnegative=options.nonnegative, start=start, belief=belief, outliers=options.outliers
+    )
     if not options.share or len(priors) < _FEWEST or design.shape[1] < 2:
         return design, first
     noise = _pooled_noise(first)
     # what is held at 0 would make the mean over call paths too large
-    free = regress(design, values, nonnegative=False, start=np.maximum(first.coefficients @ design.T, 0.0))
+    positive = np.maximum(first.coefficients @ design.T, 0.0)
+    free = regress(design, values, nonnegative=False, start=positive, outliers=options.outliers)
     shared = _shared_belief(free, effort, belief)
-    return design, regress(design, values, nonnegative=options.nonnegative, start=start, belief=shared, noise=noise)
+    second = regress(
+        design,
+        values,
+        nonnegative=options.nonnegative,
+        start=start,
+        belief=shared,
+        noise=noise,
+        outliers=options.outliers,
+    )
+    return design, second
 
 
 def _own_belief(design: Array, values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:

@@ -15,6 +15,7 @@ from buran.prior.effort import Effort, Steadiness, effort_of
 from buran.prior.exact import EXACT
 
 _ONE = ModelFunction(1.0)
+_WHOLE = 1e-9  # of the largest message: rounding of the division
 _CLOSE = 30.0  # a function with more terms must be so many times as exact
 
 
@@ -53,6 +54,8 @@ def bytes_of(
         for size in (None, sizes[row]):
             divisor = visits[row] * (1.0 if size is None else size.evaluate(points)[:, None])
             quotient = np.where(here[:, None], counts[row] / divisor, np.nan)
+            if size is not None and np.nanmax(np.abs(quotient - np.rint(quotient))) > _WHOLE * np.nanmax(quotient):
+                continue  # no rank has such a message
             least = min(least, float(np.nanmin(quotient)))
             each = effort_of(points, quotient[None], metric=metric)
             if (message := each.functions[0]) is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.collect import split_call_path
+from buran.experiment.collect import split_call_path, without_arguments
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
 from buran.profile.profile import SEPARATOR
@@ -45,6 +45,10 @@ class Report:
         Where what lies, in words and relative paths.
     corrections
         For each kernel with an analytical model: what its correction is worth.
+    balance
+        Functions that ranks share unevenly, the worst first.
+    account
+        What the core hours went into, phase by phase: runs and core hours.
     """
 
     campaign: str
@@ -66,6 +70,8 @@ class Report:
     next_steps: Sequence[str]
     results: Mapping[str, str]
     corrections: Sequence[Mapping[str, Any]] = ()
+    balance: Sequence[Mapping[str, Any]] = ()
+    account: Sequence[Mapping[str, Any]] = ()
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -89,12 +95,37 @@ def render(report: Report) -> str:
     for metric in ("basic_blocks", "bytes_sent", "bytes_received", "visits"):
         if metric in report.models:
             parts.append(_metric_table(report, metric))
-    parts += [_corrections(report, target), _instrumentation(report), _evaluation(report), _failures(report)]
+    parts += [
+        _corrections(report, target),
+        _balance(report),
+        _instrumentation(report),
+        _evaluation(report),
+        _account(report),
+        _failures(report),
+    ]
     parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
     width = max(map(len, report.results))
     lies = "\n".join(f"{name:<{width}}  {place}" for name, place in report.results.items())
     parts.append(f"Where the results lie\n---------------------\n{lies}")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def warnings_of(report: Report) -> list[str]:
+    """Return what a reader must know not to read too much into the numbers."""
+    found = list(report.notes)
+    if report.runtime is None or report.runtime.models[0] is None or "time" not in report.models:
+        return found
+    at = target_values(report.runtime, report.target)[0]
+    added = target_values(report.models["time"], report.target).sum()
+    if not at / _FAR <= added <= at * _FAR:
+        target = ", ".join(f"{name}={value:g}" for name, value in report.target.items())
+        found.insert(
+            0,
+            f"the models of the call paths add up to {added:.4g} s at {target}, that of the whole program says "
+            f"{at:.4g} s. They say which call paths grow, not how far: noise, or too few values of a parameter, is "
+            "extrapolated with them.",
+        )
+    return found
 
 
 def _summary(report: Report, target: str) -> str:
@@ -114,14 +145,7 @@ def _summary(report: Report, target: str) -> str:
             f"Run time (whole program, s): {format_function(model.function, report.parameters)}\n"
             f"  at {target}: {at:.4g} s; fits the measurements with SMAPE {model.quality.smape:.2g} %"
         )
-        if "time" in report.models:
-            added = target_values(report.models["time"], report.target).sum()
-            if not 1 / _FAR <= added / at <= _FAR:
-                lines.append(
-                    f"Note: the models of the call paths below add up to {added:.4g} s at {target}. They say which "
-                    "call paths grow, not how far: noise, or too few values of a parameter, is extrapolated with them."
-                )
-    lines += [f"Note: {note}" for note in report.notes]
+    lines += [f"Note: {note}" for note in warnings_of(report)]
     return "\n".join(lines)
 
 
@@ -193,6 +217,21 @@ def _priors(report: Report, target: str) -> str:
     return "\n\n".join(part for part in (text, "\n".join(lines[:_ROWS])) if part)
 
 
+def _balance(report: Report) -> str:
+    rows = [
+        (
+            brief(each["name"]),
+            f"{100 * each['lost_share']:.3g} %",
+            f"{each['most_s'] / each['mean_s']:.3g}",
+            f"{100 * each['efficiency']:.3g} %",
+            f"{each['variation']:.2g}",
+        )
+        for each in report.balance[:_ROWS]
+    ]
+    title = "Load balance (ranks and threads of the longest run, exclusive times)"
+    return _section(title, ("function", "lost", "max/mean", "efficiency", "variation"), rows)
+
+
 def _instrumentation(report: Report) -> str:
     by_filter: dict[int, list[Mapping[str, Any]]] = {}
     for each in report.overhead:
@@ -239,6 +278,11 @@ def _evaluation(report: Report) -> str:
     return _section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
 
 
+def _account(report: Report) -> str:
+    rows = [(each["phase"], f"{each['runs']:5d}", f"{each['core_hours']:10.4g}") for each in report.account]
+    return _section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
+
+
 def _failures(report: Report) -> str:
     rows = [(each["what"], each["reason"].splitlines()[0], each["log"]) for each in report.failures]
     return _section("Failures", ("what", "reason", "log"), rows)
@@ -254,16 +298,5 @@ def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -
 
 def brief(call_path: str, limit: int = 64) -> str:
     """Shorten a call path for a table: without argument lists, and its end if it is still too long."""
-    short = SEPARATOR.join(_without_arguments(part) for part in split_call_path(call_path))
+    short = SEPARATOR.join(without_arguments(part) for part in split_call_path(call_path))
     return short if len(short) <= limit else "..." + short[-(limit - 3) :]
-
-
-def _without_arguments(name: str) -> str:
-    if not name.endswith((")", ") const")):
-        return name
-    depth = 0
-    for i in range(len(name) - 1, -1, -1):
-        depth += (name[i] == ")") - (name[i] == "(")
-        if name[i] == "(" and depth == 0:
-            return name[:i] or name
-    return name

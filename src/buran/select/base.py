@@ -12,19 +12,20 @@ LINE_LENGTH = 5
 """Values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart."""
 
 
-def base_places(space: Space, length: int = LINE_LENGTH, off_lines: bool = True) -> Ids:
+def base_places(space: Space, length: int = LINE_LENGTH, off_lines: bool = True, spread: bool = False) -> Ids:
     """Return the places of the base, cheapest first as far as one can tell.
 
     For each parameter the `length` cheapest points with the others at their cheapest (section III and Fig. 3 of the
     paper on cost-effective modelling: 9, 13 and 17 points for two to four parameters), and for each parameter one
     point off these lines: only they tell a product of terms from a sum. With one rank nothing is communicated: lines
     along other parameters lie where there are two, if they can. In a space that is no product, the lines that hold
-    most points are taken.
+    most points are taken. Where a line has more values, `spread` takes them from its whole range, evenly on a
+    logarithmic scale, instead of the cheapest.
     """
     cost = weight(space)
     chosen: list[int] = []
     for column in range(len(space.parameters)):
-        chosen += line(space, cost, column, length)
+        chosen += line(space, cost, column, length, spread)
     chosen = list(dict.fromkeys(chosen))
     if off_lines and len(space.parameters) > 1:
         differs = space.points != space.points[0]
@@ -43,7 +44,7 @@ def weight(space: Space) -> Array:
     return np.asarray(guess * (1 + 1e-9 * np.arange(len(guess))))
 
 
-def line(space: Space, cost: Array, column: int, length: int) -> list[int]:
+def line(space: Space, cost: Array, column: int, length: int, spread: bool) -> list[int]:
     """Return the line along a parameter that holds most points, the cheapest of those."""
     others = np.delete(space.points, column, axis=1)
     keys, group = np.unique(others, axis=0, return_inverse=True)
@@ -52,13 +53,26 @@ def line(space: Space, cost: Array, column: int, length: int) -> list[int]:
     best: tuple[tuple[int, bool, float], list[int]] | None = None
     for number in range(len(keys)):
         members = np.flatnonzero(group == number)
-        members = members[np.argsort(cost[members], kind="stable")][:length]
+        members = members[np.argsort(cost[members], kind="stable")]
+        members = _spread(members, space.points[members, column], length) if spread else members[:length]
         communicates = space.ranks not in names or bool(keys[number][names.index(str(space.ranks))] > 1)
         merit = (len(members), communicates, -float(cost[members].sum()))
         if best is None or merit > best[0]:
             best = (merit, members.tolist())
     assert best is not None
     return best[1]
+
+
+def _spread(members: Ids, values: Array, length: int) -> Ids:
+    """Return `length` of the places whose values are spread evenly on a logarithmic scale, first and last included."""
+    if len(members) <= length:
+        return members
+    logs = np.log(np.maximum(values, np.finfo(np.float64).tiny))
+    kept = [int(np.argmin(logs)), int(np.argmax(logs))]
+    for wanted in np.linspace(logs.min(), logs.max(), length)[1:-1].tolist():
+        free = np.setdiff1d(np.arange(len(members)), kept)
+        kept.append(int(free[np.argmin(np.abs(logs[free] - wanted))]))
+    return np.asarray(members[np.sort(kept)])
 
 
 def rungs(space: Space, places: Ids) -> Ids:

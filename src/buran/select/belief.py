@@ -18,6 +18,7 @@ from buran.select.space import Array, Ids, Space
 
 DISAGREEMENT = 0.5  # hypotheses count as no further apart than about this, in logarithms: a miss is a miss
 DISCREPANCY = 0.03  # relative standard deviation of what no hypothesis says
+PRICE = 0.1  # likewise where counters told the terms: what a unit of effort costs changes with caches
 _LENGTH = 0.7  # of the discrepancy's kernel, each parameter's logarithm spanning 1
 _DIRECTIONS = 24  # of the belief that are kept; the others hold next to nothing
 _DISCREPANCY_DIRECTIONS = 12
@@ -69,7 +70,13 @@ def belief_of(measured: Measured, space: Space) -> Belief | None:
     predicted = np.stack([columns.evaluate(model) for model in models])
     groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[known]
     share = _shares(np.abs(predicted[:, -1]), groups)
-    common = _discrepancy(at, measured.points, measured.counts, float((share * noise).sum()))
+    told = np.array([call < len(measured.skeletons) and measured.skeletons[call] is not None for call in known])
+    common = {
+        own: _discrepancy(
+            at, measured.points, measured.counts, float((share * noise).sum()), PRICE if own else DISCREPANCY
+        )
+        for own in set(told.tolist())
+    }
     factors = np.zeros((len(models), len(at), _DIRECTIONS))
     disagreement = np.zeros(predicted.shape)
     for row, (call, model) in enumerate(zip(known, models, strict=True)):
@@ -77,9 +84,7 @@ def belief_of(measured: Measured, space: Space) -> Belief | None:
         means = measured.means[call]
         apart, inside = columns.mixture(model, weights / np.where(means != 0, np.abs(means), np.inf), predicted[row])
         disagreement[row] = apart @ apart[-1]
-        parts = [apart, inside] if call < len(measured.skeletons) and measured.skeletons[call] else None
-        whole = np.concatenate(parts or [apart, inside, common], axis=1)
-        own = _fewer(whole, _DIRECTIONS)
+        own = _fewer(np.concatenate([apart, inside, common[bool(told[row])]], axis=1), _DIRECTIONS)
         factors[row, :, : own.shape[1]] = own
     return Belief(predicted, factors, disagreement, noise, share)
 
@@ -141,7 +146,7 @@ class _Columns:
         return apart, np.concatenate(inside, axis=1) if inside else np.zeros((len(predicted), 0))
 
 
-def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float) -> Array:
+def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: float) -> Array:
     """Return factors (place, direction) of a smooth departure from all hypotheses, after what was measured.
 
     A Gaussian process with the Matern kernel (nu = 1.5) on logarithms of parameters: a hedge against all hypotheses
@@ -155,7 +160,7 @@ def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float) -> Array
 
     def kernel(one: Array, other: Array) -> Array:
         gap = np.sqrt(3.0 * ((one[:, None] - other[None]) ** 2).sum(axis=2))
-        return np.asarray(DISCREPANCY**2 * (1 + gap) * np.exp(-gap))
+        return np.asarray(size**2 * (1 + gap) * np.exp(-gap))
 
     places, points = scaled[: len(at)], scaled[len(at) :]
     across = kernel(places, points)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.select.base import base_places
 from buran.select.gaussian import Process, expected_improvement, fit_process
 from buran.select.measured import Measured
 from buran.select.outlook import Outlook
@@ -114,7 +113,7 @@ class Hybrid:
         own = self.base.advice(look, space, budget)
         if own is not None:
             return own
-        base = len(base_places(space, self.base.length, self.base.off_lines))
+        base = len(self.base.places(space))
         turn = self.first if (look.runs > 0).sum() < base + self.switch else self.then
         advice = turn.suggest(measured, space, budget, state)
         return self.then.suggest(measured, space, budget, state) if advice.stop and turn is self.first else advice

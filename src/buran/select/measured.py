@@ -39,6 +39,8 @@ class Measured:
     groups
         For each call path the number of its metric: shares are those within a metric, and all metrics count alike;
         None for a single metric.
+    names
+        For each call path its metric and its name; empty where they have none.
     """
 
     points: Array
@@ -46,6 +48,7 @@ class Measured:
     program_s: Array | None = None
     skeletons: Sequence[Skeleton | None] = ()
     groups: Ids | None = None
+    names: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def nothing(cls, parameters: int) -> Measured:
@@ -75,7 +78,12 @@ class Measured:
         program = np.where(np.isnan(first).all(axis=0), np.nan, np.nansum(first, axis=0))
         values = np.concatenate([table[own] for table, own in zip(tables, known, strict=True)])
         groups = np.repeat(np.arange(len(tables)), [int(own.sum()) for own in known])
-        return cls(experiment.points, values, program, groups=groups)
+        names = tuple(
+            (metric, experiment.tree.names[path])
+            for metric, own in zip(metrics, known, strict=True)
+            for path in np.flatnonzero(own).tolist()
+        )
+        return cls(experiment.points, values, program, groups=groups, names=names)
 
     @cached_property
     def counts(self) -> Ids:

@@ -6,13 +6,14 @@ chooses the same runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.select.measured import Measured
+from buran.select.pilot import pilot_places
 from buran.select.protocol import Advice, Budget, State
 from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
 
@@ -22,13 +23,18 @@ _BATCH = 5  # runs a round for strategies that rate one run after the other
 def next_plan(question: Question, known: Knowledge) -> Plan:
     """Decide what the next iteration builds and measures, or that the campaign is done."""
     draft = _Draft(question, known)
-    if not known.plans:
+    if not known.rounds:
+        pilot = draft.pilot()
+        if pilot is not None:
+            return pilot
         base, advice = draft.chosen()
         if not base:
             return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=True)
         every = len(base) == len(question.points)
         which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
-        return draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with the default instrumentation", "")
+        hooks = "the filter of the pilot runs" if known.plans else "the first filter"
+        with_what = hooks if known.filter_text else "the default instrumentation"
+        return draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with {with_what}", known.filter_text)
     last = known.plans[-1]
     evaluated = bool(known.planned(Purpose.EVALUATION))
     if any(not outcome["complete"] for outcome in known.outcomes):
@@ -38,9 +44,10 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
         return draft.done(reason, budget_reached=True)
     if not any(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"]):
         return draft.done("no run succeeded: there is nothing to model")
-    if last.iteration + 1 >= question.max_iterations and not (question.evaluation_points and not evaluated):
+    rounds = len(known.rounds)
+    if rounds >= question.max_iterations and not (question.evaluation_points and not evaluated):
         return draft.done(f"the limit of {question.max_iterations} iterations is reached")
-    if not evaluated and last.iteration + 1 < question.max_iterations:
+    if not evaluated and rounds < question.max_iterations:
         measured = known.planned(Purpose.MODEL)
         changed = question.refine and known.filter_text != last.filter_text
         fixed = question.strategy in FIXED
@@ -66,7 +73,7 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
             return draft.evaluation(last.filter_text, advice.stop)
     if question.evaluation_points and not evaluated:
         return draft.evaluation(last.filter_text)
-    reached = any(plan.budget_reached for plan in known.plans)
+    reached = any(plan.budget_reached for plan in known.rounds)
     chosen = "every point" if len(known.planned(Purpose.MODEL)) == len(question.points) else "every chosen point"
     what = "every affordable point is measured" if reached else f"{chosen} is measured"
     return draft.done(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)
@@ -102,6 +109,28 @@ class _Draft:
             budget_reached=budget_reached,
         )
 
+    def pilot(self) -> Plan | None:
+        """Plan the next runs that only find functions; None where there are none left or they gain nothing.
+
+        The first is a single one at the smallest point. The others follow only if it succeeded.
+        """
+        question, known = self.question, self.known
+        if not question.pilot or len(known.plans) > 1:
+            return None
+        if not known.plans:
+            reason = "pilot run at the smallest point, to find functions whose hooks cost too much"
+            return self.affordable_pilot(question.points[:1], reason)
+        places = pilot_places(question.space.points)
+        succeeded = all(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"])
+        if not succeeded or len(places) >= len(question.points):
+            return None
+        reason = f"pilot runs at {len(places)} small points, to choose functions before everything is measured"
+        return self.affordable_pilot([question.points[place] for place in places], reason)
+
+    def affordable_pilot(self, points: Sequence[Point], reason: str) -> Plan | None:
+        plan = self.plan(dict.fromkeys(points, 1), Purpose.PILOT, reason, self.known.filter_text)
+        return plan if len(plan.bundles) == len(points) else None
+
     def chosen(self) -> tuple[dict[Point, int], Advice]:
         """Ask the strategy: points with the number of runs wanted at each, most wanted first."""
         question, known = self.question, self.known
@@ -120,7 +149,7 @@ class _Draft:
                 known.errors,
                 None if fixed or question.strategy == "design" else question.batch or _BATCH,
                 question.batch,
-                question.max_iterations - self.iteration,
+                question.max_iterations - len(known.rounds),
             ),
         )
         out: dict[Point, int] = {}
@@ -157,7 +186,7 @@ class _Draft:
         bundles = [self.bundle(point, purpose, filter_text, count) for point, count in points.items()]
         builds: dict[str, BuildSpec] = {}
         for point in points:
-            for mode, text in self.variants(filter_text):
+            for mode, text in self.variants(filter_text, purpose):
                 spec = self.question.build(mode, text, point)
                 builds[spec.hash] = spec
         budget = self.budget(purpose)
@@ -190,10 +219,11 @@ class _Draft:
             budget_reached=reached,
         )
 
-    def variants(self, filter_text: str) -> list[tuple[Mode, str]]:
+    def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
         """Return the builds of an iteration; effort is always counted under the widest instrumentation."""
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)]
-        if self.question.metrics & EFFORT_METRICS:
+        guard = purpose is Purpose.PILOT and not self.known.plans
+        if self.question.metrics & EFFORT_METRICS and not guard:
             variants.append((Mode.EFFORT, ""))
         return variants
 
@@ -204,7 +234,7 @@ class _Draft:
         earlier = self.runs_before.get(point, {})
         baseline = earlier.get(question.build(Mode.VANILLA, "", point).hash, 0)
         repetitions: dict[tuple[str, Mode], range] = {}
-        for mode, text in self.variants(filter_text):
+        for mode, text in self.variants(filter_text, purpose):
             name = question.build(mode, text, point).hash
             if mode is Mode.VANILLA:
                 # A new filter is compared with baseline runs made beside it, not with those of another day.
@@ -215,15 +245,15 @@ class _Draft:
                 repetitions[name, mode] = range(first, first + count)
             elif name not in earlier:
                 repetitions[name, mode] = range(question.effort_repetitions)
-        warmup = question.warmup and not earlier
+        warmup = question.warmup and not earlier and purpose is not Purpose.PILOT
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
         return Bundle(point, purpose, runs, self.seconds(point))
 
     @cached_property
     def runs_before(self) -> dict[Point, dict[str, int]]:
-        """Number of repetitions planned so far, by point and build."""
+        """Number of repetitions planned so far, by point and build; what pilots measured is found in the store."""
         counts: dict[Point, dict[str, int]] = {}
-        for plan in self.known.plans:
+        for plan in self.known.rounds:
             for bundle in plan.bundles:
                 own = counts.setdefault(bundle.point, {})
                 for run in bundle.runs:
@@ -266,4 +296,4 @@ class _Draft:
     @property
     def spent_on_evaluation(self) -> float:
         outcomes = tuple(each for each in self.known.outcomes if each["purpose"] == Purpose.EVALUATION)
-        return replace(self.known, outcomes=outcomes).spent_core_hours
+        return replace(self.known, outcomes=outcomes, build_core_hours=0.0).spent_core_hours

@@ -13,9 +13,8 @@ from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.select.measured import Measured
 from buran.select.protocol import Strategy
-from buran.select.simple import Base
 from buran.select.space import MOST_REPETITIONS, Space
-from buran.select.strategies import strategy_of
+from buran.select.strategies import base_of, strategy_of
 
 EFFORT_METRICS = frozenset({"basic_blocks", "bytes_sent", "bytes_received"})
 FIXED = frozenset({"full", "lines"})
@@ -42,6 +41,8 @@ class Question:
         The user's estimate of a run's wall time.
     budget
         Maps the predicted cost of the full matrix, in core hours, to the budget in force.
+    pilot
+        Whether functions are chosen by a few small runs before everything is measured.
     """
 
     points: tuple[Point, ...]
@@ -60,6 +61,7 @@ class Question:
     expected_s: Runtime
     budget: Callable[[float | None], float | None]
     target: Point | None = None
+    base: str | None = None
     choices: tuple[str, ...] = ()
     base_repetitions: int | None = None
     batch: int | None = None
@@ -67,13 +69,14 @@ class Question:
     patience: int | None = None
     most_repetitions: int = MOST_REPETITIONS
     retry_failed: bool = False
+    pilot: bool = False
 
     @cached_property
     def chooser(self) -> Strategy:
         """The strategy."""
         if self.strategy in FIXED:
             return strategy_of(self.strategy, repetitions=self.repetitions)
-        base = None if self.base_repetitions is None else Base(self.base_repetitions)
+        base = base_of(self.strategy, self.base, self.base_repetitions)
         patience, accuracy = self.patience, self.accuracy
         return strategy_of(self.strategy, base=base, repetitions=self.repetitions, patience=patience, accuracy=accuracy)
 
@@ -137,6 +140,8 @@ class Knowledge:
         a point's names; None before the first run.
     errors
         SMAPE of the program's model after each iteration.
+    build_core_hours
+        What builds were charged.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -145,6 +150,7 @@ class Knowledge:
     filter_text: str = ""
     measured: Measured | None = None
     errors: tuple[float, ...] = ()
+    build_core_hours: float = 0.0
 
     @property
     def spent_core_hours(self) -> float:
@@ -154,15 +160,20 @@ class Knowledge:
             for outcome in self.outcomes
             for run in outcome["runs"]
         }
-        return sum(cost.values())
+        return self.build_core_hours + sum(cost.values())
+
+    @cached_property
+    def rounds(self) -> tuple[Plan, ...]:
+        """The plans without those that only find functions."""
+        return tuple(plan for plan in self.plans if not plan.pilot)
 
     @property
     def failed(self) -> frozenset[Point]:
-        """Points at which a run failed."""
+        """Points at which a run failed; not counting runs with hooks in too many functions."""
         return frozenset(
             Point.of(outcome["point"])
             for outcome in self.outcomes
-            if any(run["status"] == "failed" for run in outcome["runs"])
+            if outcome.get("purpose") != Purpose.PILOT and any(run["status"] == "failed" for run in outcome["runs"])
         )
 
     def planned(self, purpose: Purpose) -> list[Point]:

@@ -27,6 +27,8 @@ class Base:
         Values along each line.
     off_lines
         Whether a point off the lines is measured for each parameter.
+    spread
+        Whether values come from the whole range of a parameter, evenly on a logarithmic scale, instead of the cheapest.
     whole
         Whether the whole base is needed: without it nothing else is suggested.
     """
@@ -34,7 +36,12 @@ class Base:
     repetitions: int = 2
     length: int = 5
     off_lines: bool = True
+    spread: bool = False
     whole: bool = False
+
+    def places(self, space: Space) -> Ids:
+        """Return the places of the base, cheapest first."""
+        return base_places(space, self.length, self.off_lines, self.spread)
 
     def advice(
         self, look: Outlook, space: Space, budget: Budget, share: float = 1.0, together: float = 1.0
@@ -46,7 +53,7 @@ class Base:
         share, together
             Of what is left of the budget, that one run and all runs of a round may take.
         """
-        places = [place for place in base_places(space, self.length, self.off_lines).tolist() if look.free[place]]
+        places = [place for place in self.places(space).tolist() if look.free[place]]
         chosen, held_back = next_of_base(
             space, places, look.runs, self.repetitions, look.cost, share * budget.left, together * budget.left
         )

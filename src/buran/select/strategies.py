@@ -31,6 +31,22 @@ _MAKERS: Mapping[str, Callable[[Base, int, int | None], Strategy]] = {
     "design": lambda base, repetitions, patience: Design(base),
 }
 NAMES = tuple(_MAKERS)
+BASES = ("cheapest", "lines", "spread")
+
+
+def base_of(name: str, kind: str | None = None, repetitions: int | None = None) -> Base:
+    """Return how a strategy begins.
+
+    Parameters
+    ----------
+    kind
+        ``cheapest``, the default: lines of the five cheapest points, and one point off them for each parameter;
+        ``lines``: without these points; ``spread``: values from the whole range of each parameter.
+    repetitions
+        Of each point; by default two, for `design` and `tensor` one.
+    """
+    own = repetitions or (ONCE if name in ("design", "tensor") else TWICE).repetitions
+    return Base(own, off_lines=kind != "lines", spread=kind == "spread")
 
 
 def strategy_of(
@@ -46,7 +62,7 @@ def strategy_of(
     Parameters
     ----------
     base
-        How it begins; by default with two repetitions of each point, `design` and `tensor` with one.
+        How it begins; by default as `base_of` says.
     repetitions
         Of each point, for strategies that do not choose them.
     patience
@@ -64,5 +80,5 @@ def strategy_of(
     if accuracy is not None:
         if name != "design":
             raise UsageError(f"the strategy {name!r} cannot aim at an accuracy", hint="choose design")
-        return Design(base or ONCE, accuracy)
-    return _MAKERS[name](base or (ONCE if name in ("design", "tensor") else TWICE), repetitions, patience)
+        return Design(base or base_of(name), accuracy)
+    return _MAKERS[name](base or base_of(name), repetitions, patience)

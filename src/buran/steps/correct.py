@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from buran.campaign.config import Campaign, below
 from buran.campaign.mistakes import CampaignError, Mistake
 from buran.errors import UsageError
 from buran.experiment.read import read_experiment
-from buran.experiment.values import one_call_path
+from buran.experiment.values import one_call_path, place_of
+from buran.model import read_models
+from buran.model.text import python_names
+
+if TYPE_CHECKING:
+    from buran.correct import BaseModel
+
+OWN = "model"
+"""Stands for the campaign's own model of a kernel: noise-resilient where it has a prior, else in normal form."""
 
 
 def check_base_models(campaign: Campaign) -> None:
@@ -28,6 +36,8 @@ def check_base_models(campaign: Campaign) -> None:
     from buran.correct import load_base
 
     for kernel, model in campaign.config.correct.items():
+        if model == OWN:
+            continue
         key = ("correct", kernel)
         try:
             base = load_base(_place(campaign, model))
@@ -53,7 +63,7 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
     """
     if not campaign.config.correct:
         return ()
-    from buran.correct import correct, load_base, write_corrected
+    from buran.correct import correct, write_corrected
     from buran.correct.render import render
 
     target = {name: [value] for name, value in campaign.refinement_target.items()}
@@ -64,14 +74,15 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
         out.append(entry)
         try:
             experiment = read_experiment(folder / "experiment.jsonl")
-            columns = dict(zip(experiment.parameters, experiment.points.T, strict=True))
-            base = load_base(_place(campaign, model))
+            names = python_names(experiment.parameters) if model == OWN else experiment.parameters
+            columns = dict(zip(names, experiment.points.T, strict=True))
+            base = _base(campaign, folder, kernel, model)
             found = correct(base, columns, one_call_path(experiment, "time", kernel), seed=campaign.config.seed)
         except UsageError as error:
             entry["reason"] = f"not corrected: {error.what}" + (f" ({error.why})" if error.why else "")
             continue
         write_corrected(folder / "corrected" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', kernel)}.json", found)
-        at = base.points(target)
+        at = base.points(dict(zip(python_names(list(target)), target.values(), strict=True)) | target)
         there = found.predict(at)
         plain = float(base.evaluate(np.array(found.theta), at)[0])
         entry["reason"] = ("left as it is: " if found.report.refused else "corrected by ") + found.report.reason
@@ -84,6 +95,24 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
             "" if there.in_domain[0] else "; beyond twice the measured values, where the correction is frozen"
         )
     return tuple(out)
+
+
+def _base(campaign: Campaign, folder: Path, kernel: str, model: str) -> BaseModel:
+    """Return a base model from its file, or of what the campaign itself found."""
+    from buran.correct import load_base
+    from buran.correct.normal_form import base_of_function
+
+    if model != OWN:
+        return load_base(_place(campaign, model))
+    sets = {own.metric: own for own in read_models(folder / "models.json")}
+    if "time" not in sets:
+        raise UsageError("the campaign has no models of time", where=kernel)
+    own = sets["time"]
+    place = place_of(own.call_paths, kernel)
+    found = own.models[place]
+    if found is None:
+        raise UsageError("there is no model of this call path", where=own.call_paths[place])
+    return base_of_function(found.function, own.parameters, kernel, own.unit or "s", scale=campaign.ranks_parameter)
 
 
 def _place(campaign: Campaign, model: str) -> Path | str:

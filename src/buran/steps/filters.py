@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,7 @@ _EXCLUDE_ALL = Rule(False, "*")
 class Request:
     """What the user wants of a list; see ``buran filter --help``."""
 
-    target: str | None = None
+    target: Mapping[str, float] | None = None
     share: float = 0.01
     overhead_percent: float = 5.0
     visit_cost_s: float | None = None
@@ -258,19 +258,13 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
 _USED = ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received")
 
 
-def _target(text: str | None, experiment: Experiment) -> np.ndarray:
-    if text is None:
+def _target(given: Mapping[str, float] | None, experiment: Experiment) -> np.ndarray:
+    if given is None:
         return np.asarray(experiment.points.max(axis=0))
-    given: dict[str, float] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        try:
-            given[name.strip()] = float(value)
-        except ValueError:
-            raise UsageError("the target cannot be read", where=text, why=f"{part!r} is no NAME=NUMBER") from None
     if set(given) != set(experiment.parameters):
+        spelled = ", ".join(f"{name}={value:g}" for name, value in given.items())
         raise UsageError(
-            "the target does not fit the parameters", where=text, why=f"they are {', '.join(experiment.parameters)}"
+            "the target does not fit the parameters", where=spelled, why=f"they are {', '.join(experiment.parameters)}"
         )
     return np.array([given[name] for name in experiment.parameters])
 

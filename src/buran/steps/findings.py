@@ -11,6 +11,7 @@ import numpy as np
 
 from buran.errors import FormatError
 from buran.files import read_json, write_json
+from buran.instrument.balance import Balance
 from buran.model.model_set import ModelSet
 from buran.profile.profile import CallTree, Region
 
@@ -60,6 +61,8 @@ class Findings:
         Predicted and measured baseline wall times at evaluation points.
     priors
         For each call path what its model of time is made from, with and without the prior; empty without priors.
+    balance
+        Functions that ranks share unevenly, at the point that takes longest.
     program_model
         Kind of the model that predicts the program's run time, and why.
     """
@@ -75,6 +78,7 @@ class Findings:
     unsteady: Mapping[str, tuple[str, ...]]
     evaluation: tuple[Mapping[str, Any], ...]
     priors: tuple[Mapping[str, Any], ...] = ()
+    balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
 
     def write(self, path: Path) -> None:
@@ -98,6 +102,7 @@ class Findings:
                 "unsteady": {metric: list(paths) for metric, paths in self.unsteady.items()},
                 "evaluation": [dict(each) for each in self.evaluation],
                 "priors": [dict(each) for each in self.priors],
+                "balance": [asdict(each) for each in self.balance],
                 "program_model": list(self.program_model),
             },
         )
@@ -131,5 +136,6 @@ class Findings:
             unsteady={metric: tuple(paths) for metric, paths in data["unsteady"].items()},
             evaluation=tuple(data["evaluation"]),
             priors=tuple(data.get("priors", ())),
+            balance=tuple(Balance(**each) for each in data.get("balance", ())),
             program_model=tuple(data.get("program_model", ("pmnf", ""))),
         )

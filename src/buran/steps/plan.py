@@ -14,6 +14,7 @@ from buran.campaign.point import Point
 from buran.errors import ConfigError
 from buran.experiment.jsonl import read_jsonl
 from buran.files import read_json
+from buran.model import Term, read_models
 from buran.select.measured import Measured
 from buran.select.planner import next_plan
 from buran.select.question import FIXED, Knowledge, Question
@@ -21,7 +22,7 @@ from buran.select.space import MOST_REPETITIONS
 from buran.steps import program_model
 from buran.steps.collect import as_array, baseline, finished_runs
 from buran.steps.findings import Findings
-from buran.steps.refine import rules_of
+from buran.steps.refine import begins_with_pilot, rules_of
 from buran.steps.session import Session
 
 
@@ -45,6 +46,7 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         expected_s=campaign.expected_s,
         budget=campaign.budget_core_hours,
         target=campaign.refinement_target,
+        base=config.strategy.base,
         choices=campaign.choices,
         base_repetitions=config.strategy.base_repetitions,
         batch=config.strategy.batch,
@@ -52,6 +54,7 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         patience=config.strategy.patience,
         most_repetitions=config.strategy.most_repetitions or MOST_REPETITIONS,
         retry_failed=config.strategy.retry_failed,
+        pilot=config.refinement.enabled and begins_with_pilot(config.refinement),
     )
 
 
@@ -81,9 +84,11 @@ def first_plan(session: Session) -> Plan:
         The budget does not reach for the first plan.
     """
     question = question_of(session)
-    plan = next_plan(question, Knowledge())
+    path = session.layout.filter(session.id, 0)
+    known = Knowledge(filter_text=rules_of(path.read_text()) if path.is_file() else "")
+    plan = next_plan(replace(question, pilot=False), known)
     if plan.budget_reached:
-        whole = next_plan(replace(question, budget=lambda full: None), Knowledge())
+        whole = next_plan(replace(question, budget=lambda full: None, pilot=False), known)
         raise ConfigError(
             "the budget is below the cost of the first plan",
             where=f"{session.campaign.path}, key budget",
@@ -91,7 +96,7 @@ def first_plan(session: Session) -> Plan:
             f"points are expected to cost {whole.predicted_core_hours:.4g} (resources.expected_s)",
             hint="raise the budget, choose fewer or smaller points, fewer repetitions, or strategy 'design'",
         )
-    return plan
+    return next_plan(question, known) if question.pilot else plan
 
 
 def make_plan(session: Session, iteration: int) -> Plan:
@@ -106,11 +111,17 @@ def make_plan(session: Session, iteration: int) -> Plan:
         outcomes=tuple(outcomes(session, plans)),
         runtime=runtime_model(session, findings),
         filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
+        build_core_hours=_build_core_hours(session, plans),
     )
     question = question_of(session, plans)
     if question.strategy not in FIXED:
         known = replace(known, measured=_measured(session, plans), errors=_errors(session, iteration))
     return next_plan(question, known)
+
+
+def _build_core_hours(session: Session, plans: Sequence[Plan]) -> float:
+    pointers = {session.layout.build_pointer(build.hash) for plan in plans for build in plan.builds}
+    return sum(float(read_json(path).get("cost_core_hours", 0.0)) for path in sorted(pointers))
 
 
 def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:
@@ -138,12 +149,38 @@ def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:
             for row, point in enumerate(points.tolist()):
                 own = walls.get(tuple(point), [])
                 seconds[row, : len(own)] = own
-            return replace(found, points=points, program_s=seconds)
+            terms = _terms(session, plans[-1].iteration, names)
+            own_terms = tuple(terms.get((metric, path)) for metric, path in found.names)
+            return replace(found, points=points, program_s=seconds, skeletons=own_terms)
     points = np.array(list(walls), dtype=np.float64)
     values = np.full((1, len(points), most), np.nan)
     for row, own in enumerate(walls.values()):
         values[0, row, : len(own)] = own
     return Measured(points, values)
+
+
+def _terms(session: Session, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Term, ...]]:
+    """Return the terms of call paths' times that counters of effort told, by metric and call path.
+
+    The parameters of the terms are those called `names`, in that order.
+    """
+    findings = Findings.read(session.layout.findings(session.id, iteration))
+    told = {each["call_path"] for each in findings.priors if each["resilient"]}
+    if not told:
+        return {}
+    times = next(each for each in read_models(session.layout.models(session.id, iteration)) if each.metric == "time")
+    column = [names.index(name) for name in times.parameters]
+    return {
+        ("time", path): tuple(_moved(term, column) for term in model.function.terms)
+        for path, model in zip(times.call_paths, times.models, strict=True)
+        if path in told and model is not None
+    }
+
+
+def _moved(term: Term, column: Sequence[int]) -> Term:
+    """Return a term for points whose parameters come in another order."""
+    factors = (replace(factor, parameter=column[factor.parameter]) for factor in term.factors)
+    return Term(tuple(sorted(factors, key=lambda factor: factor.parameter)))
 
 
 def _errors(session: Session, iteration: int) -> tuple[float, ...]:

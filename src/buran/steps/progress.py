@@ -13,6 +13,7 @@ from buran.campaign.plan import Bundle, Mode, Plan
 from buran.files import read_json
 from buran.measure import claims, ledger, slurm, store
 from buran.measure.bundle import slots_of
+from buran.steps.account import Item, account_of
 from buran.steps.cluster import job_ends
 from buran.steps.session import Session
 
@@ -93,6 +94,8 @@ class Progress:
         Predicted time until the plans so far are carried out, from predicted run times and observed waiting times.
     queue
         None where no Slurm is, or none of its jobs ever measured for this campaign.
+    account
+        What the core hours that are spent went into.
     """
 
     campaign: str
@@ -110,6 +113,7 @@ class Progress:
     eta_s: float | None
     queue: Queue | None
     other_targets: int
+    account: tuple[Item, ...] = ()
 
     @property
     def measured(self) -> int:
@@ -167,6 +171,7 @@ def progress_of(session: Session) -> Progress:
         eta_s=ahead.eta_s(queue, session.campaign.config.resources.points_per_job),
         queue=queue,
         other_targets=len({entry.target for entry in entries} - {session.target.id}),
+        account=account_of(entries, plans, session.target.id),
     )
 
 
@@ -288,7 +293,7 @@ class QuickCount:
             self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
             self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
         entries = [each for each in self._ledger.read() if each.run.split("/", 1)[0] in self._builds]
-        settled = sum(entry.status != store.Status.INTERRUPTED for entry in entries)
+        settled = sum(entry.status != store.Status.INTERRUPTED and entry.run.count("/") > 1 for entry in entries)
         return settled, sum(entry.cost_core_hours for entry in entries)
 
 

@@ -7,13 +7,18 @@ from statistics import median
 import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode
-from buran.files import digest, write_text
+from buran.campaign.shape import Refinement as RefinementPart
+from buran.errors import BuildError
+from buran.experiment.jsonl import read_jsonl
+from buran.files import digest, read_json, write_text
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.graph_sources import graph_of_features, with_measured
+from buran.instrument.guard import LIMIT, guarded, throttle, visit_cost_of
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import VISIT_COST_S, Refinement, Wishes, refine
+from buran.instrument.start import start_filter
 from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
 from buran.measure import store
 from buran.measure.build import STATIC
@@ -21,9 +26,6 @@ from buran.measure.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
 from buran.steps.findings import Findings
 from buran.steps.session import Session
-
-SETTLED_HOOK_SHARE = 0.01
-"""A filter whose hooks cost less of the predicted run time is kept: measuring everything again gains nothing."""
 
 
 def rules_of(filter_text: str) -> str:
@@ -42,7 +44,12 @@ def refined_filter(session: Session, iteration: int) -> str:
     if decided.is_file():
         return decided.read_text()
     known = known_verdicts(session, iteration - 1)
-    text, found = _decide(session, iteration - 1, known)
+    if iteration == 0:
+        text, found = _started(session), dict[str, Verdict]()
+    elif iteration == 1 and session.layout.read_plan(session.id, 0).pilot:
+        text, found = _guarded(session)
+    else:
+        text, found = _decide(session, iteration - 1, known)
     write_verdicts(layout.verdicts(session.target.id, settings, iteration), {**known, **found})
     write_text(decided, text)
     return text
@@ -57,6 +64,65 @@ def known_verdicts(session: Session, iteration: int) -> dict[str, Verdict]:
     """Return what was known of functions when the filter of an iteration was decided; nothing for the first."""
     path = session.layout.verdicts(session.target.id, _settings(session), iteration)
     return read_verdicts(path) if path.is_file() else {}
+
+
+def begins_with_pilot(refinement: RefinementPart) -> bool:
+    """Tell whether a campaign begins with pilot runs."""
+    return refinement.start != "default" if refinement.pilot is None else refinement.pilot
+
+
+def starts_by_itself(session: Session) -> bool:
+    """Tell whether a campaign chooses the functions it starts with."""
+    own = session.campaign.config.refinement
+    return own.enabled and own.start != "default"
+
+
+def start_build(session: Session) -> BuildSpec | None:
+    """Return the build whose call graph the first filter is chosen from; None if none is needed.
+
+    The one that counts: its static features come from the compiler plugin whatever measures the times.
+    """
+    if not starts_by_itself(session) or session.campaign.config.refinement.start == "everything":
+        return None
+    spec = session.target.build_spec(Mode.EFFORT, "", session.campaign.points[0])
+    session.layout.write_build_spec(spec)
+    return spec
+
+
+def _started(session: Session) -> str:
+    own = session.campaign.config.refinement
+    spec = start_build(session)
+    graph = None
+    if spec is not None:
+        pointer = read_json(session.layout.build_pointer(spec.hash))
+        path = session.layout.build(spec.hash) / STATIC
+        if pointer["status"] != store.Status.MEASURED or not path.is_file():
+            raise BuildError(
+                "the call graph of the program is not known",
+                where=session.campaign.path,
+                why=pointer["reason"] or "only compiler plugins tell it",
+                hint="refinement.start: default, or everything",
+            )
+        graph = graph_of_features(StaticFeatures.from_jsonl(path.read_text(), path))
+    return start_filter(own.start, graph, own.start_threshold)
+
+
+def _guarded(session: Session) -> tuple[str, dict[str, Verdict]]:
+    """Take hooks away where the pilot run found that they cost too much; without it, the default is what is left."""
+    layout = session.layout
+    findings = Findings.read(layout.findings(session.id, 0))
+    table = layout.table(session.id, 0)
+    if not len(findings.tree) or not table.stat().st_size:
+        return "", {}
+    experiment = read_jsonl(table)
+    seconds, visits = (np.nanmean(experiment.over_locations(name)[:, 0], axis=1) for name in ("time", "visits"))
+    cost_s = visit_cost_s(session, 0)
+    for each in findings.overhead:
+        if each.time_ratio is not None:
+            every = float(np.nansum(np.nanmean(experiment.over_locations("visits", "sum")[:, 0], axis=1)))
+            cost_s = visit_cost_of(each.time_ratio * each.vanilla_cpu_s, each.vanilla_cpu_s, every, cost_s)
+    found = throttle(experiment.tree, seconds, visits, cost_s, wishes_of(session).overhead or LIMIT)
+    return guarded(findings.filter_text, found), dict(found.verdicts)
 
 
 def wishes_of(session: Session) -> Wishes:
@@ -77,14 +143,9 @@ def _decide(session: Session, iteration: int, known: dict[str, Verdict]) -> tupl
     if not session.campaign.config.refinement.enabled or len(findings.tree) == 0:
         return findings.filter_text, {}
     chosen = refinement_of(session, iteration, findings, known)
-    if chosen is None or (_settled(chosen) and findings.filter_text):
+    if chosen is None or (chosen.settled and findings.filter_text):
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
-
-
-def _settled(chosen: Refinement) -> bool:
-    """Tell whether a new filter would gain nothing: nothing to try, and what it drops costs and says little."""
-    return not chosen.added and chosen.hook_share < SETTLED_HOOK_SHARE and not chosen.drops_constants
 
 
 def refinement_of(session: Session, iteration: int, findings: Findings, known: dict[str, Verdict]) -> Refinement | None:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from buran.campaign.config import Campaign
-from buran.campaign.point import Point, Value
+from buran.campaign.point import Point
 from buran.errors import UsageError
 from buran.files import read_json
 from buran.measure import store
 from buran.steps.session import Session
 
 
-def parse_point(campaign: Campaign, text: str) -> Point:
-    """Parse ``p=4,n=1000`` into a point of the campaign.
+def point_of(campaign: Campaign, values: Mapping[str, float]) -> Point:
+    """Return the point of the campaign with these values.
 
     Raises
     ------
     UsageError
-        It is malformed or no point of the campaign.
+        There is none.
     """
-    values: dict[str, Value] = {}
-    for part in text.split(","):
-        name, equals, value = part.partition("=")
-        try:
-            values[name.strip()] = float(value)
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise UsageError(f"cannot read the point {text!r}", where="--point", hint="write it as in p=4,n=1000")
-    point = Point.of(values)
+    point = Point.of(dict(values))
     if point not in (*campaign.points, *campaign.evaluation_points):
         raise UsageError(
             f"{point.key} is no point of campaign {campaign.name}",

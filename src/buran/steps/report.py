@@ -24,6 +24,7 @@ from buran.steps import program_model
 from buran.steps.collect import finished_runs
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
+from buran.steps.page import write_page
 from buran.steps.plan import question_of, runtime_model
 from buran.steps.progress import progress_of
 from buran.steps.refine import rules_of
@@ -47,6 +48,7 @@ def write_results(session: Session, folder: Path) -> None:
     report = replace(gather(session), corrections=correct_kernels(session.campaign, folder))
     write_text(folder / "report.txt", render(report))
     write_json(folder / "report.json", _plain(report))
+    write_page(session, folder, report)
 
 
 def _export(session: Session, mode: Mode, folder: Path) -> None:
@@ -118,13 +120,15 @@ def gather(session: Session) -> Report:
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
         priors=findings.priors,
+        balance=[asdict(each) for each in findings.balance],
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
         full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
         budget_core_hours=state.budget_core_hours,
+        account=[asdict(item) for item in state.account],
         next_steps=_next_steps(session, findings),
         results={
-            "report": "latest/report.txt, latest/report.json",
+            "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv",
             "models": "latest/models.json",
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",

@@ -19,6 +19,7 @@ from buran.errors import BuranError, Exit, UsageError
 from buran.files import storage_error
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
+from buran.simulate.target import open_simulated
 from buran.steps.correct import check_base_models
 
 RESULTS_VARIABLE = "BURAN_PREVIEW"
@@ -56,7 +57,8 @@ class Session:
     def target(self) -> Target:
         """Source, backend and identity."""
         self.layout.root.mkdir(parents=True, exist_ok=True)
-        return open_target(self.campaign, self.layout)
+        opened = open_simulated if self.campaign.backend == "simulated" else open_target
+        return opened(self.campaign, self.layout)
 
     @property
     def id(self) -> str:

@@ -27,7 +27,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "filter.h"
+#include "plugin.h"
 #include "runtime.h"
 
 #include "gcc-plugin.h"
@@ -70,42 +70,9 @@ int plugin_is_GPL_compatible;
 
 namespace {
 
-constexpr const char *RegionPrefix = "__buran_region.";
-
-// See llvm_plugin.cpp.
-constexpr int TinyBlocks = 8;
-
-struct Settings {
-  enum { Register, Memory, None } Counter = Register;
-  bool Effort = false;
-  buran_filter Filter = {};
-
-  static const Settings &get() {
-    static const Settings Instance;
-    return Instance;
-  }
-
-private:
-  static std::string environment(const char *Name) {
-    const char *Value = std::getenv(Name);
-    return Value ? Value : "";
-  }
-
-  Settings() {
-    Effort = environment("BURAN_PLUGIN_MODE") == "effort";
-    std::string Which = environment("BURAN_PLUGIN_COUNTER");
-    Counter = Which == "memory" ? Memory : Which == "none" ? None : Register;
-    std::string Path = environment("BURAN_FILTER");
-    if (Path.empty())
-      return;
-    FILE *File = fopen(Path.c_str(), "r");
-    const char *Problem = File ? buran_filter_read(&Filter, File) : "the filter file cannot be read";
-    if (File)
-      fclose(File);
-    if (Problem)
-      fatal_error(UNKNOWN_LOCATION, "%s:%d: %s (%<BURAN_FILTER%>)", Path.c_str(), Filter.line, Problem);
-  }
-};
+void refuseFilter(const std::string &Path, int Line, const char *Problem) {
+  fatal_error(UNKNOWN_LOCATION, "%s:%d: %s (%<BURAN_FILTER%>)", Path.c_str(), Line, Problem);
+}
 
 // ---- names and places of functions
 
@@ -298,7 +265,7 @@ private:
     function *Body = DECL_STRUCT_FUNCTION(Decl);
     if (!Body || !Body->cfg || !loops_for_fn(Body) || number_of_loops(Body) > 1)
       return false;
-    int Blocks = 0;
+    unsigned Blocks = 0;
     basic_block Block;
     FOR_EACH_BB_FN(Block, Body) {
       gimple *Last = last_stmt(Block);

@@ -45,8 +45,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "filter.h"
 #include "llvm_static.h"
+#include "plugin.h"
 #include "runtime.h"
 
 using namespace llvm;
@@ -55,44 +55,11 @@ namespace {
 
 // On hooked functions, and on the clones the optimiser makes of them; its value is the region's symbol.
 constexpr const char *HookedAttribute = "buran-hooked";
-constexpr const char *RegionPrefix = "__buran_region.";
 
-// Without a rule of the filter, functions without loops and of at most this many blocks, that call nothing but such
-// functions, are not hooked: accessors, as in `double &at(int i, int j) { return values[i * n + j]; }`.
-constexpr unsigned TinyBlocks = 8;
-
-struct Settings {
-  bool Effort = false;
-  bool InMemory = false;
-  buran_filter Filter = {};
-
-  static const Settings &get() {
-    static const Settings Instance;
-    return Instance;
-  }
-
-private:
-  static std::string environment(const char *Name) {
-    const char *Value = std::getenv(Name);
-    return Value ? Value : "";
-  }
-
-  Settings() {
-    Effort = environment("BURAN_PLUGIN_MODE") == "effort";
-    InMemory = environment("BURAN_PLUGIN_COUNTER") == "memory";
-    std::string Path = environment("BURAN_FILTER");
-    if (Path.empty())
-      return;
-    std::FILE *File = std::fopen(Path.c_str(), "r");
-    const char *Problem = File ? buran_filter_read(&Filter, File) : "the filter file cannot be read";
-    if (File)
-      std::fclose(File);
-    if (Problem) {
-      errs() << Path << ":" << Filter.line << ": error: " << Problem << " (BURAN_FILTER)\n";
-      std::exit(2);
-    }
-  }
-};
+void refuseFilter(const std::string &Path, int Line, const char *Problem) {
+  errs() << Path << ":" << Line << ": error: " << Problem << " (BURAN_FILTER)\n";
+  std::exit(2);
+}
 
 // ---- LLVM's differences between versions
 
@@ -382,7 +349,7 @@ public:
         if (auto *Call = dyn_cast<CallBase>(&I))
           if (!isa<IntrinsicInst>(Call))
             dropMemoryClaims(*Call);
-    if (Settings::get().InMemory)
+    if (Settings::get().Counter == Settings::Memory)
       countInMemory(F);
     else
       countInRegister(F);

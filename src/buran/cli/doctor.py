@@ -1,0 +1,41 @@
+"""``buran doctor``: what this machine can do, and what each lack costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from buran.errors import Exit, UsageError
+
+HELP = "say what this machine can do for campaigns, and what each lack costs"
+
+_COLOURS = {"works": "green", "limited": "yellow", "missing": "yellow", "needed": "red"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="where results would be kept")
+    parser.add_argument("--json", action="store_true", help="for programs to read")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print what was found; exit code 3 if nothing can be measured here."""
+    from buran.cli.terminal import style
+    from buran.measure.doctor import State, examine
+
+    if not arguments.folder.is_dir():
+        raise UsageError("there is no such folder", where=arguments.folder)
+    findings = examine(arguments.folder)
+    if arguments.json:
+        print(json.dumps([each.to_json() for each in findings], indent=2))
+    else:
+        width = max(len(each.part) for each in findings)
+        for each in findings:
+            mark = style(f"{each.state:<7}", _COLOURS[each.state])
+            print(f"{mark}  {each.part:<{width}}  {each.found}")
+            for label, text in (("costs", each.costs), ("next", each.remedy)):
+                if text:
+                    print(f"{'':{9 + width}}  {label + ':':<7}{text}")
+    stuck = any(each.state is State.NEEDED for each in findings)
+    return int(Exit.ENVIRONMENT if stuck else Exit.DONE)

@@ -1,0 +1,106 @@
+"""``buran simulate``: what a campaign would bring for its budget, on a program with known ground truth."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from buran.steps.session import Session
+
+HELP = "run a campaign on a simulated program: what would the budget buy?"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("file", type=Path, help="campaign file; its target is not built")
+    parser.add_argument("--program", type=Path, help="description of the program, or truth.json of a generated one")
+    parser.add_argument("--budget", type=float, metavar="CORE_HOURS", help="instead of the campaign's")
+    parser.add_argument("--seed", type=int, help="instead of the campaign's")
+    parser.add_argument("--folder", type=Path, help="keep everything here, and go on with what is there")
+    parser.add_argument("--json", action="store_true", help="for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the twin through the workflow and print what it found."""
+    from buran.cli.run import drive
+    from buran.errors import Exit, UsageError
+    from buran.steps.session import open_session
+    from buran.steps.simulation import write_twin
+
+    if arguments.budget is not None and not 0 < arguments.budget < float("inf"):
+        raise UsageError("the budget is a number of core hours above 0", why=f"it is {arguments.budget:g}")
+    with contextlib.ExitStack() as stack:
+        folder = arguments.folder
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="buran-simulate-")))
+        twin = write_twin(
+            arguments.file,
+            folder,
+            program=arguments.program,
+            budget_core_hours=arguments.budget,
+            seed=arguments.seed,
+        )
+        session = open_session(twin)
+        with contextlib.redirect_stdout(sys.stderr):
+            code = drive(session, extra=[])
+        if code in (Exit.DONE, Exit.SOME_RUNS_FAILED, Exit.BUDGET_REACHED):
+            _show(session, as_json=arguments.json)
+        return code
+
+
+def _show(session: Session, *, as_json: bool) -> None:
+    from buran.cli.status import account_rows
+    from buran.cli.terminal import duration, table
+    from buran.steps.progress import progress_of
+    from buran.steps.simulation import measured_points, verdicts, waited_s
+
+    state, plans = progress_of(session), session.layout.read_plans(session.id)
+    found, (running_s, waiting_s) = verdicts(session), waited_s(session, plans)
+    target = ", ".join(f"{name}={value:g}" for name, value in session.campaign.refinement_target.items())
+    if as_json:
+        out = {
+            "reason": state.reason,
+            "spent_core_hours": state.spent_core_hours,
+            "budget_core_hours": state.budget_core_hours,
+            "account": [asdict(item) for item in state.account],
+            "target": dict(session.campaign.refinement_target),
+            "models": [asdict(each) for each in found],
+            "points": measured_points(plans),
+            "running_s": running_s,
+            "waiting_s": waiting_s,
+        }
+        print(json.dumps(out, indent=2))
+        return
+    print(
+        f"simulated: {measured_points(plans)} of {len(session.campaign.points)} points in {len(plans) - 1} iterations"
+    )
+    for plan in plans:
+        print(f"  {plan.iteration}: {plan.reason}")
+    print(table(("spent on", "runs", "core hours"), account_rows(state.account), right=(1, 2)))
+    print(
+        f"{duration(running_s)} of run time; {duration(waiting_s)} in the queue, the jobs of an iteration side by side"
+    )
+    if not found:
+        print("no models of time")
+        return
+    rows = [
+        (
+            f"{100 * each.share:.1f} %",
+            each.call_path,
+            f"{each.predicted_s:.4g}",
+            f"{each.true_s:.4g}",
+            "unknown" if each.expected_error is None else f"{100 * each.expected_error:.1f} %",
+            f"{100 * each.error:+.1f} %",
+        )
+        for each in found
+    ]
+    print(f"models of time at {target}, exclusive, seconds per rank, call paths above 1 %")
+    header = ("share", "call path", "predicted", "true", "expected error", "true error")
+    print(table(header, rows, right=(0, 2, 3, 4, 5)))

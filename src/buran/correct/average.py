@@ -1,0 +1,76 @@
+"""Averages of corrections by different terms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.correct.base import BaseModel
+from buran.correct.formula import Array
+from buran.correct.terms import TermModel
+
+_TEMPER = 0.125  # power of the likelihood in the weights
+
+
+@dataclass(frozen=True)
+class Average:
+    """Models with different terms; the logarithms of their corrections are averaged.
+
+    Attributes
+    ----------
+    models
+        The best one first.
+    weights
+        Of the models; they add up to 1.
+    """
+
+    models: tuple[TermModel, ...]
+    weights: tuple[float, ...]
+
+    @property
+    def best(self) -> TermModel:
+        """The model with the largest weight."""
+        return self.models[0]
+
+    def log_factor(self, base: BaseModel, theta: Array, points: Array, held: Array) -> Array:
+        """Return the logarithm of the correction's factor at points (point, variable); see `TermModel.evaluate`.
+
+        Where the models disagree the mean is shrunk: by its square over its square plus their variance.
+
+        Parameters
+        ----------
+        base, theta
+            The base model with its own fitted parameters.
+        points, held
+            Where its components are evaluated, and where the terms' growth is.
+        """
+        values = np.stack([model.evaluate(base, points, held) for model in self.models])
+        shifts = np.log(values / base.evaluate(theta, points))
+        weights = np.array(self.weights)
+        mean = weights @ shifts
+        spread = weights @ np.square(shifts - mean)
+        size = np.square(mean) + spread
+        share = np.divide(np.square(mean), size, out=np.where(np.isnan(size), np.nan, 0.0), where=size > 0)
+        return np.asarray(mean * share)
+
+
+def averaged(models: Sequence[TermModel], points: int) -> Average:
+    """Average models by what they leave over at points that were left out.
+
+    A weight is the likelihood to the power of an eighth: few points say little about which of many similar terms is the
+    right one, and the average of different wrong ones extrapolates better than any of them.
+
+    Parameters
+    ----------
+    models
+        With terms, and with costs of points left out.
+    points
+        Number that they were fitted to.
+    """
+    ranked = sorted((model for model in models if math.isfinite(model.cost)), key=lambda model: model.cost)
+    costs = np.array([model.cost for model in ranked])
+    weights = (costs / max(costs[0], 1e-300)) ** (-_TEMPER * points / 2)
+    return Average(tuple(ranked), tuple((weights / weights.sum()).tolist()))

@@ -1,0 +1,119 @@
+"""The guard of a campaign's start: what one small run says of hooks that cost too much everywhere.
+
+Its rule is that of TAU's throttling, ``many visits, each of them short``, with the limit in terms of the whole run: a
+function whose visits are short costs about the same share of the time at larger points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.instrument.filter_file import Filter, Rule, format_filter, parse
+from buran.instrument.pattern import literal
+from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
+from buran.instrument.verdicts import Verdict
+from buran.profile.profile import CallTree
+
+LIMIT = 0.05
+"""Time in hooks over time without that a campaign may start with, where it names no limit."""
+_LEAST_BARE = 0.01  # of the time with hooks: what is left without them is a difference of two large numbers
+_WORTH_A_LOOK = 0.01  # of what is allowed
+
+
+@dataclass(frozen=True)
+class Throttled:
+    """Functions that cost too much for the first full measurement.
+
+    Attributes
+    ----------
+    verdicts
+        By linker symbol, why each was throttled.
+    before, after
+        Predicted time in hooks over that of the functions without, with all hooks of the small run and with what is
+        left.
+    """
+
+    verdicts: Mapping[str, Verdict]
+    before: float
+    after: float
+
+    @property
+    def sentence(self) -> str:
+        """What the guard did, for a comment."""
+        before, after = f"{100 * self.before:.3g} %", f"{100 * self.after:.2g} %"
+        what = f"{len(self.verdicts)} functions throttled"
+        return f"{what}: hooks took {before} of the smallest run's time without, {after} is left"
+
+
+def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: float) -> float:
+    """Return what a visit costs in this very program, in seconds: never less than in the calibrating loop.
+
+    Hooks also keep the compiler from inlining; the difference between a run with hooks and one without holds that. It
+    counts only where hooks at least double the time: else it is mostly the noise of two short runs.
+
+    Parameters
+    ----------
+    hooked_s, plain_s
+        CPU time of both runs, of all ranks.
+    visits
+        Of all ranks.
+    calibrated_s
+        In a loop over an empty function.
+    """
+    if not visits > 0 or hooked_s < 2 * plain_s:
+        return calibrated_s
+    return max(calibrated_s, (hooked_s - plain_s) / visits)
+
+
+def throttle(tree: CallTree, seconds: Floats, visits: Floats, visit_cost_s: float, limit: float = LIMIT) -> Throttled:
+    """Find the functions to leave out so that hooks stay below a limit: the shortest visits first.
+
+    The limit is of the time in the program's own functions. MPI takes most of a small run, starting and connecting, and
+    would hide what becomes of larger ones.
+
+    Parameters
+    ----------
+    seconds, visits
+        Shape (call path,): exclusive time with hooks and visits of one run, mean over ranks; NaN counts as nothing.
+    limit
+        Of the time in functions without hooks.
+    """
+    regions = tree.regions
+    own_s, number = (np.zeros(len(regions)) for _ in range(2))
+    np.add.at(own_s, tree.region, np.nan_to_num(seconds))
+    np.add.at(number, tree.region, np.nan_to_num(visits))
+    reached = np.array([region.paradigm in FILTERABLE for region in regions], dtype=bool)
+    free = reached & np.array([symbol_of(region) not in MAINS for region in regions], dtype=bool)
+    hooks = np.where(reached, number * visit_cost_s, 0.0)
+    whole = float(own_s[reached].sum())
+    bare = max(whole - float(hooks.sum()), _LEAST_BARE * whole)
+    if not bare > 0:
+        return Throttled({}, 0.0, 0.0)
+    allowed = limit * bare
+    each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
+    small = hooks <= _WORTH_A_LOOK * allowed
+    order = np.lexsort((-hooks, each_s, small))
+    order = order[free[order] & (hooks[order] > 0)]
+    left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
+    count = int(np.argmax(left <= allowed)) if (left <= allowed).any() else len(order)
+    verdicts = {
+        symbol_of(regions[i]): Verdict(
+            False,
+            f"throttled: {number[i]:.3g} visits of {1e9 * own_s[i] / number[i]:.3g} ns in the smallest run",
+            visits=float(number[i]),
+        )
+        for i in order[:count].tolist()
+    }
+    return Throttled(verdicts, float(hooks.sum()) / bare, float(left[count]) / bare)
+
+
+def guarded(filter_text: str, throttled: Throttled) -> str:
+    """Return a filter without the throttled functions; empty text is the backend's own choice."""
+    if not throttled.verdicts:
+        return filter_text
+    rules = parse(filter_text) if filter_text else Filter()
+    out = (Rule(False, literal(name), mangled=True) for name in sorted(throttled.verdicts))
+    return format_filter(Filter(rules.files, (*rules.regions, *out)), [throttled.sentence])

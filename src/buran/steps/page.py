@@ -1,0 +1,129 @@
+"""Writing the report's page: what plans, models and the store say, put together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from buran.campaign.plan import Plan
+from buran.errors import FormatError
+from buran.experiment.jsonl import read_jsonl
+from buran.experiment.table import Experiment
+from buran.files import read_json, write_json, write_text
+from buran.instrument import filter_file
+from buran.measure import store
+from buran.measure.store import Status
+from buran.report.html import render_page
+from buran.report.page import Iteration, as_csv, page_data, predict_call_paths
+from buran.report.text import Report
+from buran.steps.session import Session
+
+PAGE, CSV, DATA = "report.html", "report.csv", "page.json"
+_EXCERPT = 2000  # characters at the end of a log
+
+
+def write_page(session: Session, folder: Path, report: Report) -> None:
+    """Write the page, its numbers as JSON, and a line for each call path as CSV."""
+    plans = session.layout.read_plans(session.id)
+    found = predict_call_paths(report)
+    course = [_iteration(session, plans, plan) for plan in plans if plan.bundles]
+    data = page_data(report, found, _table(folder), course)
+    excerpts = [_excerpt(session.layout.root / each["log"]) for each in report.failures]
+    why = "no run succeeded" if report.failures else "nothing that can be modelled was measured"
+    write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(session, plans), why))
+    write_json(folder / DATA, data)
+    write_text(folder / CSV, as_csv(found))
+
+
+def _table(folder: Path) -> Experiment | None:
+    path = folder / "experiment.jsonl"
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    try:
+        return read_jsonl(path)
+    except FormatError:
+        return None  # an empty table: nothing was measured
+
+
+def _iteration(session: Session, plans: Sequence[Plan], plan: Plan) -> Iteration:
+    before = [each.filter_text for each in plans if each.iteration < plan.iteration and each.bundles]
+    old, new = (_functions(text) for text in (before[-1] if before else "", plan.filter_text))
+    points: list[dict[str, Any]] = []
+    cost, ratios = 0.0, {mode: list[float]() for mode in ("time", "effort")}
+    for bundle in plan.bundles:
+        pointer = session.layout.bundle_pointer(bundle.id)
+        runs = read_json(pointer)["runs"] if pointer.is_file() else []
+        cost += sum(run["cost_core_hours"] for run in runs)
+        cpu_s = {
+            mode: [run["cpu_s"] for run in runs if run["mode"] == mode and run["status"] == Status.MEASURED]
+            for mode in ("vanilla", *ratios)
+        }
+        for mode, own in ratios.items():
+            if cpu_s["vanilla"] and cpu_s[mode] and median(cpu_s["vanilla"]) > 0:
+                own.append(median(cpu_s[mode]) / median(cpu_s["vanilla"]))
+        states = {run["status"] for run in runs}
+        state = "failed" if Status.FAILED in states else "measured" if Status.MEASURED in states else "planned"
+        points.append(
+            {"point": dict(bundle.point), "purpose": str(bundle.purpose), "runs": len(bundle.runs), "state": state}
+        )
+    return Iteration(
+        number=plan.iteration,
+        reason=plan.reason,
+        points=points,
+        functions=len(new) if plan.filter_text else None,
+        added=sorted(new - old) if before else [],
+        dropped=sorted(old - new) if before else [],
+        core_hours=cost,
+        predicted_core_hours=plan.predicted_core_hours,
+        time_overhead=median(ratios["time"]) if ratios["time"] else None,
+        effort_overhead=median(ratios["effort"]) if ratios["effort"] else None,
+    )
+
+
+def _functions(filter_text: str) -> set[str]:
+    """Return the functions that a filter names; none for the default selection."""
+    if not filter_text:
+        return set()
+    return {rule.pattern for rule in filter_file.parse(filter_text).regions if rule.include}
+
+
+def _excerpt(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")[-_EXCERPT:].strip()
+    except OSError:
+        return ""
+
+
+def _provenance(session: Session, plans: Sequence[Plan]) -> dict[str, str]:
+    """Return where the numbers come from: file, sources, compiler, machines; and how to get them again."""
+    campaign, layout = session.campaign, session.layout
+    told = {
+        "campaign file": f"{campaign.path.name}, version {session.id}",
+        "again": f"buran run {campaign.path.name} (measures only what is missing)",
+    }
+    records = [
+        read_json(path)
+        for build in dict.fromkeys(build.hash for plan in plans for build in plan.builds)
+        if (path := layout.build(build) / store.RECORD).is_file()
+    ]
+    if records:
+        first = records[0]
+        revision = first["source"].get("commit") or first["source"].get("revision")
+        told["sources"] = " ".join(filter(None, (first["source"]["identity"], revision)))
+        toolchain = first["toolchain"]
+        told["compiler"] = str(toolchain.get("compiler"))
+        told["MPI"] = str(toolchain.get("mpi"))
+        told["flags"] = first["flags"] or "none"
+        told["tools"] = ", ".join(f"{name} {own}" for name, own in first["tools"].items() if own)
+        told["builds"] = ", ".join(f"{each['spec']['mode']} {each['spec']['hash']}" for each in records)
+    nodes = sorted((layout.store / "nodes").glob("*.json"))
+    if nodes:
+        told["machines"] = "; ".join(_machine(json.loads(path.read_text())) for path in nodes)
+    return told
+
+
+def _machine(node: dict[str, Any]) -> str:
+    return f"{node['host']}: {node['cores']} cores, {node['cpu']}, {node['kernel']}"

@@ -1,0 +1,98 @@
+"""A campaign whose kernels have analytical models: built, run, measured, corrected, reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from buran.cli import main
+from buran.correct import load_corrected
+
+pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+#include <mpi.h>
+#include <stdlib.h>
+static volatile double sink;
+/* Time n, and from 64 on four times as much for each further one: the base model knows nothing of that. */
+__attribute__((noinline)) static void relax(int n) {
+    long count = n + (n > 64 ? 3L * (n - 64) : 0);
+    double sum = 0;
+    for (long i = 0; i < 20000 * count; i++)
+        sum += 1.0 / (double)(i + 1);
+    sink = sum;
+}
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    relax(atoi(argv[1]));
+    MPI_Finalize();
+    return 0;
+}
+"""
+BASE = """
+expression: call + work
+components: {call: a, work: c * n}
+parameters:
+  a: {value: 1.0e-6, lower: 1.0e-8, upper: 1.0e-3, log: true, unit: s}
+  c: {value: 1.0e-4, lower: 1.0e-6, upper: 1.0e-1, log: true, unit: s}
+variables: {n: {range: [8, 192], scale: true, unit: 1}}
+"""
+CAMPAIGN = {
+    "name": "relaxed",
+    "target": {
+        "source": "source",
+        "build": "{mpicc} {flags} -o program program.c",
+        "flags": "-O2",
+        "binary": "program",
+        "run": "{binary} {n}",
+    },
+    "parameters": {"n": {"role": "size", "values": [8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192]}},
+    "metrics": ["time"],
+    "repetitions": 3,
+    "warmup": False,
+    "refinement": {"enabled": False, "target": {"n": 192}},
+    "correct": {"relax": "relax.yaml", "main->relax": "model", "nowhere": "relax.yaml"},
+    "resources": {"ranks": 1, "time_limit_s": 60},
+}
+
+
+def test_the_report_has_base_beside_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "program.c").write_text(PROGRAM)
+    (tmp_path / "relax.yaml").write_text(BASE)
+    (tmp_path / "campaign.yaml").write_text(yaml.safe_dump(CAMPAIGN, sort_keys=False))
+    done = subprocess.run(
+        [sys.executable, "-m", "buran.cli", "run", "campaign.yaml"], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "BURAN_LOCK_FOLDER": str(tmp_path / "lock"), "NO_COLOR": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    latest = tmp_path / "results" / "relaxed" / "latest"
+    relax, own, nowhere = json.loads((latest / "report.json").read_text())["corrections"]
+
+    assert not relax["refused"] and relax["reason"].startswith("corrected by")
+    # A straight line through the origin is too low where the most is done.
+    assert relax["corrected_s"] > 1.2 * relax["base_s"] > 0 and relax["beyond"] == ""
+    assert own["reason"] and own["base_s"] is not None and own["formula"][0].startswith("time = ")
+    assert nowhere["reason"].startswith("not corrected: there is no call path")
+
+    text = (latest / "report.txt").read_text()
+    assert re.search(r"at n=192: base [\d.e-]+ s, corrected [\d.e-]+ s", text) and "base model model" in text
+    model = latest / "corrected" / "relax.json"
+    assert load_corrected(model).report.points == 11
+    assert main(["predict", str(model), "--at", "n=384", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+    assert main(["correct", str(latest / "models.json"), str(latest / "experiment.jsonl"), "--call-path", "relax"]) == 0
+    assert "time = " in capsys.readouterr().out
+
+
+def test_the_bundled_example_is_a_campaign(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(ROOT / "config" / "examples" / "correct.yaml"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mistakes"] == []

@@ -1,0 +1,84 @@
+"""A campaign's results, made up: as many call paths, points and repetitions as a test wants."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from buran.experiment.modelling import model_experiment
+from buran.experiment.table import AGGREGATES, Experiment
+from buran.profile.profile import CallTree, Region
+from buran.report.page import Iteration
+from buran.report.text import Report
+
+NASTY = "<script>alert('x')</script> & \"quoted\" </script>"
+
+
+def experiment(call_paths: int, values: int = 5, repetitions: int = 5, seed: int = 1) -> Experiment:
+    """Times of a random tree over p, n and k, each call path with a growth of its own and 2 % of noise."""
+    random = np.random.default_rng(seed)
+    names = ["main", *(f"kernel_{i}(int)" for i in range(1, call_paths - 1)), NASTY]
+    regions = tuple(map(Region, names))
+    parent = np.array([-1, *(int(random.integers(max(0, i - 9), i)) for i in range(1, call_paths))])
+    order: list[int] = []  # in pre-order, as trees are
+    below: dict[int, list[int]] = {}
+    for child, above in enumerate(parent):
+        below.setdefault(int(above), []).append(child)
+    stack, renamed = below[-1][::-1], dict[int, int]()
+    while stack:
+        at = stack.pop()
+        renamed[at] = len(order)
+        order.append(at)
+        stack.extend(below.get(at, [])[::-1])
+    parents = np.array([-1 if parent[i] < 0 else renamed[int(parent[i])] for i in order])
+    tree = CallTree(regions, np.array(order), parents)
+    axes = [2.0 ** np.arange(1, values + 1), 1000.0 * np.arange(1, values + 1), 10.0 * np.arange(1, values + 1)]
+    points = np.array(np.meshgrid(*axes, indexing="ij")).reshape(3, -1).T
+    powers = random.choice([0.0, 0.5, 1.0, 2.0], size=(call_paths, 3))
+    scale = 10 ** random.uniform(-3, 0, call_paths)
+    truth = scale[:, None] * np.exp(powers @ np.log(points / points.min(axis=0)).T)
+    noisy = truth[..., None] * random.normal(1.0, 0.02, (*truth.shape, repetitions))
+    table = np.repeat(noisy[..., None], len(AGGREGATES), axis=-1)
+    return Experiment(("p", "n", "k"), points, tree, {"time": table}, {"time": "sec"})
+
+
+def report(table: Experiment | None, **changes: object) -> Report:
+    """Report on a table, or on a campaign in which nothing was measured."""
+    models = {} if table is None else dict(model_experiment(table))
+    plain = {
+        "campaign": "made up & <b>bold</b>",
+        "reason": "every point is measured",
+        "notes": ["a note with <i>markup</i>"],
+        "parameters": ("p", "n", "k"),
+        "target": {"p": 1024.0, "n": 8000.0, "k": 80.0},
+        "points": (0 if table is None else len(table.points), 125),
+        "models": models,
+        "runtime": None,
+        "overhead": [],
+        "unsteady": {},
+        "evaluation": [{"point": {"p": 64, "n": 6000, "k": 60}, "predicted_s": 2.0, "measured_s": 2.5}],
+        "priors": [],
+        "failures": [{"what": "time run", "reason": "exit code 1 <oops>", "log": "store/x/stderr.log"}],
+        "balance": [
+            {"name": "solve", "lost_share": 0.1, "most_s": 2.0, "mean_s": 1.0, "efficiency": 0.5, "variation": 0.3}
+        ],
+        "account": [{"phase": "baseline", "runs": 3, "core_hours": 1.5}],
+        "spent_core_hours": 12.5,
+        "full_matrix_core_hours": 100.0,
+        "budget_core_hours": None,
+        "next_steps": ["look at the filter list"],
+        "results": {"models": "latest/models.json"},
+    }
+    return Report(**{**plain, **changes})  # type: ignore[arg-type]
+
+
+def iterations(table: Experiment | None) -> list[Iteration]:
+    """One iteration that measured every point."""
+    if table is None:
+        return []
+    rows = [dict(zip(table.parameters, map(float, row), strict=True)) for row in table.points]
+    points = [{"point": row, "purpose": "model", "runs": 3, "state": "measured"} for row in rows]
+    points[-1] = {**points[-1], "state": "failed"}
+    return [
+        Iteration(0, "base points", points[:5], None, (), (), 1.0, None, 1.4, 1.1),
+        Iteration(1, "the rest", points[5:], 12, ("kernel_1",), (NASTY,), 11.5, 11.0, 1.02, None),
+    ]

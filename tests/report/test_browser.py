@@ -1,0 +1,184 @@
+"""The report's page in a real browser: nothing fails, what a reader does works, and there is something to see."""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from pathlib import Path
+
+import pytest
+from made_up import NASTY, experiment, iterations, report
+
+from buran.report.html import render_page
+from buran.report.page import page_data, predict_call_paths
+
+pytestmark = pytest.mark.slow
+
+MOST_BYTES = 5e6
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("no chromium with its driver: apt install chromium chromium-driver")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = shutil.which("chromium")
+    for each in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(each)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+def write(folder: Path, call_paths: int, values: int) -> Path:
+    table = experiment(call_paths, values=values, repetitions=3) if call_paths else None
+    said = report(table) if table else report(None, evaluation=[])
+    data = page_data(said, predict_call_paths(said), table, iterations(table))
+    path = folder / f"report-{call_paths}.html"
+    path.write_text(render_page(said, data, ["tail of the log"], {"compiler": "gcc"}, "no run succeeded"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory) -> Path:
+    return write(tmp_path_factory.mktemp("small"), 30, 3)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory) -> Path:
+    return write(tmp_path_factory.mktemp("large"), 1000, 5)
+
+
+def opened(browser, path: Path, width: int = 1280):
+    browser.set_window_size(width, 1000)
+    browser.get(path.as_uri())
+    return browser
+
+
+def complaints(browser) -> list[str]:
+    return [each["message"] for each in browser.get_log("browser")]
+
+
+def rows(browser) -> list[str]:
+    script = "return [...document.querySelectorAll('#paths tbody tr')].map(row => row.cells[0].title)"
+    return browser.execute_script(script)
+
+
+def column(browser, index: int) -> list[str]:
+    script = f"return [...document.querySelectorAll('#paths tbody tr')].map(row => row.cells[{index}].textContent)"
+    return browser.execute_script(script)
+
+
+@pytest.mark.parametrize("which", ["small", "large"])
+def test_it_opens_without_a_complaint(browser, which, request):
+    path = request.getfixturevalue(which)
+    assert path.stat().st_size < MOST_BYTES
+    opened(browser, path)
+    assert rows(browser) and complaints(browser) == []
+    assert "made up & <b>bold</b>" in browser.title
+
+
+def test_names_stay_names(browser, small):
+    opened(browser, small)
+    assert any(NASTY in name for name in rows(browser))
+    assert browser.execute_script("return document.querySelectorAll('#paths script').length") == 0
+
+
+def test_search_finds_and_forgets(browser, small):
+    from selenium.webdriver.common.by import By
+
+    opened(browser, small)
+    every = rows(browser)
+    field = browser.find_element(By.ID, "search")
+    field.send_keys("kernel_7(")
+    found = rows(browser)
+    assert found and all("kernel_7(" in name for name in found) and len(found) < len(every)
+    field.clear()
+    field.send_keys("no such call path")
+    assert rows(browser) == []
+    browser.find_element(By.ID, "tree").click()
+    assert rows(browser) == every and complaints(browser) == []
+
+
+def test_columns_sort_both_ways(browser, small):
+    from selenium.webdriver.common.by import By
+
+    opened(browser, small)
+    head = browser.find_element(By.CSS_SELECTOR, "#paths th[data-key=at]")
+    head.click()
+    numbers = [float(each) for each in column(browser, 3) if each != "–"]
+    assert numbers == sorted(numbers, reverse=True) and head.get_attribute("aria-sort") == "descending"
+    head.click()
+    numbers = [float(each) for each in column(browser, 3) if each != "–"]
+    assert numbers == sorted(numbers)
+    browser.find_element(By.CSS_SELECTOR, "#paths th[data-key=name]").click()
+    assert rows(browser) == sorted(rows(browser))
+
+
+def test_folding_hides_what_is_below(browser, small):
+    from selenium.webdriver.common.by import By
+
+    opened(browser, small)
+    every = rows(browser)
+    browser.find_element(By.ID, "fold").click()
+    assert rows(browser) == [name for name in every if "->" not in name]
+    browser.find_element(By.ID, "unfold").click()
+    assert sorted(rows(browser)) == sorted(every)
+
+
+def test_a_call_path_shows_its_plots(browser, small):
+    from selenium.webdriver.common.by import By
+
+    opened(browser, small)
+    browser.find_element(By.CSS_SELECTOR, "#paths tbody tr").click()
+    detail = browser.find_element(By.ID, "detail")
+    assert detail.is_displayed() and "main" in detail.text
+    assert len(detail.find_elements(By.CSS_SELECTOR, "svg path.curve")) == 3
+    assert len(detail.find_elements(By.CSS_SELECTOR, "svg circle.point")) == 9
+    assert len(detail.find_elements(By.CSS_SELECTOR, "svg rect")) == 144
+    shapes = browser.execute_script(
+        "return [...document.querySelectorAll('#detail path')].map(p => p.getAttribute('d'))"
+    )
+    assert not any("NaN" in shape or "undefined" in shape for shape in shapes)
+    assert complaints(browser) == []
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("which", ["small", "large"])
+def test_there_is_something_to_see(browser, which, width, request):
+    opened(browser, request.getfixturevalue(which), width)
+    picture = browser.get_screenshot_as_png()
+    assert distinct_rows(picture) > 100
+    assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_an_empty_page_would_be_noticed(browser):
+    browser.get("about:blank")
+    assert distinct_rows(browser.get_screenshot_as_png()) < 10
+
+
+def test_without_models_it_says_so(browser, tmp_path):
+    opened(browser, write(tmp_path, 0, 0))
+    text = browser.execute_script("return document.body.innerText")
+    assert "There are no models: no run succeeded" in text and complaints(browser) == []
+
+
+def distinct_rows(png: bytes) -> int:
+    """Lines of a picture that differ from the one above: an empty page has none."""
+    width = int.from_bytes(png[16:20], "big")
+    at, packed = 8, b""
+    while at < len(png):
+        size = int.from_bytes(png[at : at + 4], "big")
+        if png[at + 4 : at + 8] == b"IDAT":
+            packed += png[at + 8 : at + 8 + size]
+        at += 12 + size
+    raw = zlib.decompress(packed)
+    stride = len(raw) // int.from_bytes(png[20:24], "big")
+    assert stride in (1 + 3 * width, 1 + 4 * width)
+    lines = [raw[start : start + stride] for start in range(0, len(raw), stride)]
+    return sum(any(line[1:]) for line in lines)

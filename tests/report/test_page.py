@@ -1,0 +1,130 @@
+"""The report's page: the numbers in it, what it leaves out, and that names are never markup."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from made_up import NASTY, experiment, iterations, report
+
+from buran.report import page
+from buran.report.html import render_page
+from buran.report.page import as_csv, page_data, predict_call_paths, with_rows
+
+
+@pytest.fixture(scope="module")
+def small():
+    table = experiment(40, values=3, repetitions=2)
+    return table, report(table)
+
+
+@pytest.fixture(scope="module")
+def text(small):
+    table, said = small
+    return written(said, table)
+
+
+def written(said, table) -> str:
+    data = page_data(said, predict_call_paths(said), table, iterations(table))
+    return render_page(said, data, ["tail of the log" for _ in said.failures], {"compiler": "gcc"}, "no run succeeded")
+
+
+def data_in(text: str) -> dict:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_numbers_are_those_of_the_models(small, text):
+    table, said = small
+    data = data_in(text)
+    models = said.models["time"]
+    target = np.array([[1024.0, 8000.0, 80.0]])
+    expected = dict(zip(models.call_paths, models.predict(target)[:, 0], strict=True))
+    assert len(data["paths"]) == 40
+    for each in data["paths"]:
+        assert each["at"] == pytest.approx(max(expected[each["name"]], 0.0), rel=1e-3)
+    assert sum(each["share"] for each in data["paths"]) == pytest.approx(1.0, abs=0.01)
+    first = data["paths"][0]
+    place = table.tree.names.index(first["name"])
+    own = table.over_locations("time")[place]
+    assert first["measured"][0] == pytest.approx(np.median(own, axis=1), rel=1e-3)
+    assert first["measured"][1] == pytest.approx(own.min(axis=1), rel=1e-3)
+    assert data["largest"] == [8.0, 3000.0, 30.0]
+    assert [len(each) for each in first["curves"][0]] == [13, 13, 13]
+
+
+def test_parents_are_callers(text):
+    data = data_in(text)
+    for each in data["paths"]:
+        if each["parent"] >= 0:
+            assert each["name"].startswith(data["paths"][each["parent"]]["name"] + "->")
+        else:
+            assert each["name"] == "main"
+
+
+def test_names_and_reasons_are_never_markup(text):
+    assert NASTY not in text and "<script>alert" not in text and "<oops>" not in text and "<i>markup" not in text
+    assert any(NASTY in each["name"] for each in data_in(text)["paths"])
+    assert text.count("</script>") == 2
+
+
+def test_nothing_is_fetched(text):
+    assert not re.search(r"(src|href)=[\"'](?!#)", text)
+    assert "http" not in re.sub(r"http://www\.w3\.org/2000/svg", "", text)
+
+
+def test_a_campaign_without_a_finished_run():
+    said = report(None, evaluation=[])
+    text = written(said, None)
+    assert (
+        "There are no models: no run succeeded" in text and "Nothing was measured yet." not in text.split("<main>")[0]
+    )
+    assert as_csv(predict_call_paths(said)).count("\n") == 1
+
+
+def test_one_point_and_one_call_path():
+    table = experiment(2, values=1, repetitions=1)
+    said = report(table)
+    data = data_in(written(said, table))
+    assert len(data["paths"]) == 2 and data["map"] == [] and len(data["points"]) == 1
+
+
+def test_call_paths_without_models_are_shown_as_such(small):
+    table, said = small
+    models = said.models["time"]
+    said = replace(said, models={"time": replace(models, models=(None, *models.models[1:]))})
+    first = data_in(written(said, table))["paths"][0]
+    assert first["at"] is None and first["model"] == "" and "curves" not in first
+
+
+def test_small_call_paths_are_left_out_and_counted(small, monkeypatch):
+    table, said = small
+    monkeypatch.setattr(page, "MOST_CALL_PATHS", 5)
+    found = predict_call_paths(said)
+    kept = with_rows(found)
+    assert set(np.argsort(-found.size, kind="stable")[:5]) <= set(kept) and len(kept) < 40
+    assert all(found.parent[row] < 0 or found.parent[row] in kept for row in kept)
+    own = written(said, table)
+    data = data_in(own)
+    assert data["left_out"] == 40 - len(kept) and f"{data['left_out']} further call paths" in own
+    shown = sum(each["share"] for each in data["paths"])
+    assert data["left_out_share"] == pytest.approx(1 - shown, abs=0.01)
+
+
+def test_csv_has_every_call_path(small):
+    _, said = small
+    rows = list(csv.DictReader(io.StringIO(as_csv(predict_call_paths(said)))))
+    assert [row["call path"] for row in rows] == list(said.models["time"].call_paths)
+    assert sum(float(row["share at target"]) for row in rows) == pytest.approx(1.0)
+
+
+def test_the_summary_names_what_grows(text):
+    assert (
+        "Shares that rise on the way" in text and "wrong by 20 % (median)" in text and "1 builds or runs failed" in text
+    )

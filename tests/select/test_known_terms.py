@@ -1,0 +1,47 @@
+"""What counters of effort told reaches the strategies."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
+from buran.select.belief import belief_of
+from buran.select.measured import Measured
+from buran.select.space import Space
+from buran.steps import plan
+
+N, S = 0, 1
+
+
+def test_terms_come_from_models_with_priors_in_the_order_of_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Term((Factor(N, Fraction(3), 0), Factor(S, Fraction(1), 0)))
+    quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
+    models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality, ((0.0,),), ()) for _ in range(2))
+    times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
+    said = ({"call_path": "a", "resilient": "2 n^3 s"}, {"call_path": "b", "resilient": ""})
+    monkeypatch.setattr(plan.Findings, "read", lambda path: SimpleNamespace(priors=said))
+    monkeypatch.setattr(plan, "read_models", lambda path: (times,))
+    session = SimpleNamespace(id="c", layout=SimpleNamespace(findings=lambda *_: None, models=lambda *_: None))
+    (key,), (terms,) = zip(*plan._terms(session, 0, ("s", "n")).items(), strict=True)
+    assert key == ("time", "a")
+    assert terms == (Term((Factor(0, Fraction(1), 0), Factor(1, Fraction(3), 0))),)
+    at = np.array([[7.0, 2.0]])
+    assert terms[0].evaluate(at) == pytest.approx(work.evaluate(at[:, ::-1]))
+
+
+def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None:
+    x = np.array([2.0, 3, 4, 6, 8, 10])
+    space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
+    values = (5 + 3 * x**2)[None, :4, None] * np.array([0.99, 1.01])
+    term = Term((Factor(0, Fraction(2), 0),))
+    told = belief_of(Measured(space.points[:4], values, skeletons=((term,),)), space)
+    open_ = belief_of(Measured(space.points[:4], values), space)
+    assert told is not None and open_ is not None
+    assert told.disagreement == pytest.approx(np.zeros((1, 7)))
+    spread = np.sqrt((told.factors[0] ** 2).sum(axis=1))
+    assert spread[-1] > 0.05  # two steps beyond the measured ones, a unit of effort may cost something else
+    assert spread[0] < 0.02

@@ -1,0 +1,147 @@
+"""Where core hours went: phase by phase, in total, and never far beyond the budget."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_campaigns import PROGRAM, opened
+
+from buran.campaign.plan import Plan
+from buran.files import not_synced, read_json
+from buran.measure import ledger, store
+from buran.steps.account import Item, account_of
+from buran.steps.loop import carry_out
+from buran.steps.progress import progress_of
+from buran.steps.session import Session
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    with not_synced():
+        yield
+
+
+def records(session: Session) -> dict[str, dict[str, Any]]:
+    root = session.layout.store
+    return {str(folder.relative_to(root)): store.record(folder) for folder in ledger.run_folders(root)}
+
+
+def by_phase(session: Session) -> dict[str, Item]:
+    return {item.phase: item for item in progress_of(session).account}
+
+
+def test_every_run_belongs_to_one_phase(tmp_path: Path) -> None:
+    session = opened(tmp_path, evaluation_points=[{"p": 64, "n": 60}])
+    last = carry_out(session)
+    found, known = by_phase(session), records(session)
+
+    def cost(chosen: Any) -> float:
+        return sum(each["cost_core_hours"] for each in known.values() if chosen(each))
+
+    model = [each for each in known.values() if each["purpose"] == "model" and not each["warmup"]]
+    assert found["warm-ups"].core_hours == pytest.approx(cost(lambda each: each["warmup"]))
+    assert found["evaluation"].core_hours == pytest.approx(
+        cost(lambda each: each["purpose"] == "evaluation" and not each["warmup"])
+    )
+    for phase, mode in (("vanilla", "vanilla"), ("effort", "effort")):
+        assert found[phase].runs == sum(each["mode"] == mode for each in model)
+    assert found["refinement"].runs + found["time"].runs == sum(each["mode"] == "time" for each in model)
+    first = session.layout.read_plan(session.id, 0)
+    assert found["refinement"].runs == sum(run.mode == "time" for bundle in first.bundles for run in bundle.runs)
+    assert sum(item.core_hours for item in found.values()) == pytest.approx(last.spent_core_hours)
+    assert "builds" not in found and "failures" not in found
+
+
+def test_failures_are_paid_for(tmp_path: Path) -> None:
+    session = opened(tmp_path, {**copy.deepcopy(PROGRAM), "failure_probability": 0.3}, refinement={"enabled": False})
+    last = carry_out(session)
+    found = by_phase(session)
+    failed = [each for each in records(session).values() if each["status"] == "failed"]
+    assert found["failures"].runs == len(failed) > 0
+    assert found["failures"].core_hours == pytest.approx(sum(each["cost_core_hours"] for each in failed))
+    assert sum(item.core_hours for item in found.values()) == pytest.approx(last.spent_core_hours)
+
+
+def test_what_is_measured_again_is_a_duplicate_and_what_nobody_asks_for_another_version(tmp_path: Path) -> None:
+    session = opened(tmp_path, refinement={"enabled": False}, warmup=False)
+    carry_out(session)
+    before = by_phase(session)
+    bundle = session.layout.read_plan(session.id, 0).bundles[0]
+    for build in {run.build for run in bundle.runs}:
+        store.new_generation(next((session.layout.store / build).glob(f"{bundle.point.key}~*")))
+    session.layout.bundle_pointer(bundle.id).unlink()
+    session.layout.forget_derived(session.id)
+    carry_out(session)
+    after = by_phase(session)
+    assert after["duplicates"].runs == len(bundle.runs)
+    assert {phase: item.runs for phase, item in before.items()} == {
+        phase: item.runs for phase, item in after.items() if phase != "duplicates"
+    }
+    fewer = opened(tmp_path, refinement={"enabled": False}, warmup=False, repetitions=1)
+    carry_out(fewer)
+    points = len(session.layout.read_plan(session.id, 0).bundles)
+    # At each point one run of each build for time, and those of the point that was measured again twice.
+    assert by_phase(fewer)["other versions"].runs == 2 * points + 2
+
+
+def test_builds_are_charged_where_the_site_does(tmp_path: Path) -> None:
+    session = opened(tmp_path, budget={"build_cores": 4}, refinement={"enabled": False})
+    carry_out(session)
+    item = by_phase(session)["builds"]
+    assert (item.runs, item.core_hours) == (3, 0.0)  # a simulated build takes no time
+    ledger.rebuild(session.layout.store)
+    assert by_phase(session)["builds"] == item
+
+
+def test_an_empty_ledger_has_no_phases() -> None:
+    assert account_of([], [Plan(0, True, "nothing")], "target") == ()
+
+
+def _within_budget(budget: float, strategy: str, failing: float, seed: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        program = {**copy.deepcopy(PROGRAM), "failure_probability": failing}
+        session = opened(
+            Path(folder),
+            program,
+            budget={"core_hours": budget},
+            strategy={"name": strategy, "max_iterations": 3},
+            seed=seed,
+        )
+        last = carry_out(session)
+        known = records(session)
+        spent = sum(each["cost_core_hours"] for each in known.values())
+        dearest = max(each["cost_core_hours"] for each in known.values())
+        assert spent < budget + dearest
+        assert sum(item.core_hours for item in progress_of(session).account) == pytest.approx(spent)
+        assert progress_of(session).spent_core_hours == pytest.approx(spent)
+        assert last.done and last.reason
+        if any(not outcome["complete"] for outcome in _outcomes(session)):
+            assert last.budget_reached
+
+
+def _outcomes(session: Session) -> list[dict[str, Any]]:
+    return [read_json(path) for path in session.layout.made_pointers("bundles")]
+
+
+STRATEGIES = st.sampled_from(["lines", "full", "cpf"])
+BUDGETS = st.floats(0.0005, 0.2)
+
+
+@settings(max_examples=2, deadline=None)
+@given(BUDGETS, STRATEGIES, st.sampled_from([0.0, 0.2]), st.integers(1, 100))
+def test_a_budget_holds(budget: float, strategy: str, failing: float, seed: int) -> None:
+    _within_budget(budget, strategy, failing, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None)
+@given(BUDGETS, STRATEGIES, st.sampled_from([0.0, 0.2]), st.integers(1, 100))
+def test_many_budgets_hold(budget: float, strategy: str, failing: float, seed: int) -> None:
+    _within_budget(budget, strategy, failing, seed)

@@ -1,0 +1,141 @@
+"""``buran simulate`` through the real workflow: same seed, same plans; killed and resumed, same end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from simulated_campaigns import PROGRAM, written
+
+from buran.cli import main
+from buran.errors import UsageError
+from buran.steps.controller import engines
+from buran.steps.session import open_session
+from buran.steps.simulation import write_twin
+
+EVALUATED: dict[str, Any] = {"evaluation_points": [{"p": 64, "n": 60}], "repetitions": 1}
+
+
+def real_campaign(folder: Path, **changes: Any) -> Path:
+    """Write a campaign of a program that is to be built, and the program's description beside it."""
+    path = written(folder)
+    data = yaml.safe_load(path.read_text())
+    del data["backend"], data["program"]
+    (folder / "src").mkdir()
+    (folder / "src" / "a.c").write_text("int main() {}")
+    target = {"source": "src", "build": "make CC={mpicc}", "binary": "a", "run": "{binary} {n}"}
+    environments = {"cluster": {"launcher": "srun", "modules": ["gcc"]}}
+    path.write_text(yaml.safe_dump({**data, "target": target, "environments": environments, **changes}))
+    return path
+
+
+def test_a_twin_asks_the_same_of_a_description(tmp_path: Path) -> None:
+    path = real_campaign(tmp_path, points_file="points.csv", parameters={"p": {"role": "ranks"}, "n": {"role": "size"}})
+    (tmp_path / "points.csv").write_text("p,n\n4,20\n8,30\n")
+    twin = write_twin(path, tmp_path / "twin", program=tmp_path / "program.yaml", budget_core_hours=7.0, seed=5)
+    session = open_session(twin)
+    assert session.campaign.backend == "simulated"
+    assert session.campaign.config.seed == 5
+    assert session.campaign.config.budget.core_hours == 7.0
+    assert [dict(point) for point in session.campaign.points] == [{"p": 4, "n": 20}, {"p": 8, "n": 30}]
+    assert session.layout.root.is_relative_to(tmp_path / "twin")
+    assert session.target.backend.machine.clock == "virtual"
+
+
+def test_a_twin_needs_to_know_the_program_and_a_folder_of_its_own(tmp_path: Path) -> None:
+    path = real_campaign(tmp_path)
+    with pytest.raises(UsageError, match="not known how the program behaves"):
+        write_twin(path, tmp_path / "twin", program=None, budget_core_hours=None, seed=None)
+    with pytest.raises(UsageError, match="lies in that folder"):
+        write_twin(path, tmp_path, program=tmp_path / "program.yaml", budget_core_hours=None, seed=None)
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "inf", "nan"])
+def test_a_budget_is_above_nothing(tmp_path: Path, budget: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", str(written(tmp_path)), "--budget", budget]) == 2
+    assert "the budget is a number of core hours above 0" in capsys.readouterr().err
+
+
+def start(file: Path, folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "buran.cli", "simulate", str(file), "--folder", str(folder), "--json"]
+    environment = {**os.environ, "NO_COLOR": "1", "BURAN_LOCK_FOLDER": str(folder.parent)}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+    )
+
+
+def finish(file: Path, folder: Path) -> dict[str, Any]:
+    process = start(file, folder)
+    text, _ = process.communicate()
+    assert process.returncode == 0, text
+    found: dict[str, Any] = json.loads(text[text.index("\n{") :])
+    return found
+
+
+def derived(folder: Path) -> dict[str, bytes]:
+    """Every plan, filter, model and table, and the report."""
+    root = folder / "results" / "sim"
+    files = [*(root / "iterations").rglob("*"), *(root / "latest").rglob("models.json")]
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(files) if path.is_file()}
+
+
+def kill_when(file: Path, folder: Path, reached: Callable[[Path], bool]) -> None:
+    """Start, and kill everything with SIGKILL as soon as a condition on the results holds."""
+    process, root = start(file, folder), folder / "results" / "sim"
+    while process.poll() is None and not reached(root):
+        time.sleep(0.02)
+    assert process.poll() is None, "it ended before the condition held"
+    running = engines(root)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for number in running:
+        try:
+            os.killpg(number, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def count(pattern: str, least: int) -> Callable[[Path], bool]:
+    return lambda root: len(list(root.glob(pattern))) >= least
+
+
+@pytest.mark.slow
+def test_killed_in_every_phase_and_resumed_it_ends_the_same(tmp_path: Path) -> None:
+    file = written(tmp_path, **EVALUATED)
+    whole = finish(file, tmp_path / "whole")
+    folder = tmp_path / "broken"
+    # Every phase once; what is left of an earlier kill is gone on with.
+    phases = {
+        "first builds": count("pointers/builds/*.spec.json", 1),
+        "first measurements": count("store/*/*~*/rep-*/run.json", 4),
+        "first models": count("iterations/*/0/models.json", 1),
+        "refined filter": count("iterations/*/1/scorep.filter", 1),
+        "times under the new filter": count("iterations/*/1/plan.json", 1),
+        "evaluation": count("iterations/*/2/plan.json", 1),
+        "the last plan": count("iterations/*/3/plan.json", 1),
+    }
+    for reached in phases.values():
+        kill_when(file, folder, reached)
+    assert finish(file, folder) == whole
+    assert derived(folder) == derived(tmp_path / "whole")
+    assert whole["models"]
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_plans_another_another(tmp_path: Path) -> None:
+    noisy = {**PROGRAM, "noise": {"percent": 5, "tail": {"probability": 0.05, "mean": 1}}}
+    file = written(tmp_path, noisy, strategy={"name": "design", "max_iterations": 2}, budget={"core_hours": 0.05})
+    one, two = (finish(file, tmp_path / name) for name in ("one", "two"))
+    assert one == two
+    assert derived(tmp_path / "one") == derived(tmp_path / "two")

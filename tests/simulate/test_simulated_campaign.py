@@ -1,0 +1,152 @@
+"""Simulated campaigns: the real loop, store and planner, without the workflow engine."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from simulated_campaigns import PROGRAM, opened, written
+
+from buran.campaign.load import load_campaign
+from buran.campaign.mistakes import CampaignError
+from buran.campaign.plan import Mode
+from buran.errors import ConfigError
+from buran.files import not_synced
+from buran.measure import ledger, store
+from buran.model.model_set import read_models
+from buran.steps.loop import carry_out
+from buran.steps.session import Session, open_session
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    with not_synced():
+        yield
+
+
+def derived(session: Session) -> dict[str, bytes]:
+    """Everything that was decided and modelled."""
+    folder = session.layout.root / "iterations"
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def records(session: Session) -> list[dict[str, object]]:
+    return [store.record(folder) for folder in ledger.run_folders(session.layout.store)]
+
+
+def test_the_same_seed_gives_the_same_campaign_byte_for_byte(tmp_path: Path) -> None:
+    one, two = (opened(tmp_path / name, noise_free(False)) for name in ("one", "two"))
+    assert carry_out(one) == carry_out(two)
+    assert derived(one) == derived(two)
+    assert len(derived(one)) > 8
+    other = opened(tmp_path / "three", noise_free(False), seed=2)
+    carry_out(other)
+    assert set(derived(other)) != set(derived(one))  # another campaign, with other numbers
+    assert other.target.id != one.target.id
+
+
+def noise_free(quiet: bool = True) -> dict[str, object]:
+    return {**copy.deepcopy(PROGRAM), "noise": {"percent": 0 if quiet else 2}}
+
+
+def test_refinement_works_on_the_description(tmp_path: Path) -> None:
+    session = opened(tmp_path)
+    last = carry_out(session)
+    assert "INCLUDE MANGLED solve" in last.filter_text
+    assert "tiny" not in last.filter_text
+    models = {each.metric: each for each in read_models(session.layout.models(session.id, last.iteration - 1))}
+    assert "simulated->main->solve" in models["time"].call_paths
+    assert "simulated->main->solve->tiny" not in models["time"].call_paths
+    assert "simulated->main->solve->tiny" in models["basic_blocks"].call_paths  # counted under the widest
+
+
+def test_seconds_and_costs_are_virtual(tmp_path: Path) -> None:
+    session = opened(tmp_path, points=[{"p": 4096, "n": 400}, {"p": 512, "n": 300}], parameters=roles())
+    last = carry_out(session)
+    found = [
+        each for each in records(session) if each["mode"] == Mode.VANILLA and each["point"] == {"n": 400, "p": 4096}
+    ]
+    assert found
+    for each in found:
+        assert each["clock"] == "virtual"
+        assert 14 < each["wall_s"] < 18  # type: ignore[operator]
+        assert each["cost_core_hours"] == pytest.approx(each["wall_s"] * 4096 / 3600)  # type: ignore[operator]
+        assert each["disturbances"] == []
+    assert last.spent_core_hours == pytest.approx(sum(e["cost_core_hours"] for e in records(session)))  # type: ignore[misc]
+
+
+def roles() -> dict[str, object]:
+    return {"p": {"role": "ranks"}, "n": {"role": "size"}}
+
+
+def test_time_limits_hold(tmp_path: Path) -> None:
+    session = opened(tmp_path, resources={"time_limit_s": 0.15}, refinement={"enabled": False})
+    carry_out(session)
+    late = [each for each in records(session) if each["status"] == store.Status.FAILED]
+    assert late
+    assert all("time limit reached after 0.1 s" in str(each["reason"]) for each in late)
+    assert all(each["wall_s"] == 0.15 for each in late)
+
+
+def test_a_run_that_was_killed_costs_nothing_and_comes_out_the_same(tmp_path: Path) -> None:
+    whole, broken = opened(tmp_path / "whole"), opened(tmp_path / "broken")
+    carry_out(whole)
+    carry_out(broken)
+    # As kill -9 in the middle of a run leaves it: no finished run, no pointer, a half-made folder.
+    plan = broken.layout.read_plan(broken.id, 0)
+    bundle = plan.bundles[0]
+    pointer = broken.layout.bundle_pointer(bundle.id)
+    run = next((broken.layout.store / bundle.runs[0].build).glob(f"{bundle.point.key}~*/rep-00"))
+    (run / store.SUMS).unlink()
+    run.rename(run.with_name(f".tmp-{run.name}-1-dead"))
+    pointer.unlink()
+    broken.layout.forget_derived(broken.id)
+    carry_out(broken)
+    assert derived(broken) == derived(whole)
+    aborted = [each for each in records(broken) if each["status"] == store.Status.INTERRUPTED]
+    assert [each["cost_core_hours"] for each in aborted] == [0.0]
+
+
+def test_what_fails_is_tried_again_with_other_luck(tmp_path: Path) -> None:
+    program = {**copy.deepcopy(PROGRAM), "failure_probability": 0.4}
+    session = opened(tmp_path, program, refinement={"enabled": False})
+    carry_out(session)
+    failed = [each for each in records(session) if each["status"] == store.Status.FAILED]
+    assert failed
+    assert {each["reason"] for each in failed} == {"exit code 1"}
+    slots = [
+        store.Slot(folder.parents[1], folder.name.rpartition(".a")[0])
+        for folder in ledger.run_folders(session.layout.store)
+        if folder.parent.name == "failed"
+    ]
+    for slot in slots:
+        store.allow_retry(slot)
+    for path in session.layout.made_pointers("bundles"):
+        path.unlink()
+    session.layout.forget_derived(session.id)
+    carry_out(session)
+    assert any(slot.is_measured() for slot in slots)
+
+
+def test_a_campaign_needs_a_description(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    text = path.read_text()
+    path.write_text(text.replace("program: program.yaml\n", ""))
+    with pytest.raises(CampaignError, match="it is not said what is simulated"):
+        load_campaign(path)
+    path.write_text(text.replace("program.yaml", "other.yaml"))
+    with pytest.raises(CampaignError, match=r"'other.yaml' is missing"):
+        load_campaign(path)
+    path.write_text(text)
+    (tmp_path / "program.yaml").write_text("[")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        _ = open_session(path).target
+
+
+def test_nothing_depends_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", "/nowhere")
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 99.0, 99.0))
+    carry_out(opened(tmp_path, refinement={"enabled": False}))

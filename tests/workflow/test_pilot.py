@@ -1,0 +1,77 @@
+"""Campaigns that begin with pilot runs: hooks in everything, or where the call graph suggests, and no slow-down."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workbench import Workbench
+
+from buran.instrument import parse
+from buran.measure.toolchain import GCC_PLUGIN, find_toolchain
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+SOURCE = Path(__file__).parent / "hot"
+
+
+def bench_of(folder: Path, refinement: dict[str, Any], **changes: Any) -> Workbench:
+    shutil.copytree(SOURCE, folder / "source")
+    bench = Workbench(folder)
+    bench.write(
+        name="small",
+        target={
+            "source": "source",
+            "build": "make MPICC={mpicc} CFLAGS='{flags}'",
+            "flags": "-O2",
+            "binary": "hot",
+            "run": "{binary} {n}",
+        },
+        parameters={"n": {"role": "size", "values": [200, 400, 600, 800, 1000]}},
+        repetitions=1,
+        effort_repetitions=1,
+        warmup=False,
+        refinement=refinement,
+        resources={"ranks": 1, "time_limit_s": 60},
+        **changes,
+    )
+    return bench
+
+
+def iterations_of(bench: Workbench) -> list[dict[str, Any]]:
+    found = sorted(bench.results.glob("iterations/*/*/plan.json"), key=lambda path: int(path.parent.name))
+    return [json.loads(path.read_text()) for path in found]
+
+
+@pytest.mark.parametrize("compiler", ["clang", "gcc"])
+def test_a_campaign_does_not_start_with_tiny_hot_functions(compiler: str, tmp_path: Path) -> None:
+    if compiler == "gcc" and find_toolchain(compiler="gcc").kind != GCC_PLUGIN:
+        pytest.skip("no headers for GCC's plugins")
+    bench = bench_of(tmp_path, {"start": "everything"}, compiler=compiler)
+    bench.buran("run", "campaign.yaml")
+    plans = iterations_of(bench)
+    purposes = [{bundle["purpose"] for bundle in plan["bundles"]} for plan in plans]
+    assert purposes[:3] == [{"pilot"}, {"pilot"}, {"model"}]
+    assert [len(plan["bundles"]) for plan in plans[:3]] == [1, 3, 5]
+    assert "INCLUDE *" in plans[0]["filter_text"]
+    assert "EXCLUDE MANGLED tiny\n" in plans[1]["filter_text"] and "MANGLED tinier\n" in plans[1]["filter_text"]
+    rules = parse(plans[2]["filter_text"])
+    let_through = {name for name in ("main", "grind", "tiny", "tinier") if rules.matches(name, name)}
+    assert let_through == {"main", "grind"}
+    verdicts = json.loads(sorted(bench.results.glob("decisions/*/verdicts-1.json"))[0].read_text())["functions"]
+    assert not verdicts["tiny"]["kept"] and "throttled" in verdicts["tiny"]["reason"]
+    started = bench.started()
+    bench.buran("run", "campaign.yaml")
+    assert bench.started() == started
+
+
+def test_the_first_filter_by_the_call_graph(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, {"start": "loops", "start_threshold": 2, "pilot": False, "share": 0.3})
+    bench.buran("run", "campaign.yaml")
+    plans = iterations_of(bench)
+    assert "the first filter" in plans[0]["reason"] and len(plans[0]["bundles"]) == 5
+    named = {line.split()[-1] for line in plans[0]["filter_text"].splitlines() if line.startswith("INCLUDE")}
+    assert named == {"main", "grind"}  # of loops that can be reached: main 4, grind 2, prepare 1
+    assert "INCLUDE MANGLED grind" in bench.buran("filter", "campaign.yaml")
