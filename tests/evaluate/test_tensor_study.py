@@ -49,8 +49,8 @@ def test_missing_data(tmp_path: Path) -> None:
 def test_shards_say_everything(folder: Path) -> None:
     full = tensor.shards(Settings("tensor", data=str(folder)))
     quick = tensor.shards(Settings("tensor", quick=True, seed=4, data=str(folder)))
-    assert len(quick) < 15 < len(full)
-    assert {shard["seed"] for shard in quick} == {4000}
+    assert len(quick) < 25 < len(full)
+    assert {shard["seed"] for shard in quick} == {4000, 4001}
     assert {shard["rival"] for shard in full if shard["ask"] == "rival"} == set(RIVALS)
 
 
@@ -66,8 +66,9 @@ def test_a_quick_run(folder: Path) -> None:
     names = {figure.name: figure for figure in found.figures}
     assert "k nearest neighbours" in text and "Extrapolation" in text
     assert names["gemm 300 default, 20 kB"].value < names["gemm 300 k nearest neighbours"].value
-    assert names["gain over paper at 300, default, 20 kB"].samples == 1
-    assert {plot.name for plot in found.plots} == {"gemm-training", "gemm-size"}
+    assert names["gain over paper at 300, default, 20 kB"].samples == 2
+    assert names["gemm 300 default, 20 kB"].standard_error is not None
+    assert {plot.name for plot in found.plots} == {"gemm-training", "gemm-size", "gemm-beyond"}
 
 
 def test_training_and_testing_do_not_overlap(folder: Path) -> None:
