@@ -48,7 +48,6 @@ from buran.select.strategies import strategy_of
 ROOT = Path(__file__).parents[1]
 SEED = 77
 ADVISOR_S = {2: 1.2, 3: 3.1}
-ALONE = ("chrt", "-f", "10")
 
 EXTRAP = r"""
 import json, sys
@@ -125,7 +124,7 @@ def modellers(python: str, functions: int) -> None:
         print(f"  {name:10} {shares[0]:5.1f} / {shares[1]:5.1f} %", flush=True)
 
 
-def campaign(seed: int, folder: Path, alone: bool, metrics: list[str]) -> None:
+def campaign(seed: int, folder: Path, metrics: list[str]) -> None:
     """Run the example campaign with a seed and print predictions beside measurements."""
     from buran.campaign.plan import Mode, Purpose
     from buran.model import read_models
@@ -140,7 +139,7 @@ def campaign(seed: int, folder: Path, alone: bool, metrics: list[str]) -> None:
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     environment = {**os.environ, "BURAN_LOCK_FOLDER": str(folder / "lock")}
     command = [sys.executable, "-m", "buran.cli", "run", str(file)]
-    done = subprocess.run([*ALONE[: 3 * alone], *command], env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     print(f"seed {seed}: buran run ended with {done.returncode}")
     if done.returncode not in (0, int(Exit.BUDGET_REACHED)):
         print(done.stdout + done.stderr)
@@ -155,6 +154,8 @@ def campaign(seed: int, folder: Path, alone: bool, metrics: list[str]) -> None:
     points, of = len({run.point for run in modelled}), len(session.campaign.points)
     print(f"  {len(modelled)} runs at {points} of {of} points, {hours:.4g} core hours")
     print("  " + "; ".join(plan.reason for plan in plans))
+    report = (session.layout.latest / "report.txt").read_text()
+    print("\n".join(f"  {line}" for line in report.splitlines() if "All points would" in line))
     if timed is None:
         print("  the evaluation point was not measured")
         return
@@ -182,7 +183,6 @@ def main() -> int:
     parser.add_argument("--extrap-python")
     parser.add_argument("--modeller-functions", type=int, default=30)
     parser.add_argument("--campaigns", metavar="SEED", type=int, nargs="*", default=[])
-    parser.add_argument("--alone", action="store_true", help="campaigns under the real-time scheduler (root)")
     parser.add_argument("--metrics", nargs="*", default=[], help="of campaigns, instead of the example's")
     options = parser.parse_args()
     if options.speed:
@@ -196,7 +196,7 @@ def main() -> int:
         modellers(options.extrap_python, options.modeller_functions)
     for seed in options.campaigns:
         with tempfile.TemporaryDirectory() as folder:
-            campaign(seed, Path(folder), options.alone, options.metrics)
+            campaign(seed, Path(folder), options.metrics)
     return 0
 
 

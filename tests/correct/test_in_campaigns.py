@@ -111,6 +111,7 @@ def test_the_report_has_base_beside_corrected() -> None:
         models={},
         runtime=None,
         unsteady={},
+        modelling_core_hours=0.0,
         full_matrix_core_hours=None,
         spent_core_hours=0.0,
         budget_core_hours=None,

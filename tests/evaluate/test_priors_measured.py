@@ -120,7 +120,12 @@ def test_counts_give_the_exponents_and_times_the_rest(results: list[dict[str, ob
     assert by_name["computation: functions with exponent deviation 0"].value == 100
     assert by_name["bytes: functions with exponent deviation 0"].value == 100
     assert {figure.kind for figure in figures} == {Kind.MEASURED}
-    assert "Table 2" in tables[0].title and len(tables[0].rows) == 2 and len(plots[0].curves) == 4
+    assert (
+        "Table 2" in tables[0].title
+        and len(tables[0].rows) == 2
+        and tables[0].rows[0][3] == "0 ± 0"
+        and len(plots[0].curves) == 4
+    )
     more, noise, pictures = priors_tables.with_noise(noisy)
     assert len(more) == 6 and len(noise) == len(pictures) == 2
 

@@ -19,7 +19,7 @@ def test_the_quick_study_reaches_its_goals(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(priors, "LEVELS", (2, 75))
     settings = Settings("priors", quick=True, seed=5, draws=1)
     shards = priors.shards(settings)
-    assert {shard["kind"] for shard in shards} == {"draw", "subsets", "waiting"}
+    assert {shard["kind"] for shard in shards} == {"draw", "subsets", "outliers", "waiting"}
     results = [json.loads(json.dumps(priors.run_shard(shard, settings))) for shard in shards]
     found = priors.summarise(results, settings)
     by_name = {figure.name: figure for figure in found.figures}
@@ -34,6 +34,11 @@ def test_the_quick_study_reaches_its_goals(monkeypatch: pytest.MonkeyPatch) -> N
     control = by_name["waiting: noise-only control, named"].value
     assert control is not None and control <= 10
     assert all(figure.kind is Kind.SIMULATED for figure in found.figures)
+    wild = next(table for table in found.tables if "times too large" in table.title)
+    assert len(wild.rows) == 2 * 2 * 3
+    for row in wild.rows:
+        robust, least_squares = (float(str(cell).split()[0]) for cell in row[3:])
+        assert robust < (least_squares / 2 if row[2] else 1.1 * least_squares)
 
 
 def test_the_full_study_measures() -> None:

@@ -31,13 +31,14 @@ def trail(**changes: object) -> dict[str, object]:
     plain = {
         "filters": [text], "iterations": 2, "converged": True, "spent_s": 3.0, "finding_s": 1.0, "again": True,
         "coverage": 0.97, "executed": 2, "functions": 15, "kernels": ["work"], "constants": [], "throttled": 0,
+        "brief": [],
         "hooked_s": [1.02, 1.04, 1.03], "vanilla_s": [1.0, 1.0, 1.0], "marked": ["main", "work"], "pass_s": 2.06,
     }  # fmt: skip
     return {**plain, **changes}
 
 
 def test_figures_and_tables() -> None:
-    reference = trail(spent_s=4.0, kernels=["work", "lost"], hooked_s=[], pass_s=8.0)
+    reference = trail(spent_s=4.0, kernels=["work", "lost", "tiny"], brief=["tiny"], hooked_s=[], pass_s=8.0)
     results = [
         {"program": "sweep", "repetitions": 2, "methods": {"everything": reference, "ours": trail()}},
         {"program": "sweep", "repetitions": 2, "methods": {"PIRA I": trail(converged=False)}},
@@ -48,6 +49,8 @@ def test_figures_and_tables() -> None:
     assert overhead.value == pytest.approx(3.0) and overhead.samples == 3 and overhead.goal == "at most 5"
     assert overhead.standard_error == pytest.approx(1.2533 / 3**0.5)
     assert values["sweep ours recall"].value == 50.0 and "lost" in values["sweep ours recall"].note
+    brief = values["sweep ours recall with brief functions"]
+    assert brief.value == pytest.approx(100 / 3) and brief.note == "lost: lost, tiny" and brief.samples == 3
     assert values["sweep ours cost of refinement"].value == pytest.approx(75.0)
     assert values["sweep ours cost of finding the filter"].value == pytest.approx(25.0)
     assert values["sweep ours filter after running again"].value == 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from buran.cli import main
 from buran.errors import UsageError
 from buran.evaluate import study as studies
 from buran.evaluate.evaluation import Curve, Evaluation, Figure, Plot, Table
@@ -100,6 +101,16 @@ def test_the_summary_has_everything(squares: Squares, tmp_path: Path) -> None:
     text = text_of(found)
     assert "1 ± 0.5 s" in text and "at least 5" in text and "never" not in text
     assert (run.folder / "squares.svg").read_text().startswith("<?xml")
+
+
+def test_the_command_prints_figures_with_their_errors(
+    squares: Squares, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", "squares", "--quick", "--json", "--seed", "3", "-o", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    keys = ("name", "value", "unit", "standard_error", "samples", "kind")
+    assert [found["figures"][0][key] for key in keys] == ["sum", 1.0, "s", 0.5, 2, "simulated"]
+    assert found["settings"]["quick"] and found["settings"]["seed"] == 3 and squares.worked == [0, 1]
 
 
 def test_an_unknown_study_is_named_and_nothing_is_written(tmp_path: Path) -> None:

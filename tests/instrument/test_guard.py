@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
+from buran.experiment.table import Experiment
 from buran.instrument.callgraph import CALL, make_graph
 from buran.instrument.filter_file import parse
-from buran.instrument.guard import LIMIT, guarded, throttle, visit_cost_of
+from buran.instrument.guard import LIMIT, guard, guarded, longest, stretch, throttle, visit_cost_of
 from buran.instrument.start import EVERYTHING, start_filter
 from buran.profile.profile import CallTree, Region
 from buran.select.pilot import pilot_places
@@ -82,6 +83,22 @@ def test_the_cost_of_a_visit_is_that_of_the_program_where_hooks_rule() -> None:
     assert visit_cost_of(1.5, 1.0, 1e4, COST_S) == COST_S  # noise of short runs
     assert visit_cost_of(3.0, 1.0, 0.0, COST_S) == COST_S
     assert visit_cost_of(3.0, 1.0, 1e12, COST_S) == COST_S
+
+
+def test_the_longest_point_decides_and_shared_machines_stretch_hooks() -> None:
+    values = np.zeros((5, 2, 1, 5))
+    values[:, 0, 0, :] = np.array([1e-3, 0.01, 1e-3, 9.0, 0.0])[:, None]
+    values[:, 1, 0, :] = np.array([1e-3, 2.0, 0.05, 9.0, 0.0])[:, None]
+    visits = np.zeros_like(values)
+    visits[:, :, 0, :] = np.array([1.0, 10.0, 3e6, 1.0, 0.0])[:, None, None]
+    table = Experiment(
+        ("n",), np.array([[10.0], [20.0]]), TREE, {"time": values, "visits": visits}, {"time": "sec", "visits": "occ"}
+    )
+    assert longest(table) == 1
+    assert not guard(table, 2.1, 2.0, COST_S).verdicts  # 0.06 s of 2 s
+    assert stretch(table, 1.0, 1) == pytest.approx(2.051) and stretch(table, 9.0) == 1.0
+    assert set(guard(table, 1.0, 0.95, COST_S).verdicts) == {"_Z4tinyv"}  # 0.12 s of 2 s
+    assert not guard(table, 0.0, 0.0, COST_S).verdicts
 
 
 def test_guarded_filters_let_everything_else_through() -> None:

@@ -231,7 +231,7 @@ def test_without_a_filter_small_and_foreign_functions_are_left_alone(plugin, tmp
         ("SCOREP_REGION_NAMES_BEGIN EXCLUDE *", "inside a block"),
         ("SCOREP_REGION_NAMES_END", "not begun"),
         ("SCOREP_REGION_NAMES_BEGIN SCOREP_FILE_NAMES_BEGIN", "inside another"),
-        ("SCOREP_REGION_NAMES_BEGIN EXCLUDE " + "x" * 9000, "8000"),
+        ("SCOREP_REGION_NAMES_BEGIN EXCLUDE " + "x" * 70_000, "65000"),
         (None, "cannot be read"),
     ],
 )

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -152,6 +153,36 @@ def test_profiles_are_read_under_our_names(backend, tmp_path):
     found = backend.collect(Mode.TIME, tmp_path, 2)
     assert set(found.values) == {"time", "visits", "cache_misses"}
     assert found.metrics["cache_misses"] == METRICS["cache_misses"]
+
+
+def test_counters_are_exclusive_whatever_the_file_says(backend, tmp_path):
+    (tmp_path / "scorep").mkdir()
+    own = profile()
+    kind = type(own.metrics["cache-misses"])(**{**vars(own.metrics["cache-misses"]), "kind": "inclusive"})
+    values = {**own.values, "cache-misses": np.array([[10, 20], [4, 5]], dtype=np.uint64)}
+    changed = replace(own, metrics={**own.metrics, "cache-misses": kind}, values=values)
+    write_cubex(changed, tmp_path / "scorep" / "profile.cubex")
+    found = backend.collect(Mode.TIME, tmp_path, 2)
+    assert found.exclusive("cache_misses").tolist() == [[6, 15], [4, 5]]
+
+
+@pytest.mark.parametrize(("metric", "variable"), [("PAPI_TOT_INS", "PAPI"), ("instructions", "PERF")])
+def test_a_metric_of_score_p_may_stand_for_basic_blocks(metric, variable, backend, tmp_path):
+    own = replace(backend, effort_metric=metric)
+    assert own.identity != backend.identity and any(metric in note for note in own.notes)
+    assert command_line(own, Mode.EFFORT, None, "a.c") == "scorep  mpicc  a.c"
+    environment = own.run_environment(Mode.EFFORT, tmp_path)
+    assert environment[f"SCOREP_METRIC_{variable}"] == metric
+    assert environment["SCOREP_METRIC_PAPI" if variable == "PERF" else "SCOREP_METRIC_PERF"] == ""
+    assert own.run_environment(Mode.TIME, tmp_path)["SCOREP_METRIC_PERF"] == "instructions,cache-misses"
+    (tmp_path / "scorep").mkdir()
+    path = tmp_path / "scorep" / "profile.cubex"
+    write_cubex(profile(metrics=("time", "visits", metric)), path)
+    found = own.collect(Mode.EFFORT, tmp_path, 2)
+    assert found.values["basic_blocks"].tolist() == [[1, 1], [1, 1]] and metric not in found.values
+    write_cubex(profile(metrics=("time", "visits")), path)
+    with pytest.raises(RunError, match=f"no {metric}"):
+        own.collect(Mode.EFFORT, tmp_path, 2)
 
 
 def test_incomplete_profiles_are_failed_runs(tmp_path):

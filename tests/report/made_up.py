@@ -63,6 +63,7 @@ def report(table: Experiment | None, **changes: object) -> Report:
         ],
         "account": [{"phase": "baseline", "runs": 3, "core_hours": 1.5}],
         "spent_core_hours": 12.5,
+        "modelling_core_hours": 12.5,
         "full_matrix_core_hours": 100.0,
         "budget_core_hours": None,
         "next_steps": ["look at the filter list"],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
-from buran.select.belief import belief_of
+from buran.select.belief import belief_of, fewer
 from buran.select.measured import Measured
 from buran.select.space import Space
 from buran.steps import plan
@@ -45,3 +45,14 @@ def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None
     spread = np.sqrt((told.factors[0] ** 2).sum(axis=1))
     assert spread[-1] > 0.05  # two steps beyond the measured ones, a unit of effort may cost something else
     assert spread[0] < 0.02
+
+
+@pytest.mark.parametrize("columns", [3, 9, 40])
+def test_fewer_directions_keep_the_variance_at_the_target(columns: int) -> None:
+    factors = np.random.default_rng(columns).normal(size=(12, columns))
+    kept = fewer(factors, 5)
+    assert kept.shape[1] <= max(5, min(columns, 5))
+    assert (kept @ kept[-1])[-1] == pytest.approx((factors @ factors[-1])[-1])
+    assert np.diag(kept @ kept.T).sum() <= np.diag(factors @ factors.T).sum() * (1 + 1e-9)
+    whole = fewer(factors, 12)
+    assert whole @ whole.T == pytest.approx(factors @ factors.T)

@@ -356,3 +356,16 @@ def test_a_small_campaign_needs_one_pilot_alone() -> None:
     few = tuple(Point.of({"p": 1, "n": n}) for n in (10, 20, 30))
     plans = campaign(question(pilot=True, points=few), ["f0", "f0"])
     assert [(plan.pilot, len(plan.bundles)) for plan in plans] == [(True, 1), (False, 3), (False, 0)]
+
+
+@pytest.mark.parametrize("strategy", ["lines", "design", "cpf"])
+def test_pilots_come_before_every_strategy(strategy: str) -> None:
+    asked = question(pilot=True, strategy=strategy, budget=lambda full: 40.0)
+    first = next_plan(asked, Knowledge())
+    second = next_plan(asked, Knowledge((first,), tuple(carried_out(first)), filter_text="f0"))
+    assert first.pilot and second.pilot
+    plain = next_plan(question(strategy=strategy, budget=lambda full: 40.0), Knowledge())
+    known = Knowledge((first, second), tuple(carried_out(first) + carried_out(second)), filter_text="f1")
+    third = next_plan(asked, known)
+    assert not third.pilot and third.filter_text == "f1"
+    assert {bundle.point for bundle in third.bundles} == {bundle.point for bundle in plain.bundles}

@@ -60,6 +60,8 @@ def test_a_campaign_does_not_start_with_tiny_hot_functions(compiler: str, tmp_pa
     rules = parse(plans[2]["filter_text"])
     let_through = {name for name in ("main", "grind", "tiny", "tinier") if rules.matches(name, name)}
     assert let_through == {"main", "grind"}
+    named = parse((bench.results / "latest" / "scorep.filter").read_text()).named
+    assert {"main", "grind"} <= named and not {"tiny", "tinier"} & named
     verdicts = json.loads(sorted(bench.results.glob("decisions/*/verdicts-1.json"))[0].read_text())["functions"]
     assert not verdicts["tiny"]["kept"] and "throttled" in verdicts["tiny"]["reason"]
     started = bench.started()

@@ -320,6 +320,12 @@ class ScoreP(Part):
     process_memory_mb: Annotated[int, Field(ge=16, le=4000)] = Field(
         128, description="Memory for its profile in each process; too little loses data."
     )
+    effort_metric: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_:.\-]*$")] | None = Field(
+        None,
+        description="Metric of PAPI, or of perf, that stands for basic blocks; without one these are counted with "
+        "Buran's own plugin.",
+        examples=["PAPI_TOT_INS", "instructions"],
+    )
 
 
 class Modelling(Part):

@@ -23,10 +23,11 @@ from buran.evaluate.study import NEEDS, Settings, Shard
 
 PARTS = priors_simulated.PARTS
 LEVELS = priors_simulated.LEVELS
-_FUNCTIONS = {"default": 200, "small": 40}  # by preset
+_FUNCTIONS = {"default": 200, "small": 40, "tiny": 8}  # by preset
 _BATCH = 20  # functions of a shard
 _REPETITIONS = 5  # of measured times
 _SUBSET_LEVEL = 50
+_OUTLIER_DRAWS = 40
 # Printed in the paper: largest mean relative errors (section 5.2.2).
 _PAPER_RE = {"computation": (35.0, 55.0), "communication": (60.0, 127.0)}
 
@@ -37,7 +38,7 @@ def shards(settings: Settings) -> list[Shard]:
     Raises
     ------
     UsageError
-        For a preset that there is not: ``default`` has 200 functions, ``small`` 40.
+        For a preset that there is not: ``default`` has 200 functions, ``small`` 40, ``tiny`` 8.
     """
     if settings.preset not in _FUNCTIONS:
         raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_FUNCTIONS)}")
@@ -46,19 +47,22 @@ def shards(settings: Settings) -> list[Shard]:
     draws = settings.draws or (5 if settings.quick else 100)
     out: list[Shard] = []
     if not settings.quick:
-        out += _measuring(functions, settings.seed, draws)
+        out += _measuring(functions, settings.seed, draws, 1 if settings.preset == "tiny" else priors_cases.REPETITIONS)
     for first in range(0, functions, batch):
         for part in PARTS:
             common = {"part": part, "count": batch, "first": first, "seed": settings.seed}
             out += [{"kind": "draw", **common, "level": level, "draws": draws} for level in LEVELS]
             out.append({"kind": "subsets", **common, "level": _SUBSET_LEVEL})
+    for part in PARTS:
+        few = min(draws, _OUTLIER_DRAWS)
+        out.append({"kind": "outliers", "part": part, "count": batch, "seed": settings.seed, "draws": few})
     waiting = 20 if settings.quick else 100
     out.append({"kind": "waiting", "seed": settings.seed, "draws": waiting, "measured": not settings.quick})
     return out
 
 
-def _measuring(functions: int, seed: int, draws: int) -> list[Shard]:
-    """Count once, time five times, then model, then add noise."""
+def _measuring(functions: int, seed: int, draws: int, repetitions: int) -> list[Shard]:
+    """Count once, time five times, then model, then add noise; `repetitions` are those of case studies."""
     same = {"functions": functions, "seed": seed}
     runs: list[Shard] = [{"kind": "count", **same}]
     runs += [{"kind": "time", **same, "repetition": number} for number in range(_REPETITIONS)]
@@ -69,7 +73,7 @@ def _measuring(functions: int, seed: int, draws: int) -> list[Shard]:
         for level in LEVELS
     ]
     cases: list[Shard] = [
-        {"kind": "case", "example": example, "repetitions": priors_cases.REPETITIONS} for example in priors_cases.CASES
+        {"kind": "case", "example": example, "repetitions": repetitions} for example in priors_cases.CASES
     ]
     threads: list[Shard] = [{"kind": "threads", "compiler": compiler} for compiler in ("clang", "gcc")]
     return [*runs, *cases, *threads, judge, *noise]
@@ -84,6 +88,7 @@ _WORK: Mapping[str, Callable[..., Mapping[str, Any]]] = {
     "noise": priors_judged.noise,
     "draw": priors_simulated.draw,
     "subsets": priors_simulated.subsets,
+    "outliers": priors_simulated.outliers,
     "waiting": priors_waiting.evaluate,
 }
 
@@ -103,6 +108,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     table, plot = _subsets(by_kind["subsets"])
     tables.append(table)
     plots.append(plot)
+    tables.append(_outliers(by_kind["outliers"]))
     if "judge" in by_kind:
         own, measured, pictures = priors_tables.measured(by_kind["count"][0], by_kind["time"], by_kind["judge"][0])
         noisy, noise, more_pictures = priors_tables.with_noise(by_kind["noise"])
@@ -222,6 +228,22 @@ def _subsets(results: Sequence[Mapping[str, Any]]) -> tuple[Table, Plot]:
     header = ("part", "repetitions", "relative error with priors", "without", "largest ED without")
     plot = Plot("repetitions", title, "repetitions", "relative error / %", tuple(curves))
     return Table(title, header, tuple(rows)), plot
+
+
+def _outliers(results: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        (
+            result["part"],
+            f"{row['level']} %",
+            row["outliers"],
+            *(str(mean_of("", 100 * np.array(row[key]))) for key in ("robust", "least_squares")),
+        )
+        for result in results
+        for row in result["rows"]
+    ]
+    header = ("part", "noise", "wild points of 25", "relative error with priors", "with least squares")
+    title = f"Points that are {priors_simulated.OUTLIER:g} times too large, one repetition (simulated)"
+    return Table(title, header, tuple(rows))
 
 
 def _waiting(result: Mapping[str, Any]) -> tuple[list[Figure], Table]:

@@ -34,8 +34,11 @@ REPETITIONS = 5
 PARTS = ("computation", "communication")
 EFFORT_OVERHEAD = 2.0  # of an effort run: the larger one of the paper's two case studies (section 5.3.3)
 SPARSE_SHARE = 0.35  # of one repetition of all points, that a sparse plan spends on times
+_OUTLIER_LEVELS, _OUTLIERS = (10, 75), (0, 1, 2)
 _CENTRE = 12  # row of POINTS
+OUTLIER = 10.0  # times the value that was drawn
 _ALONE = FitOptions(share=False)  # draws of one function must not help each other
+_LEAST_SQUARES = FitOptions(share=False, outliers=np.inf)
 _BLOCKS = 2.0  # basic blocks of a round
 
 
@@ -235,6 +238,36 @@ def subsets(part: str, count: int, first: int, seed: int, level: float) -> dict[
         out["re_sensitive"][size] = np.mean(without, axis=0).tolist()
         out["ed_sensitive"][size] = np.mean(deviations, axis=0).tolist()
     return out
+
+
+def outliers(part: str, count: int, seed: int, draws: int) -> dict[str, Any]:
+    """Model functions from one repetition with some points that are ten times too large.
+
+    Returns
+    -------
+    dict
+        JSON values: for each noise level and number of such points, the errors of robust models and of those by least
+        squares, means over draws for each function.
+    """
+    program = Program.of(part, count, 0, seed)
+    true = np.array([function.time.evaluate(POINTS) for function in program.functions])
+    actual = np.repeat([float(function.time.evaluate(TEST)[0]) for function in program.functions], draws)
+    repeated = [prior for prior in program.priors for _ in range(draws)]
+    rows = []
+    for level in _OUTLIER_LEVELS:
+        noisy = _noise(true, level, [seed, PARTS.index(part), int(level), 2], draws)[..., 0]
+        flat = noisy.transpose(0, 2, 1).reshape(-1, len(POINTS))
+        random = np.random.default_rng([seed, int(level)])
+        order = np.argsort(random.random(flat.shape), axis=1)
+        for number in _OUTLIERS:
+            wild = np.where(order < number, OUTLIER * flat, flat)
+            errors = [
+                np.abs(predictions(POINTS, wild, repeated, TEST, options)[:, 0] / actual - 1)
+                for options in (_ALONE, _LEAST_SQUARES)
+            ]
+            robust, plain = (each.reshape(count, draws).mean(axis=1).tolist() for each in errors)
+            rows.append({"level": level, "outliers": number, "robust": robust, "least_squares": plain})
+    return {"part": part, "rows": rows}
 
 
 def _noise(true: Array, level: float, seed: Sequence[int], draws: int) -> Array:

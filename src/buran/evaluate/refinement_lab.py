@@ -99,12 +99,19 @@ BUNDLED = ("stencil", "sweep", "treesort")
 
 @dataclass
 class Lab:
-    """One program with its builds and what was measured with them: what two methods both need is done once."""
+    """One program with its builds and what was measured with them: what two methods both need is done once.
+
+    Attributes
+    ----------
+    cpu_s
+        CPU time of the last run by filter and point.
+    """
 
     program: Program
     source: Path
     toolchain: Toolchain
     folder: Path
+    cpu_s: dict[tuple[str, tuple[int, ...]], float] = field(default_factory=dict)
     _built: dict[str, tuple[Path, StaticFeatures | None]] = field(default_factory=dict)
     _measured: dict[str, tuple[Experiment, float]] = field(default_factory=dict)
 
@@ -202,6 +209,7 @@ class Lab:
                     cpu_s, profile = self.run(binary, point, mode)
                     assert profile is not None
                     spent_s += cpu_s
+                    self.cpu_s[filter_text, tuple(point)] = cpu_s
                     runs.append((values, repetition, profile))
             self._measured[key] = experiment_from_profiles(runs), spent_s
         experiment, spent_s = self._measured[key]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
 from buran.evaluate.refinement_lab import Lab, target_of
@@ -14,9 +15,9 @@ from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
 from buran.instrument.aggregation import initial_selection
 from buran.instrument.callgraph import CallGraph
-from buran.instrument.filter_file import format_filter, only
+from buran.instrument.filter_file import format_filter, only, parse
 from buran.instrument.graph_sources import graph_of_features, with_measured
-from buran.instrument.guard import guarded, throttle, visit_cost_of
+from buran.instrument.guard import guard, guarded, longest, stretch
 from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
@@ -30,6 +31,9 @@ from buran.select.pilot import pilot_places
 SHARE = 0.01
 PUBLISHED_ITERATIONS = 3
 """PIRA's users give a number, three by default."""
+BRIEF = 0.1
+"""Of a function's time in hooks, its own and those of what it calls: beyond this, the fully instrumented run does not
+tell its time from theirs."""
 MOST_ITERATIONS = 6
 """Ours ends by itself and is stopped only if it does not."""
 
@@ -62,6 +66,8 @@ class Trail:
         Constant functions that were kept for themselves.
     throttled
         Functions that the first small run took out.
+    brief
+        Those of `kernels` whose time is in good part that of hooks.
     again
         Whether one more pass leaves the last filter as it is; None where nobody looked.
     """
@@ -77,6 +83,7 @@ class Trail:
     kernels: tuple[str, ...]
     constants: tuple[str, ...]
     throttled: int = 0
+    brief: tuple[str, ...] = ()
     again: bool | None = None
 
 
@@ -94,33 +101,32 @@ def follow(lab: Lab, method: str, repetitions: int) -> Trail:
 
 
 def _ours(lab: Lab, repetitions: int) -> Trail:
-    """Begin with everything at the smallest point, choose at the pilot points, measure all, until nothing changes."""
+    """Begin with everything at the smallest point, then at a few, then at all until nothing changes."""
     program = lab.program
-    text, throttled, spent_s = _guarded(lab)
     graph = _graph(lab)
     pilots = [program.points[i] for i in pilot_places(np.array(program.points, dtype=np.float64))]
     effort, _, counted_s = lab.experiment("", pilots, 1, Mode.EFFORT)
     used = [name for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in effort.values]
     work = list(model_experiment(effort, used).values())
-    spent_s += counted_s
-    filters, known, iterations = [text], dict[str, Verdict](throttled), 1
-    stages: list[tuple[Sequence[Sequence[int]], int]] = [(pilots, 1)]
-    stages += [(program.points, repetitions)] * (MOST_ITERATIONS - 2)
-    for points, count in stages:
-        experiment, built, last_s = lab.experiment(text, points, count)
+    spent_s, text, known = counted_s, EVERYTHING, dict[str, Verdict]()
+    for points in (program.points[:1], pilots):
+        text, found, own_s = _guarded(lab, text, points)
+        spent_s += own_s
+        known |= found
+    filters, throttled, iterations = [text], dict(known), 2
+    while iterations < MOST_ITERATIONS:
+        experiment, built, last_s = lab.experiment(text, program.points, repetitions)
         chosen = _refined(lab, experiment, built, with_measured(graph, experiment.tree), known, work)
         spent_s += last_s
         iterations += 1
         known |= chosen.verdicts
         new = format_filter(only(chosen.names))
-        whole = points is program.points
-        converged = whole and (new == text or chosen.settled)
+        converged = new == text or chosen.settled
+        if new != text and not (converged and parse(text).named):
+            text = new  # if it settled: the list without what costs and says little, which needs no new measurement
+            filters.append(text)
         if converged:
             break
-        if new != text and not (chosen.settled and iterations > 2):
-            text = new
-            filters.append(text)
-    executed = _executed(experiment)
     experiment, built, _ = lab.experiment(text, program.points, 1, fresh=True)
     more = _refined(lab, experiment, built, with_measured(graph, experiment.tree), known, work)
     constant = chosen.prediction.constant if chosen.steady is None else chosen.steady
@@ -132,7 +138,7 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
         spent_s=spent_s,
         finding_s=spent_s - last_s,
         coverage=chosen.coverage,
-        executed=executed,
+        executed=_executed(experiment),
         functions=_own_functions(graph),
         kernels=_symbols(chosen, chosen.kernels & chosen.prediction.filterable),
         constants=_symbols(chosen, steady),
@@ -141,16 +147,13 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
     )
 
 
-def _guarded(lab: Lab) -> tuple[str, Mapping[str, Verdict], float]:
-    """Run the smallest point with hooks in everything; return the filter that is left, and what the run cost."""
-    point = lab.program.points[0]
-    experiment, _, spent_s = lab.experiment(EVERYTHING, [point], 1)
-    plain_s = lab.run(lab.build(None)[0], point, Mode.VANILLA)[0]
-    visits = experiment.over_locations("visits")[:, 0, 0]
-    every = float(np.nansum(experiment.over_locations("visits", "sum")))
-    cost_s = visit_cost_of(spent_s, plain_s, every, hook_cost_s(lab.toolchain))
-    found = throttle(experiment.tree, experiment.over_locations("time")[:, 0, 0], visits, cost_s)
-    return guarded(EVERYTHING, found), found.verdicts, spent_s
+def _guarded(lab: Lab, text: str, points: Sequence[Sequence[int]]) -> tuple[str, Mapping[str, Verdict], float]:
+    """Run some points once; return the filter that is left, what went, and the CPU time of the runs with hooks."""
+    experiment, _, spent_s = lab.experiment(text, points, 1)
+    at = [int(value) for value in experiment.points[longest(experiment)]]
+    plain_s = lab.run(lab.build(None)[0], at, Mode.VANILLA)[0]
+    found = guard(experiment, lab.cpu_s[text, tuple(at)], plain_s, hook_cost_s(lab.toolchain))
+    return guarded(text, found), found.verdicts, spent_s
 
 
 def _published(lab: Lab, method: str, repetitions: int) -> Trail:
@@ -193,18 +196,21 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     bare_s = repetitions * sum(lab.run(plain, point, Mode.VANILLA)[0] for point in lab.program.points)
     time, visits = _models(experiment)
     number = float(np.nansum(experiment.over_locations("visits", "sum")))
+    cost_s = hook_cost_s(lab.toolchain)
+    cost_s = max((spent_s - bare_s) / number, cost_s) if number else cost_s  # of these very runs
     chosen = refine(
         experiment.tree,
         time,
         visits,
         target_of(lab.program),
         Wishes(share=SHARE, overhead=None, coverage=0.0),
-        visit_cost_s=max((spent_s - bare_s) / number, 0.0) if number else 0.0,  # of these very runs
+        visit_cost_s=cost_s * stretch(experiment, spent_s / repetitions),
         ends_s=ends_s(experiment),
     )
     found = chosen.prediction
     with np.errstate(invalid="ignore"):
         kernels = (found.bare_share >= SHARE) & ~found.constant & found.filterable & ~found.mostly_hooks(0.5)
+        brief = kernels & _brief(experiment, hook_cost_s(lab.toolchain))
     return Trail(
         filters=(text,),
         iterations=1,
@@ -216,7 +222,25 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
         functions=_own_functions(graph),
         kernels=_symbols(chosen, kernels),
         constants=(),
+        brief=_symbols(chosen, brief),
     )
+
+
+def _brief(experiment: Experiment, visit_cost_s: float) -> NDArray[np.bool_]:
+    """Mark regions whose hooks, and those of what they call directly, are a good part of their time.
+
+    At the point where a visit took least: elsewhere others may have had the processor meanwhile.
+    """
+    tree = experiment.tree
+    seconds, visits = (np.nanmean(experiment.over_locations(name), axis=2) for name in ("time", "visits"))
+    hooks = visits.copy()
+    np.add.at(hooks, tree.parent[tree.parent >= 0], visits[tree.parent >= 0])
+    own_s, number = (np.zeros((len(tree.regions), seconds.shape[1])) for _ in range(2))
+    np.add.at(own_s, tree.region, seconds)
+    np.add.at(number, tree.region, hooks)
+    each_s = np.divide(own_s, number, out=np.full_like(own_s, np.inf), where=number > 0)
+    brief: NDArray[np.bool_] = each_s.min(axis=1) * BRIEF < visit_cost_s
+    return brief
 
 
 def _refined(

@@ -40,7 +40,8 @@ from buran.select.strategies import strategy_of
 
 LIMITS = (5, 10, 15, 20)
 _DRAWS, _QUICK_DRAWS = 100, 12
-_TOGETHER = 25  # functions a shard
+_TOGETHER = 25  # functions a shard, at least
+_SHARDS = 100  # of a cell, about, for many functions
 _REPETITIONS = 10
 _PUBLISHED_SEED = 10  # of the noise that all functions share
 _HELD_OUT = (512.0, 9000.0)
@@ -49,13 +50,14 @@ RELEARN_FILE = "relearn.txt"
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for each cell and 25 functions."""
+    """Up to about 100 shards for each cell, of 25 functions and more."""
     draws = settings.draws or (_QUICK_DRAWS if settings.quick else _DRAWS)
     out: list[Shard] = []
     for cell in cells(settings.preset, settings.quick, settings.data is not None):
         count = 1 if cell.protocol == RELEARN else draws
-        for first in range(0, count, _TOGETHER):
-            functions = min(_TOGETHER, count - first)
+        together = max(_TOGETHER, -(-count // _SHARDS))
+        for first in range(0, count, together):
+            functions = min(together, count - first)
             out.append({**cell.to_json(), "first": first, "functions": functions, "seed": settings.seed})
     return out
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, Rule, format_filter, parse
 from buran.instrument.pattern import literal
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
@@ -45,7 +46,7 @@ class Throttled:
         """What the guard did, for a comment."""
         before, after = f"{100 * self.before:.3g} %", f"{100 * self.after:.2g} %"
         what = f"{len(self.verdicts)} functions throttled"
-        return f"{what}: hooks took {before} of the smallest run's time without, {after} is left"
+        return f"{what}: hooks took {before} of a pilot run's time without, {after} is left"
 
 
 def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: float) -> float:
@@ -66,6 +67,46 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
     if not visits > 0 or hooked_s < 2 * plain_s:
         return calibrated_s
     return max(calibrated_s, (hooked_s - plain_s) / visits)
+
+
+def guard(
+    experiment: Experiment, hooked_s: float, plain_s: float, calibrated_s: float, limit: float = LIMIT
+) -> Throttled:
+    """Throttle by the point of an experiment that took longest.
+
+    Parameters
+    ----------
+    hooked_s, plain_s
+        CPU time of a run at that point with hooks and without, of all ranks.
+    calibrated_s
+        Cost of a visit in a loop over an empty function.
+    """
+    place = longest(experiment)
+    seconds, visits = (np.nanmean(experiment.over_locations(name)[:, place], axis=1) for name in ("time", "visits"))
+    every = float(np.nansum(np.nanmean(experiment.over_locations("visits", "sum")[:, place], axis=1)))
+    cost_s = visit_cost_of(hooked_s, plain_s, every, calibrated_s)
+    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit)
+
+
+def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> float:
+    """Return by how much functions lasted longer than what they computed, where a machine is shared; at least 1.
+
+    Parameters
+    ----------
+    cpu_s
+        Of the runs at the point of this place, or at all points, of all ranks, once each.
+    """
+    tree = experiment.tree
+    own = np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)[tree.region]
+    seconds = np.nan_to_num(np.nanmean(experiment.over_locations("time", "sum")[own], axis=2))
+    lasted_s = float(seconds.sum() if place is None else seconds[:, place].sum())
+    return max(lasted_s / cpu_s, 1.0) if cpu_s > 0 else 1.0
+
+
+def longest(experiment: Experiment) -> int:
+    """Return the place of the point with the most time in all."""
+    seconds = np.nan_to_num(experiment.over_locations("time"))
+    return int(seconds.sum(axis=(0, 2)).argmax())
 
 
 def throttle(tree: CallTree, seconds: Floats, visits: Floats, visit_cost_s: float, limit: float = LIMIT) -> Throttled:
@@ -102,7 +143,7 @@ def throttle(tree: CallTree, seconds: Floats, visits: Floats, visit_cost_s: floa
     verdicts = {
         symbol_of(regions[i]): Verdict(
             False,
-            f"throttled: {number[i]:.3g} visits of {1e9 * own_s[i] / number[i]:.3g} ns in the smallest run",
+            f"throttled: {number[i]:.3g} visits of {1e9 * own_s[i] / number[i]:.3g} ns in a pilot run",
             visits=float(number[i]),
         )
         for i in order[:count].tolist()

@@ -12,7 +12,12 @@ from buran.measure.toolchain import find_toolchain
 
 
 def open_backend(
-    name: str, compiler: str, scratch: Path, counters: tuple[str, ...] = (), memory_mb: int = 128
+    name: str,
+    compiler: str,
+    scratch: Path,
+    counters: tuple[str, ...] = (),
+    memory_mb: int = 128,
+    effort_metric: str | None = None,
 ) -> Backend:
     """Prepare a backend for use on this machine.
 
@@ -28,6 +33,8 @@ def open_backend(
         As in the campaign file.
     memory_mb
         For Score-P, in each process.
+    effort_metric
+        Of Score-P, instead of basic blocks.
 
     Raises
     ------
@@ -43,4 +50,4 @@ def open_backend(
     if not path.is_file():
         write_text(path, toolchain.to_json())
     embedded = EmbeddedBackend(toolchain, path, counters)
-    return embedded if name == "embedded" else ScorePBackend(find_scorep(), embedded, memory_mb)
+    return embedded if name == "embedded" else ScorePBackend(find_scorep(), embedded, memory_mb, effort_metric)

@@ -1,7 +1,8 @@
 """Measuring with Score-P: its wrappers, filters, environment and profiles.
 
 Score-P measures times, visits and bytes. Basic blocks, which it does not know, come from a second build with the
-embedded plugin. What is said of Score-P here was checked against version 8.4.
+embedded plugin; or a metric that the user names stands for them, counted in a second build with Score-P. What is said
+of Score-P here was checked against version 8.4.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, RunError, ToolError
@@ -111,16 +115,23 @@ class ScorePBackend:
         For builds that count, and for what is known of compiler and MPI.
     memory_mb
         That Score-P may use in each process.
+    effort_metric
+        Metric of Score-P that stands for basic blocks; None to count these with the embedded backend.
     """
 
     scorep: Installation
     embedded: EmbeddedBackend
     memory_mb: int
+    effort_metric: str | None = None
 
     @cached_property
     def identity(self) -> str:
         """Both systems, and the counters."""
-        return f"scorep-{self.scorep.version}-{self.embedded.identity}"
+        own = f"scorep-{self.scorep.version}-{self.embedded.identity}"
+        return own if self.effort_metric is None else f"{own}-{self.effort_metric}"
+
+    def _leaves_it_to_ours(self, mode: Mode) -> bool:
+        return mode is Mode.EFFORT and self.effort_metric is None
 
     @property
     def description(self) -> Mapping[str, str | None]:
@@ -139,8 +150,10 @@ class ScorePBackend:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """As the embedded backend found it."""
-        return self.embedded.notes
+        """As the embedded backend found it, and what stands for basic blocks."""
+        if self.effort_metric is None:
+            return self.embedded.notes
+        return (*self.embedded.notes, f"What is called basic blocks is Score-P's metric {self.effort_metric}.")
 
     @property
     def machine(self) -> Machine:
@@ -148,8 +161,8 @@ class ScorePBackend:
         return self.embedded.machine
 
     def tools(self, mode: Mode) -> Mapping[str, str]:
-        """Return Score-P's wrappers; ours for builds that count."""
-        if mode is Mode.EFFORT:
+        """Return Score-P's wrappers; ours for builds that count basic blocks."""
+        if self._leaves_it_to_ours(mode):
             return self.embedded.tools(mode)
         # A language without a wrapper is compiled by ours, without hooks.
         return {**self.embedded.tools(mode), **self.scorep.wrappers}
@@ -162,7 +175,7 @@ class ScorePBackend:
         BuildError
             The path of the filter has blanks, which the wrappers cannot hand on.
         """
-        if mode is Mode.EFFORT:
+        if self._leaves_it_to_ours(mode):
             return self.embedded.build_environment(mode, filter_file)
         ours = self.embedded.build_environment(Mode.VANILLA, None)
         if mode is Mode.VANILLA:
@@ -190,7 +203,7 @@ class ScorePBackend:
         self, binary: Path, folder: Path, filter_text: str, mode: Mode
     ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
         """Look which functions have hooks, and compare them with the filter."""
-        if mode is Mode.EFFORT:
+        if self._leaves_it_to_ours(mode):
             return self.embedded.inspect_build(binary, folder, filter_text, mode)
         if not is_elf(binary):
             return None, (f"{binary.name} is a script: what it starts cannot be checked.",)
@@ -206,9 +219,12 @@ class ScorePBackend:
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
         """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
-        if mode is not Mode.TIME:
+        if mode is Mode.VANILLA or self._leaves_it_to_ours(mode):
             return self.embedded.run_environment(mode, folder, filter_file)
-        counters = ",".join(_PERF[name] for name in self.embedded.counters)
+        counters, papi = ",".join(_PERF[name] for name in self.embedded.counters), ""
+        if mode is Mode.EFFORT and self.effort_metric is not None:
+            is_papi = self.effort_metric.startswith("PAPI_")
+            counters, papi = ("", self.effort_metric) if is_papi else (self.effort_metric, "")
         return {
             "SCOREP_EXPERIMENT_DIRECTORY": str(folder / EXPERIMENT),
             "SCOREP_OVERWRITE_EXPERIMENT_DIRECTORY": "false",
@@ -221,7 +237,7 @@ class ScorePBackend:
             "SCOREP_PROFILING_MAX_CALLPATH_DEPTH": "1000",
             "SCOREP_FILTERING_FILE": "" if filter_file is None else str(filter_file),
             "SCOREP_SELECTIVE_CONFIG_FILE": "",
-            "SCOREP_METRIC_PAPI": "",
+            "SCOREP_METRIC_PAPI": papi,
             "SCOREP_METRIC_RUSAGE": "",
             "SCOREP_METRIC_PLUGINS": "",
             "SCOREP_METRIC_PERF": counters,
@@ -230,18 +246,24 @@ class ScorePBackend:
 
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
         """Read the profile; raise `RunError` unless all ranks are in it."""
-        if mode is not Mode.TIME:
+        if mode is Mode.VANILLA or self._leaves_it_to_ours(mode):
             return self.embedded.collect(mode, folder, ranks)
-        return read_scorep_profile(folder / EXPERIMENT / "profile.cubex", ranks)
+        metric = self.effort_metric if mode is Mode.EFFORT else None
+        return read_scorep_profile(folder / EXPERIMENT / "profile.cubex", ranks, metric)
 
 
-def read_scorep_profile(path: Path, ranks: int) -> Profile:
+def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None) -> Profile:
     """Read a profile of Score-P, its counters under our names.
+
+    Parameters
+    ----------
+    effort_metric
+        The one that stands for basic blocks.
 
     Raises
     ------
     RunError
-        There is none, it cannot be read, or ranks are missing.
+        There is none, it cannot be read, or ranks or the metric are missing.
     """
     if not path.is_file():
         raise RunError(
@@ -262,12 +284,31 @@ def read_scorep_profile(path: Path, ranks: int) -> Profile:
         if name not in profile.values:
             raise RunError(f"the profile has no {name}", where=path)
     ours = {theirs: name for name, theirs in _PERF.items()}
+    if effort_metric and effort_metric not in profile.values:
+        raise RunError(
+            f"the profile has no {effort_metric}",
+            where=path,
+            why="this Score-P or this processor does not know the metric",
+            hint="scorep.effort_metric names one that `papi_avail` or `perf list` shows",
+        )
+    if effort_metric:
+        ours |= {effort_metric: "basic_blocks"}
     names = {name: ours.get(name, name) for name in profile.values}
     return replace(
         profile,
         metrics={new: METRICS[new] if new in METRICS else profile.metrics[old] for old, new in names.items()},
-        values={new: profile.values[old] for old, new in names.items()},
+        values={new: _values(profile, old, new) for old, new in names.items()},
     )
+
+
+def _values(profile: Profile, theirs: str, name: str) -> NDArray[np.generic]:
+    """Return a metric's values as our metric of that name stores them: Score-P writes counters inclusively."""
+    values, kind = profile.values[theirs], profile.metrics[theirs].kind
+    wanted = METRICS[name].kind if name in METRICS else kind
+    if {kind, wanted} == {"inclusive", "exclusive"}:
+        change = profile.tree.exclusive if wanted == "exclusive" else profile.tree.inclusive
+        return change(values.astype(np.float64)).astype(values.dtype)
+    return values
 
 
 def hooked_functions(file: Elf) -> frozenset[str] | None:

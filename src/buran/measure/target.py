@@ -78,6 +78,11 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
         source = local_source(folder, skipped)
     config = campaign.config
     backend = open_backend(
-        config.backend, config.compiler, layout.root, config.counters, config.scorep.process_memory_mb
+        config.backend,
+        config.compiler,
+        layout.root,
+        config.counters,
+        config.scorep.process_memory_mb,
+        config.scorep.effort_metric,
     )
     return Target(campaign, source, backend, skipped)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
 from typing import Literal
@@ -97,12 +97,14 @@ def is_plain(pair: Exponents) -> bool:
     return pair in _PLAIN
 
 
+@cache
 def full_space(negative: Negative = "always") -> HypothesisSpace:
     """Return the product of both sets of the noise-resilient priors paper (Eq. 1): 59 pairs."""
     pairs = product((Fraction(text) for text in _POWERS.split()), _LOGS)
     return HypothesisSpace(tuple(pair for pair in pairs if pair != (Fraction(0), 0)), negative)
 
 
+@cache
 def extrap_space(negative: Negative = "always") -> HypothesisSpace:
     """Return the 42 pairs that Extra-P 4 offers by default."""
     groups = (group.split(":") for group in _EXTRAP.split())

@@ -39,6 +39,8 @@ class Report:
         What models of time are made from, one entry for each call path; empty without priors.
     points
         Modelling points measured, and of how many.
+    modelling_core_hours
+        What was spent without evaluation points.
     full_matrix_core_hours
         What measuring all of them once under one filter would cost by the model of the run time; None without one.
     results
@@ -65,6 +67,7 @@ class Report:
     priors: Sequence[Mapping[str, Any]]
     failures: Sequence[Mapping[str, str]]
     spent_core_hours: float
+    modelling_core_hours: float
     full_matrix_core_hours: float | None
     budget_core_hours: float | None
     next_steps: Sequence[str]
@@ -136,8 +139,11 @@ def _summary(report: Report, target: str) -> str:
     ]
     full = report.full_matrix_core_hours
     if full and report.points[0] < report.points[1]:
-        share = 100 * report.spent_core_hours / full
-        lines.append(f"All points would take about {full:.3g} core hours; this campaign took {share:.3g} % of that.")
+        share = 100 * report.modelling_core_hours / full
+        lines.append(
+            f"All points would take about {full:.3g} core hours; {share:.3g} % of that went into models, "
+            f"{max(100 - share, 0):.3g} % was saved."
+        )
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
         at = target_values(report.runtime, report.target)[0]

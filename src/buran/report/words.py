@@ -32,8 +32,13 @@ def figures_of(report: Report, data: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
     full = report.full_matrix_core_hours
     if full and report.points[0] < report.points[1]:
-        share = 100 * report.spent_core_hours / full
-        found.append({"value": f"{share:.3g} %", "label": f"of what all points would take ({full:.3g} core hours)"})
+        share = 100 * report.modelling_core_hours / full
+        found.append(
+            {
+                "value": f"{share:.3g} %",
+                "label": f"of what all points would take ({full:.3g} core hours) went into models",
+            }
+        )
     if report.runtime is not None and report.runtime.models[0] is not None:
         at = target_values(report.runtime, report.target)[0]
         found.append({"value": f"{at:.4g} s", "label": f"run time predicted at {named(report.target)}"})

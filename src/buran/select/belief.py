@@ -84,7 +84,7 @@ def belief_of(measured: Measured, space: Space) -> Belief | None:
         means = measured.means[call]
         apart, inside = columns.mixture(model, weights / np.where(means != 0, np.abs(means), np.inf), predicted[row])
         disagreement[row] = apart @ apart[-1]
-        own = _fewer(np.concatenate([apart, inside, common[bool(told[row])]], axis=1), _DIRECTIONS)
+        own = fewer(np.concatenate([apart, inside, common[bool(told[row])]], axis=1), _DIRECTIONS)
         factors[row, :, : own.shape[1]] = own
     return Belief(predicted, factors, disagreement, noise, share)
 
@@ -182,8 +182,11 @@ def _pivoted(covariance: Array, directions: int) -> Array:
     return out
 
 
-def _fewer(factors: Array, directions: int) -> Array:
+def fewer(factors: Array, directions: int) -> Array:
     """Keep the directions in which the belief is widest, always those that the target needs."""
+    if factors.shape[1] > len(factors):  # a rotation brings them into as many directions as there are places
+        values, vectors = np.linalg.eigh(factors @ factors.T)
+        factors = vectors * np.sqrt(np.maximum(values, 0.0))
     if factors.shape[1] <= directions:
         return factors
     values, vectors = np.linalg.eigh(factors.T @ factors)

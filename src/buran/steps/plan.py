@@ -190,7 +190,7 @@ def _errors(session: Session, iteration: int) -> tuple[float, ...]:
     return tuple(model.quality.smape for model in models if model is not None)
 
 
-def outcomes(session: Session, plans: tuple[Plan, ...]) -> list[dict[str, Any]]:
+def outcomes(session: Session, plans: Sequence[Plan]) -> list[dict[str, Any]]:
     """Return what became of the plans' bundles."""
     return [read_json(session.layout.bundle_pointer(bundle.id)) for plan in plans for bundle in plan.bundles]
 

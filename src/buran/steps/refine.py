@@ -15,7 +15,7 @@ from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.graph_sources import graph_of_features, with_measured
-from buran.instrument.guard import LIMIT, guarded, throttle, visit_cost_of
+from buran.instrument.guard import LIMIT, guard, guarded, longest
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import VISIT_COST_S, Refinement, Wishes, refine
 from buran.instrument.start import start_filter
@@ -46,8 +46,8 @@ def refined_filter(session: Session, iteration: int) -> str:
     known = known_verdicts(session, iteration - 1)
     if iteration == 0:
         text, found = _started(session), dict[str, Verdict]()
-    elif iteration == 1 and session.layout.read_plan(session.id, 0).pilot:
-        text, found = _guarded(session)
+    elif session.layout.read_plan(session.id, iteration - 1).pilot:
+        text, found = _guarded(session, iteration - 1)
     else:
         text, found = _decide(session, iteration - 1, known)
     write_verdicts(layout.verdicts(session.target.id, settings, iteration), {**known, **found})
@@ -107,21 +107,23 @@ def _started(session: Session) -> str:
     return start_filter(own.start, graph, own.start_threshold)
 
 
-def _guarded(session: Session) -> tuple[str, dict[str, Verdict]]:
-    """Take hooks away where the pilot run found that they cost too much; without it, the default is what is left."""
+def _guarded(session: Session, iteration: int) -> tuple[str, dict[str, Verdict]]:
+    """Take hooks away where a pilot found that they cost too much; where it found nothing, the default is left."""
     layout = session.layout
-    findings = Findings.read(layout.findings(session.id, 0))
-    table = layout.table(session.id, 0)
+    findings = Findings.read(layout.findings(session.id, iteration))
+    table = layout.table(session.id, iteration)
     if not len(findings.tree) or not table.stat().st_size:
         return "", {}
     experiment = read_jsonl(table)
-    seconds, visits = (np.nanmean(experiment.over_locations(name)[:, 0], axis=1) for name in ("time", "visits"))
-    cost_s = visit_cost_s(session, 0)
-    for each in findings.overhead:
-        if each.time_ratio is not None:
-            every = float(np.nansum(np.nanmean(experiment.over_locations("visits", "sum")[:, 0], axis=1)))
-            cost_s = visit_cost_of(each.time_ratio * each.vanilla_cpu_s, each.vanilla_cpu_s, every, cost_s)
-    found = throttle(experiment.tree, seconds, visits, cost_s, wishes_of(session).overhead or LIMIT)
+    at = dict(zip(experiment.parameters, experiment.points[longest(experiment)].tolist(), strict=True))
+    pairs = [
+        (each.time_ratio * each.vanilla_cpu_s, each.vanilla_cpu_s)
+        for each in findings.overhead
+        if each.time_ratio is not None and each.point == at
+    ]
+    hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
+    limit = wishes_of(session).overhead or LIMIT
+    found = guard(experiment, hooked_s, plain_s, visit_cost_s(session, iteration), limit)
     return guarded(findings.filter_text, found), dict(found.verdicts)
 
 

@@ -15,19 +15,21 @@ from buran.campaign.plan import Mode, Plan, Purpose
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
+from buran.instrument.filter_list import WRITERS, list_of
 from buran.measure import store
 from buran.measure.bundle import PROFILE
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.report.text import Report, render
+from buran.select.question import Knowledge
 from buran.steps import program_model
 from buran.steps.collect import finished_runs
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
 from buran.steps.page import write_page
-from buran.steps.plan import question_of, runtime_model
+from buran.steps.plan import outcomes, question_of, runtime_model
 from buran.steps.progress import progress_of
-from buran.steps.refine import rules_of
+from buran.steps.refine import known_verdicts, refinement_of, rules_of
 from buran.steps.session import Session
 
 
@@ -67,9 +69,18 @@ def _export(session: Session, mode: Mode, folder: Path) -> None:
 
 
 def commented_filter(session: Session) -> str:
-    """Return the filter in force with the reasons for its functions; empty for the default selection."""
+    """Return the filter in force with the reasons for its functions; empty for the default selection.
+
+    A filter that names no functions one by one, such as everything but what cost too much, stays in force where others
+    would cost no less. Then this is the list that the models give.
+    """
     plans = session.layout.read_plans(session.id)
     text = plans[-1].filter_text if plans else ""
+    if text and not filter_file.parse(text).named and plans[-1].done:
+        last = plans[-1].iteration - 1
+        findings = Findings.read(session.layout.findings(session.id, last))
+        chosen = refinement_of(session, last, findings, known_verdicts(session, last))
+        return text if chosen is None else WRITERS["scorep"](list_of(chosen))
     for plan in reversed(plans):
         path = session.layout.filter(session.id, plan.iteration)
         if text and path.is_file() and rules_of(path.read_text()) == text:
@@ -107,6 +118,8 @@ def gather(session: Session) -> Report:
     measured = {bundle.point for plan in plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL}
     filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles))
     models = {each.metric: each for each in read_models(layout.models(session.id, last))}
+    own = tuple(each for each in outcomes(session, plans) if each["purpose"] == Purpose.MODEL)
+    spent = Knowledge(outcomes=own)
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
@@ -123,6 +136,7 @@ def gather(session: Session) -> Report:
         balance=[asdict(each) for each in findings.balance],
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
+        modelling_core_hours=spent.spent_core_hours,
         full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
         budget_core_hours=state.budget_core_hours,
         account=[asdict(item) for item in state.account],

@@ -86,7 +86,7 @@ static inline const char *buran_filter_read(buran_filter *filter, FILE *file) {
     enum { NOWHERE, NAMES, FILES } section = NOWHERE;
     buran_verdict verdict = BURAN_NO_RULE;
     int mangled = 0, status, next = 0, line = 1, opened = 1;
-    char word[8192];
+    char word[1 << 16]; /* templates have names of ten thousand characters */
     const char *problem = NULL;
 
     filter->rules = NULL;
@@ -95,7 +95,7 @@ static inline const char *buran_filter_read(buran_filter *filter, FILE *file) {
     filter->hash = 0xcbf29ce484222325u;
     while (!problem && (status = buran_filter_word(filter, file, &next, word, sizeof word, &line)) != 0) {
         if (status < 0) {
-            problem = status == -1 ? "a word of more than 8000 characters" : "a backslash ends the line";
+            problem = status == -1 ? "a word of more than 65000 characters" : "a backslash ends the line";
         } else if (!strcmp(word, "SCOREP_REGION_NAMES_BEGIN") || !strcmp(word, "SCOREP_FILE_NAMES_BEGIN")) {
             if (section != NOWHERE)
                 problem = "a block begins inside another one";
