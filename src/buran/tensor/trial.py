@@ -151,6 +151,7 @@ def choose_trees(
     best = min(range(len(found)), key=lambda i: found[i][0])
     share, own = candidates[best]
     _, mixed, number, rest = found[best]
-    # With more observations than were tried, more trees are worth their room.
+    # With more observations than were tried, more trees are worth their room, but not that of the CP parts.
     more = np.sqrt(0.75 * len(tried.values) / len(tried.inside))
-    return share, mixed, replace(own, trees=min(int(max(more, 1.0) * number), boosting.trees)), rest
+    beside = max(int((room.room - room.members(number) * room.part) / room.tree), number)
+    return share, mixed, replace(own, trees=min(int(max(more, 1.0) * number), boosting.trees, beside)), rest
