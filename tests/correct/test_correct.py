@@ -83,7 +83,7 @@ def test_larger_errors_at_the_largest_points_count_only_if_chance_is_unlikely() 
     assert gate.reason_against(0.5, base, base + np.array([0.0, 0.3, -0.05, 0.0])) is None
     assert "misleads beyond" in str(gate.reason_against(0.5, base, base + np.array([0.1, 0.12, 0.09, 0.1])))
     assert "misleads beyond" in str(gate.reason_against(0.5, base, np.array([0.1, np.inf, 0.1, 0.1])))
-    assert "7 % smaller is wanted" in str(gate.reason_against(0.95, base, base))
+    assert "15 % smaller is wanted" in str(gate.reason_against(0.95, base, base))
 
 
 def test_a_base_that_fits_is_left_alone() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from buran.correct import load_base
 from buran.correct.evolve import Search
 from buran.errors import FormatError
 from buran.evaluate import correction, correction_truth
@@ -33,6 +35,13 @@ def test_splits_hold_out_what_they_say() -> None:
         assert {"half": own.train.sum() == 16, "extrapolation": ranks.max() == 64, "blind": ranks.max() == 32}[split]
 
 
+def test_the_known_form_finds_the_truth() -> None:
+    own = draw("contention", "half", 1, np.random.default_rng(2))
+    exact = truth(own.points, "contention", THRESHOLDS[1])
+    found = correction_truth.known_form(load_base("evh1_2d_reconstructed"), replace(own, values=exact), THRESHOLDS[1])
+    assert np.allclose(found, exact, rtol=0.02)
+
+
 def test_shards_name_their_seed_and_need_data_only_for_broadcasts() -> None:
     without = correction.shards(Settings("correction", seed=5))
     assert all(shard["seed"] == 5 for shard in without)
@@ -40,7 +49,8 @@ def test_shards_name_their_seed_and_need_data_only_for_broadcasts() -> None:
     with_data = correction.shards(Settings("correction", data="somewhere"))
     assert {shard["kind"] for shard in with_data} == {"synthetic", "paper", "broadcast"}
     assert sum(s["count"] for s in without if s.get("family") == "contention") >= 30
-    assert {s["trials"] for s in correction.shards(Settings("correction", preset="paper")) if "trials" in s} == {30}
+    paper = Settings("correction", preset="paper", data="somewhere")
+    assert {shard["trials"] for shard in correction.shards(paper) if "trials" in shard} == {30}
     assert "correction" in STUDIES
 
 

@@ -43,7 +43,7 @@ class Gate:
     few: int = 40
     folds: int = 5
     forward_share: float = 0.25
-    gain: float = 0.07
+    gain: float = 0.15
     bare_gain: float = 0.3
     formula_bonus: float = 0.15
     forward_level: float = 0.01

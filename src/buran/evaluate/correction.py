@@ -18,7 +18,16 @@ from buran.correct.evolve import CASES
 from buran.correct.formula import Array
 from buran.correct.paper import Trials, run_trials
 from buran.evaluate.correction_figures import summary
-from buran.evaluate.correction_truth import FAMILIES, SPLITS, broadcast_base, draw, read_broadcast
+from buran.evaluate.correction_truth import (
+    FAMILIES,
+    SPLITS,
+    THRESHOLDS,
+    broadcast_base,
+    draw,
+    known_form,
+    read_broadcast,
+    truth,
+)
 from buran.evaluate.evaluation import Evaluation
 from buran.evaluate.study import Settings, Shard
 from buran.model.quality import mlogq
@@ -85,6 +94,11 @@ def _synthetic(shard: Shard, replicate: int) -> list[dict[str, Any]]:
         train, test = own.train, ~own.train
         tests = {"test": (own.points[test], own.values[test])}
         row = _robust(base, own.points[train], own.values[train], replicate, tests, own.points)
+        if shard["family"] == "contention":
+            threshold = THRESHOLDS[replicate % len(THRESHOLDS)]
+            known, exact = known_form(base, own, threshold), truth(own.points, "contention", threshold)
+            for name, value in (("known_form", known), ("exact", exact)):
+                row["test"][name] = float(mlogq(value[test], own.values[test])) / row["test"]["base"]
         rows.append({"split": split, "replicate": replicate, **row})
     return rows
 

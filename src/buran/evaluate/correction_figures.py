@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.correct.formula import Array
 from buran.evaluate.correction_truth import FAMILIES, SPLITS
 from buran.evaluate.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran.evaluate.statistics import mean_and_error
@@ -32,6 +33,7 @@ def summary(results: Sequence[Any]) -> Evaluation:
     for split in SPLITS:
         rows = [row for row in synthetic if row["split"] == split and row["family"] == "contention"]
         figures += _ratios(split, [row["test"]["ratio"] for row in rows], [row["refused"] for row in rows])
+        figures += _bounds(split, np.array([row["test"]["known_form"] for row in rows]))
     for test in ("interpolation", "extrapolation"):
         name = f"broadcast {test}"
         if broadcast:
@@ -70,6 +72,20 @@ def _ratios(name: str, ratios: Sequence[float], refused: Sequence[bool], kind: K
         error = 100 * float(np.sqrt(p * (1 - p) / count))
         out.append(Figure(f"{name} {share}", 100 * p, "%", error, count, kind, goals.get(share, "")))
     return out
+
+
+def _bounds(split: str, known: Array) -> list[Figure]:
+    """Return what nobody can be better than: the truth's own form, taken where it is better than the base model."""
+    chosen = np.minimum(known, 1.0)
+    note = "known form of the truth, and known where it helps: a bound"
+    return [
+        Figure(f"{split} known form, {name}", float(function(each)), "", None, len(known), Kind.SIMULATED, "", note)
+        for name, function, each in (
+            ("median", np.median, known),
+            ("worst", np.max, known),
+            ("median with a perfect gate", np.median, chosen),
+        )
+    ]
 
 
 def _costs(rows: Sequence[Any], published: Sequence[Any]) -> list[Figure]:
@@ -121,7 +137,8 @@ def _by_threshold(rows: Sequence[Any]) -> Table:
                 if row["family"] == "contention" and row["split"] == split and row["replicate"] % 4 == number
             ]
             if own:
-                out.append((split, threshold, *_cells(own)))
+                bounds = (np.array([row["test"][name] for row in own]) for name in ("known_form", "exact"))
+                out.append((split, threshold, *_cells(own), *(float(np.median(each)) for each in bounds)))
     header = (
         "split",
         "threshold",
@@ -133,7 +150,9 @@ def _by_threshold(rows: Sequence[Any]) -> Table:
         "not worse %",
         "refused %",
     )
-    return Table("Contention, by its threshold", (*header, "median ungated", "worst ungated"), tuple(out))
+    note = "known form: the truth with its place, fitted to the same points; exact: the truth, whose error is the noise"
+    columns = (*header, "median ungated", "worst ungated", "median known form", "median exact")
+    return Table("Contention, by its threshold", columns, tuple(out), note)
 
 
 def _cells(own: Sequence[Any]) -> tuple[float | int, ...]:

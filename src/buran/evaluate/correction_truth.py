@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.correct import BaseModel, Parameter, Variable
+from buran.correct.fit import least_squares
 from buran.correct.formula import Array
+from buran.correct.terms import Problem
 from buran.errors import FormatError
 
 Split = Literal["half", "extrapolation", "blind"]
@@ -101,6 +103,34 @@ def truth(points: Array, family: str, threshold: float) -> Array:
     pairs = (ranks - 1) ** _H
     parts = FAMILIES[family](2 * _G * words, pairs * _I, pairs * _J * words / ranks, ranks, threshold)
     return np.asarray(_F * stop * (sum(parts) + _MISSING * np.log2(ranks)))
+
+
+def known_form(base: BaseModel, own: Draw, threshold: float) -> Array:
+    """Predict all points with the form of the contention truth, its place included, fitted to the training points.
+
+    No correction can be expected to be better: it would have to know more than the truth's form.
+    """
+    points = own.points[own.train]
+    problem = Problem(base, points, np.log(own.values[own.train]), np.ones((1, len(points)), dtype=bool))
+    size = len(base.parameters)
+    transfer, missing = base.carrier_names.index("bandwidth"), -1
+
+    def value(at: Array, where: Array) -> Array:
+        parts = base.parts(problem.theta(at[:, :size]), where)
+        grown = np.maximum(0, where[:, 1] / threshold - 1) ** 0.8
+        collective = _MISSING * np.log2(where[:, 1])
+        added = at[:, size, None] * parts.carriers[transfer] * grown
+        return np.asarray(parts.total + added + at[:, size + 1, None] * parts.carriers[missing] * collective)
+
+    def residuals(at: Array, _: NDArray[np.int64]) -> Array:
+        return np.asarray(np.log(value(at, points)) - problem.logs)
+
+    first = problem.unit(base.start)
+    starts = np.concatenate([first[None], np.random.default_rng(0).uniform(0.2, 0.8, (7, size))])
+    upper = np.array([*np.ones(size), 10.0, 10.0])
+    fits = least_squares(residuals, np.concatenate([starts, np.full((len(starts), 2), 0.1)], axis=1), upper)
+    best = int(np.argmin(fits.cost))
+    return np.asarray(value(fits.at[best : best + 1], own.points)[0])
 
 
 def broadcast_base() -> BaseModel:

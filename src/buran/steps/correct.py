@@ -88,7 +88,8 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
         entry["reason"] = ("left as it is: " if found.report.refused else "corrected by ") + found.report.reason
         entry["refused"] = found.report.refused
         entry["formula"] = render(found).splitlines()
-        entry["notes"] = [*map(str, found.report.thresholds), *found.report.notes]
+        remarks = entry["formula"][2:]  # after the corrected and the base model
+        entry["notes"] = [*remarks, *map(str, found.report.thresholds), *found.report.notes]
         entry["base_s"] = plain if np.isfinite(plain) else None
         entry["corrected_s"] = float(there.value[0]) if np.isfinite(there.value[0]) else None
         entry["beyond"] = (
