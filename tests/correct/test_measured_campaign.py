@@ -56,6 +56,7 @@ CAMPAIGN = {
     },
     "parameters": {"n": {"role": "size", "values": [8, 12, 16, 24, 32, 48, 64, 96, 128, 160, 192]}},
     "metrics": ["time"],
+    "model": {"repetition": "min"},  # other load makes runs longer, never shorter
     "repetitions": 3,
     "warmup": False,
     "refinement": {"enabled": False, "target": {"n": 192}},
