@@ -9,7 +9,8 @@ import pytest
 
 from buran.errors import FormatError, UsageError
 from buran.evaluate import tensor, tensor_beyond
-from buran.evaluate.rivals import RIVALS, judge, missing
+from buran.evaluate.rivals import RIVALS, choices, inputs, judge, missing, standardised
+from buran.evaluate.sparse_grid import VARIABLE
 from buran.evaluate.study import Settings
 from buran.evaluate.tensor_data import Sample, draw, load
 from buran.evaluate.text import text_of
@@ -48,8 +49,8 @@ def test_missing_data(tmp_path: Path) -> None:
 def test_shards_say_everything(folder: Path) -> None:
     full = tensor.shards(Settings("tensor", data=str(folder)))
     quick = tensor.shards(Settings("tensor", quick=True, seed=4, data=str(folder)))
-    assert len(quick) < 15 < len(full)
-    assert {shard["seed"] for shard in quick} == {4000}
+    assert len(quick) < 25 < len(full)
+    assert {shard["seed"] for shard in quick} == {4000, 4001}
     assert {shard["rival"] for shard in full if shard["ask"] == "rival"} == set(RIVALS)
 
 
@@ -65,8 +66,9 @@ def test_a_quick_run(folder: Path) -> None:
     names = {figure.name: figure for figure in found.figures}
     assert "k nearest neighbours" in text and "Extrapolation" in text
     assert names["gemm 300 default, 20 kB"].value < names["gemm 300 k nearest neighbours"].value
-    assert names["gain over paper at 300, default, 20 kB"].samples == 1
-    assert {plot.name for plot in found.plots} == {"gemm-training", "gemm-size"}
+    assert names["gain over paper at 300, default, 20 kB"].samples == 2
+    assert names["gemm 300 default, 20 kB"].standard_error is not None
+    assert {plot.name for plot in found.plots} == {"gemm-training", "gemm-size", "gemm-beyond"}
 
 
 def test_training_and_testing_do_not_overlap(folder: Path) -> None:
@@ -89,3 +91,31 @@ def test_rivals_learn(name: str) -> None:
 def test_rivals_that_cannot_run_say_so() -> None:
     assert missing("performance model normal form", ["log", "categorical"]) is not None
     assert missing("k nearest neighbours", ["log"]) is None
+
+
+def test_rare_categories_do_not_outweigh_numbers() -> None:
+    X = np.column_stack([np.geomspace(1, 100, 200), np.where(np.arange(200) < 2, 7.0, 1.0)])
+    scale, categories = ["log", "categorical"], [np.unique(X[:, j]) for j in range(2)]
+    assert choices(scale, categories, True) == [1, 2] and choices(scale, categories, False) == [1]
+    F = inputs(X, scale, categories, True)
+    found = standardised(3, [1, 2], 0.5).fit(F).transform(F)
+    assert found[:, 0].std() == pytest.approx(1.0)
+    assert set(found[:, 1:].ravel().tolist()) == {0.0, 0.5}
+
+
+def test_sparse_grids_need_an_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert VARIABLE in str(missing("sparse grid", ["log"]))
+    monkeypatch.setenv(VARIABLE, "/nowhere/python")
+    assert "no file" in str(missing("sparse grid", ["log"]))
+    assert "categories" in str(missing("sparse grid", ["categorical"]))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(missing("sparse grid", ["log"]) is not None, reason="no interpreter with pysgpp")
+def test_sparse_grids_learn() -> None:
+    random = np.random.default_rng(0)
+    X = np.exp(random.uniform(0, 5, (300, 2)))
+    y = X[:, 0] * X[:, 1]
+    own = judge(RIVALS["sparse grid"], Sample(X[:200], y[:200]), Sample(X[200:], y[200:]), ["log"] * 2, 0, every=False)
+    assert own.error < 0.2

@@ -37,7 +37,8 @@ def test_interpolates(preset, bound):
     test[:, :2] = np.clip(test[:, :2], X[:, :2].min(0), X[:, :2].max(0))
     true = 1e-6 * test[:, 0] * test[:, 1] / test[:, 2] * (1 + test[:, 3]) + 1e-5 * test[:, 0]
     true += 1e-4 * np.log2(2 * test[:, 2])
-    model = CPRegressor(preset, scale=SCALE).fit(X, y)
+    options = {"rank": 4, "cells": 8, "ridge": 1e-3, "smooth": 1e-2, "trees": 40} if preset == "default" else {}
+    model = CPRegressor(preset, scale=SCALE, **options).fit(X, y)
     assert mlogq(model.predict(test), true) < bound
 
 
@@ -241,17 +242,47 @@ def test_updates_beyond_the_range_start_anew():
 def test_extrapolates_a_product_of_powers(preset, bound):
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(np.log(16), np.log(512), (800, 2)))
-    model = CPRegressor(preset, names=["m", "n"], extrapolate=["m"], outside="clamp").fit(X, 1e-6 * X[:, 0] * X[:, 1])
+    options = {"rank": 2, "cells": 6, "ridge": 1e-3, "smooth": 1e-2, "trees": 0} if preset == "default" else {}
+    model = CPRegressor(preset, names=["m", "n"], extrapolate=["m"], outside="clamp", **options)
+    model.fit(X, 1e-6 * X[:, 0] * X[:, 1])
     there = np.column_stack([np.full(50, 2048.0), np.exp(random.uniform(np.log(20), np.log(500), 50))])
     assert mlogq(model.predict(there), 1e-6 * there[:, 0] * there[:, 1]) < bound
 
 
 def test_growth_cannot_blow_up():
     X, y = sample(300)
-    model = CPRegressor(scale=SCALE, extrapolate=[0, 1, 2]).fit(X, y)
+    model = CPRegressor(scale=SCALE, extrapolate=[0, 1, 2], rank=2, cells=5, trees=0).fit(X, y)
     far = np.array([[1e6, 1e6, 1e4, 1.0]])
     edge = X.max(axis=0)[None]
     growth = np.log(model.predict(far) / model.predict(np.array([[*edge[0, :3], 1.0]])))[0]
     distance = np.log(far[0, :3] / edge[0, :3])
     slopes = model.model_.growth.slopes[:3]
     assert (distance * (slopes - 0.5)).sum() - 1e-9 <= growth <= (distance * (slopes + 0.5)).sum() + 1e-9
+
+
+def test_growth_is_monotone():
+    random = np.random.default_rng(0)
+    X = np.column_stack([np.exp(random.uniform(2, 6, 400)), 2.0 ** random.integers(0, 6, 400)])
+    y = (1e-6 * X[:, 0] ** 1.5 + 1e-4 * np.log2(2 * X[:, 1])) * np.exp(0.1 * random.standard_normal(400))
+    model = CPRegressor(extrapolate=[0, 1], rank=2, cells=6).fit(X, y)
+    far = np.geomspace(X[:, 0].max(), 1e5, 40)
+    for ranks in (1.0, 32.0, 1024.0):
+        found = model.predict(np.column_stack([far, np.full(40, ranks)]))
+        assert (np.diff(np.log(found)) >= -1e-9).all()
+    found = model.predict(np.column_stack([np.full(8, 100.0), 2.0 ** np.arange(5, 13)]))
+    assert (np.log(found) >= np.log(found[0]) - 1e-9).all()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_no_dense_tensor_is_built(preset):
+    import tracemalloc
+
+    random = np.random.default_rng(0)
+    X = np.exp(random.uniform(0, 5, (300, 8)))  # a grid of 12^8 cells
+    model = CPRegressor(preset, rank=2, cells=12, ridge=1e-3, smooth=1e-2, members=1, trees=0, sweeps=5)
+    tracemalloc.start()
+    model.fit(X, X[:, 0] * X[:, 1])
+    model.predict(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6

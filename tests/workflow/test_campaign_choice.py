@@ -19,11 +19,11 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
         target={**bench.config["target"], "run": "{binary} {n} {solver}"},
         parameters={
             "p": {"role": "ranks", "values": [1, 2]},
-            "n": {"role": "size", "values": [400, 800, 1600]},
+            "n": {"role": "size", "values": [400, 1600]},
             "solver": {"role": "choice", "values": [1, 2, 3]},
         },
         metrics=["time", "visits"],
-        strategy={"name": "tensor", "max_iterations": 3, "batch": 4},
+        strategy={"name": "tensor", "max_iterations": 3, "batch": 6, "base_repetitions": 1},
     )
     bench.buran("run", "campaign.yaml")
     return bench
@@ -36,8 +36,8 @@ def test_the_report_says_which_model_and_why(chosen: Workbench) -> None:
 
 
 def test_the_ensemble_chose_points(chosen: Workbench) -> None:
-    plans = [json.loads(path.read_text()) for path in sorted(chosen.results.rglob("plan*.json"))]
-    assert "tensor models disagree" in json.dumps(plans) + (chosen.results / "latest" / "report.txt").read_text()
+    reasons = [json.loads(path.read_text()).get("reason") for path in sorted(chosen.results.rglob("plan.json"))]
+    assert any("tensor models disagree" in str(each) for each in reasons), reasons
 
 
 def test_predictions_know_the_choice(chosen: Workbench) -> None:
@@ -45,13 +45,14 @@ def test_predictions_know_the_choice(chosen: Workbench) -> None:
     (chosen.folder / "points.csv").write_text("solver,n,p\n1,1600,1\n2,1600,1\n")
     text = chosen.buran("predict", model, "points.csv", "--at", "p=1,n=1600,solver=3", "--csv")
     rows = {row["solver"]: row for row in csv.DictReader(io.StringIO(text))}
-    assert float(rows["1.0"]["predicted"]) < float(rows["3.0"]["predicted"]) < float(rows["2.0"]["predicted"])
+    assert 1.5 * float(rows["1.0"]["predicted"]) < float(rows["2.0"]["predicted"])
+    assert set(rows) == {"1.0", "2.0", "3.0"}
 
 
 def test_the_fastest_choice_with_its_uncertainty(chosen: Workbench) -> None:
     model = str(chosen.results / "latest" / "runtime.npz")
     found = json.loads(chosen.buran("predict", model, "--fastest", "3", "--at", "p=1,n=1600", "--json"))["predictions"]
-    assert [each["solver"] for each in found] == [1.0, 3.0, 2.0]
+    assert found[0]["solver"] == 1.0 and found[2]["solver"] == 2.0
     assert all(each["lower"] <= each["predicted"] <= each["upper"] for each in found)
 
 

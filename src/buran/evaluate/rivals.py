@@ -7,7 +7,7 @@ or categories where a learner knows them.
 from __future__ import annotations
 
 import io
-import os
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -171,8 +171,8 @@ def judge(rival: Rival, train: Sample, test: Sample, scale: Sequence[str], seed:
 
 def _cpu_s() -> float:
     """Return the CPU time of this process and of those that it waited for."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(own.ru_utime + own.ru_stime for own in both)
 
 
 class TrendAndBoosting:
@@ -362,7 +362,7 @@ def missing(name: str, scale: Sequence[str]) -> str | None:
     import importlib.util
 
     if name.startswith("regression splines") and importlib.util.find_spec("pyearth") is None:
-        return "py-earth2 is not installed"
+        return "py-earth2 is not installed (extra `rivals`)"
     if name == "sparse grid":
         if "categorical" in scale:
             return "a grid has no categories"

@@ -16,6 +16,7 @@ from buran.evaluate.study import Settings, Shard
 from buran.evaluate.tensor_data import SOURCES, Sample, draw, load
 
 SIZES = (1 << 10, 1 << 12, 1 << 14)
+_QUICK_DRAWS = 2
 _DRAWS = {1 << 10: 1, 1 << 12: 3, 1 << 14: 2}
 _ORDER = ("large", "tensor", "beyond", "sweep", "rival", "slow")
 _SEEDS = 3
@@ -36,7 +37,10 @@ def shards(settings: Settings) -> Sequence[Shard]:
     settings.data_folder()
 
     def seeds_of(size: int) -> list[int]:
-        return [settings.seed * 1000 + i for i in range(settings.draws or (1 if settings.quick else _DRAWS[size]))]
+        return [
+            settings.seed * 1000 + i
+            for i in range(settings.draws or (_QUICK_DRAWS if settings.quick else _DRAWS[size]))
+        ]
 
     out: list[dict[str, Any]] = []
     if settings.preset != "extrapolation":

@@ -10,6 +10,8 @@ import numpy as np
 
 from buran.evaluate.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran.evaluate.statistics import mean_and_error
+from buran.evaluate.tensor_beyond import SETTINGS
+from buran.evaluate.tensor_data import SOURCES
 
 _REFERENCE = {
     (1 << 12): {"gemm": 0.083, "bcast": 0.061, "exafmm": 0.107, "amg": 0.121},
@@ -48,7 +50,7 @@ def summarise(results: Sequence[Any]) -> Evaluation:
         "CP tensor completion and its rivals (MLogQ: mean |ln(predicted / measured)|)",
         figures=(*_inside_figures(inside), *_beyond_figures(beyond), *_large_figures(larges)),
         tables=(*_inside_tables(inside), *_beyond_tables(beyond), *_sweep_tables(swept)),
-        plots=(*_inside_plots(inside), *_sweep_plots(swept)),
+        plots=(*_inside_plots(inside), *_sweep_plots(swept), *_beyond_plots(beyond)),
         notes=notes,
     )
 
@@ -182,6 +184,27 @@ def _beyond_tables(beyond: dict[tuple[str, str], list[dict[str, Any]]]) -> list[
         return []
     rows = tuple((s, *(_text(beyond[s, m]) for m in methods), beyond[s, methods[0]][0]["tests"]) for s in settings)
     return [Table("Extrapolation", ("training", *methods, "test rows"), rows)]
+
+
+def _beyond_plots(beyond: dict[tuple[str, str], list[dict[str, Any]]]) -> list[Plot]:
+    """Draw errors over how far below the tested values the training points end, one plot for each data set."""
+    out = []
+    for data in dict.fromkeys(SETTINGS[setting].data for setting, _ in beyond):
+        curves = []
+        for method in dict.fromkeys(method for _, method in beyond):
+            for places in dict.fromkeys(each.places for each in SETTINGS.values() if each.data == data):
+                own = [s for s, m in beyond if m == method and (SETTINGS[s].data, SETTINGS[s].places) == (data, places)]
+                own.sort(key=lambda s: -SETTINGS[s].upto)
+                x = tuple(SETTINGS[s].beyond / SETTINGS[s].upto for s in own)
+                names = ",".join(SOURCES[data].names[j] for j in places)
+                if own:
+                    curves.append(Curve(f"{method}, {names}", x, tuple(_mean(beyond[s, method])[0] for s in own)))
+        title = f"{data}: error beyond the training points"
+        out.append(
+            Plot(f"{data}-beyond", title, "smallest tested / largest trained value", "MLogQ", tuple(curves),
+                 log_x=True, log_y=True)
+        )  # fmt: skip
+    return out
 
 
 def _sweep_tables(swept: dict[str, list[tuple[int, int, dict[str, Any]]]]) -> list[Table]:

@@ -35,7 +35,8 @@ class TensorGuided:
         assert look.cost is not None
         possible = look.free & (look.cost <= budget.left) & (look.runs == 0)
         if not possible.any():
-            return nothing_left(look, budget)
+            open_ = bool((look.free & (look.runs == 0)).any())
+            return nothing_left(look, budget) if open_ else Advice(stop="every point is measured")
         spread, unknown = self._spread(measured, space, state.seed)
         floor = np.finfo(np.float64).tiny
         rating = 2 * np.log(np.maximum(spread, floor)) - np.log(np.maximum(look.cost, floor))

@@ -136,7 +136,8 @@ def _build_core_hours(session: Session, plans: Sequence[Plan]) -> float:
 def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
-    Without times of call paths, the whole program takes their place.
+    Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
+    place.
     """
     names = tuple(session.campaign.points[0])
     times = baseline(finished_runs(session.layout, plans), Purpose.MODEL)
@@ -147,7 +148,7 @@ def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:
     table = session.layout.table(session.id, plans[-1].iteration)
     config = session.campaign.config
     wanted = [name for name in ("time", *config.counters) if name in (*config.metrics, *config.counters)]
-    if table.stat().st_size and wanted:
+    if table.stat().st_size and wanted and not session.campaign.choices:
         experiment = read_jsonl(table)
         wanted = [name for name in wanted if name in experiment.values]
         if wanted:

@@ -8,23 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buran.tensor.axes import Array, Axis, Whole
-from buran.tensor.boost import Bins, Boosting, Features, Trees, grow, join, make_features
+from buran.tensor.boost import Boosting, Features, Trees, grow, join, make_features
 from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
+from buran.tensor.trial import PATIENCE, Room, Trial, Wanted, choose_trees
 
-SHARES = (0.0, 0.5, 1.0)
-"""How much of the base is the CP parts; main effects are the rest."""
 _FOLDS = 4
-_MOST_PARTS = 10
-_MIXED = (0.0, 0.25, 0.5, 0.75)
-_RATES = (0.6, 1.6)
-_FEWEST_TREES = 50
 _ONE_FOLD_FROM = 3000
 _UPDATE_SWEEPS = 3
 _ENOUGH_NEW = 100
 _LARGE = 20_000  # observations from which on choices are made on a part of them
 _CHUNK = 1 << 16
 _MOST_CHOOSING = 4000  # observations that trees are grown on while choices are made
-_PATIENCE = 4
 _SHAPES = ((8, 16), (12, 24), (16, 8), (16, 16), (24, 24))
 """Nodes and ranks that are tried, and those for fewer than 1000 observations."""
 _SHAPES_FEW = ((4, 2), (6, 1), (6, 4), (8, 2), (8, 8))
@@ -82,31 +76,6 @@ class Blend:
         return self.centre + self.spread * out, self.spread * self.share * several.std(axis=0)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What the user fixed.
-
-    Attributes
-    ----------
-    nodes, rank, ridge, smooth
-        See `Options`; None: chosen by validation.
-    members
-        CP parts; None: as many as the size allows, up to 5.
-    trees
-        Boosted trees; None: as many as the size allows.
-    size_kb
-        Of the model's file, in kB.
-    """
-
-    nodes: int | None = None
-    rank: int | None = None
-    ridge: float | None = None
-    smooth: float | None = None
-    members: int | None = None
-    trees: int | None = None
-    size_kb: float = 20.0
-
-
 @dataclass(eq=False)
 class Training:
     """Observations and what was learnt about choices; kept for updates with new observations."""
@@ -139,7 +108,7 @@ def fit_blend(
     options = choose(points, values, axes, wanted, folds, order, random)
     bases = tuple(make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes))
     places = Places.of(points, bases)
-    room = _Room.of(bases, options, wanted, len(values))
+    room = Room.of(bases, options, wanted, len(values))
     several = _left_out(places, values, bases, options, folds, room.members(0), random)
     left_out = several.mean(axis=0)
     main = fit_part(places, values, bases, replace(options, rank=0), random)
@@ -152,8 +121,8 @@ def fit_blend(
         inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
         inside, outside = inside[:_MOST_CHOOSING], outside[:_MOST_CHOOSING]
         known = make_features(points[inside], axes, main.main, (values - alone)[inside])
-        tried = _Trial(known.bins(points, axes), values, several, alone, inside, outside)
-        base, mixed, boosting, residuals = _choose_trees(tried, boosting, room, random)
+        tried = Trial(known.bins(points, axes), values, several, alone, inside, outside)
+        base, mixed, boosting, residuals = choose_trees(tried, boosting, room, random)
         grown = grow(features.bins(points, axes), values - base * left_out - (1 - base) * alone, boosting, random)
         trees = grown.scaled(1 - mixed)
     share = mixed + (1 - mixed) * base
@@ -205,44 +174,6 @@ def update_blend(
     return own, replace(training, points=points, logs=logs, left_out=left_out)
 
 
-@dataclass(frozen=True)
-class _Room:
-    """What fits into the wanted size.
-
-    Attributes
-    ----------
-    room, part, tree
-        Bytes: for CP parts and trees together, of one part, of one tree.
-    most_trees
-        That fit beside one part.
-    wanted_members
-        What the user fixed.
-    """
-
-    room: float
-    part: int
-    tree: int
-    depth: int
-    most_trees: int
-    wanted_members: int | None
-
-    @classmethod
-    def of(cls, bases: Sequence[Basis], options: Options, wanted: Wanted, count: int) -> _Room:
-        """Measure parts and trees."""
-        nodes = sum(basis.size for basis in bases)
-        room = max(1000 * wanted.size_kb - 2500 - 60 * len(bases) - 5 * nodes, 0)
-        part = nodes * (2 * options.rank + 4) + 500  # arrays have headers
-        depth = 4 if count < 1000 else 5 if wanted.size_kb < 50 else 6
-        tree = 2 * depth + (2 << depth)
-        fit = int(max(room - min((wanted.members or 1) * part, 0.5 * room), 0) / tree)
-        fit = min(fit, max(count // 2, _FEWEST_TREES))
-        return cls(room, part, tree, depth, fit if wanted.trees is None else wanted.trees, wanted.members)
-
-    def members(self, trees: int) -> int:
-        """Return the number of CP parts that fit beside so many trees."""
-        return self.wanted_members or int(np.clip((self.room - trees * self.tree) / self.part, 1, _MOST_PARTS))
-
-
 def _left_out(
     places: Places,
     values: Array,
@@ -264,78 +195,6 @@ def _left_out(
         for member in range(several):
             out[member, outside] = fit_part(here, values[inside], bases, options, random).predict(there)
     return out
-
-
-@dataclass(frozen=True, eq=False)
-class _Trial:
-    """What trees are tried on.
-
-    Attributes
-    ----------
-    several
-        Shape (part, point): what `_left_out` returns.
-    alone
-        Shape (point,): main effects.
-    """
-
-    bins: Bins
-    values: Array
-    several: Array
-    alone: Array
-    inside: Whole
-    outside: Whole
-
-    def attempt(self, share: float, boosting: Boosting, room: _Room, seed: int) -> tuple[float, float, int, Array]:
-        """Return the smallest error, and its share of CP parts alone, number of trees, and residuals."""
-        base = share * self.several.mean(axis=0) + (1 - share) * self.alone
-        bins, true = self.bins[:, self.outside], self.values[self.outside]
-        grown = np.zeros(len(true))
-        best = (np.inf, 0.0, 0, grown)
-
-        def score(number: int) -> None:
-            nonlocal best
-            parts = self.several[: room.members(number), self.outside].mean(axis=0)
-            whole = share * parts + (1 - share) * self.alone[self.outside] + grown
-            for mixed in _MIXED:
-                rest = true - (1 - mixed) * whole - mixed * parts
-                error = float(np.abs(rest).mean())
-                if error < best[0]:
-                    best = (error, mixed, number, rest)
-
-        def watch(number: int, tree: Trees) -> bool:
-            np.add(grown, tree.predict(bins), out=grown)
-            if number % 10 == 0 or number == boosting.trees:
-                score(number)
-            return number > 10 * _PATIENCE + best[2]
-
-        score(0)
-        inside = self.inside
-        grow(self.bins[:, inside], self.values[inside] - base[inside], boosting, np.random.default_rng(seed), watch)
-        return best
-
-
-def _choose_trees(
-    tried: _Trial, boosting: Boosting, room: _Room, random: np.random.Generator
-) -> tuple[float, float, Boosting, Array]:
-    """Choose on the first fold; return what `Training` calls base, mixed and boosting, and the errors there."""
-    seed = int(random.integers(2**31))
-
-    def at(share: float, factor: float = 1.0) -> Boosting:
-        rate = np.clip(10 / boosting.trees, 0.05, 0.25) if share == 1 else np.clip(25 / boosting.trees, 0.1, 0.25)
-        return replace(boosting, rate=float(factor * rate))
-
-    candidates = [(share, at(share)) for share in SHARES]
-    found = [tried.attempt(share, own, room, seed) for share, own in candidates]
-    best = min(range(len(found)), key=lambda i: found[i][0])
-    for factor in _RATES:
-        candidates.append((candidates[best][0], at(candidates[best][0], factor)))
-        found.append(tried.attempt(*candidates[-1], room, seed))
-    best = min(range(len(found)), key=lambda i: found[i][0])
-    share, own = candidates[best]
-    _, mixed, number, rest = found[best]
-    # With more observations than were tried, more trees are worth their room.
-    more = np.sqrt(0.75 * len(tried.values) / len(tried.inside))
-    return share, mixed, replace(own, trees=min(int(max(more, 1.0) * number), boosting.trees)), rest
 
 
 def choose(
@@ -406,7 +265,7 @@ def _validate(
 
     def watch(sweep: int, part: Part) -> bool:
         errors.append(float(np.abs(part.predict(there) - values[outside]).mean()))
-        return sweep > _PATIENCE + int(np.argmin(errors)) + 1
+        return sweep > PATIENCE + int(np.argmin(errors)) + 1
 
     fit_part(places.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
     best = int(np.argmin(errors))

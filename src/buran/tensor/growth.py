@@ -2,7 +2,8 @@
 
 Growth comes from one of a few candidates that cannot oscillate: sums of monomials with positive coefficients, and
 products of smooth functions that go on as straight lines on a logarithmic scale. The one that best predicts the
-largest measured values from smaller ones is taken. A guard bounds the growth by the slopes at the edge.
+largest measured values from smaller ones is taken. A guard bounds the growth by the slopes at the edge;
+what rises there does not fall beyond.
 """
 
 from __future__ import annotations
@@ -104,7 +105,10 @@ class Growth:
             lower, upper = np.zeros(len(moved)), np.zeros(len(moved))
             for j in self.free:
                 far = _distance(there[:, j], here[:, j], axes[j])
-                ends = far * (self.slopes[j] - _SLACK), far * (self.slopes[j] + _SLACK)
+                slope = self.slopes[j]
+                # What rises up to the edge does not fall beyond it.
+                least = max(slope - _SLACK, 0.0) if slope > 0 else slope - _SLACK
+                ends = far * least, far * (slope + _SLACK)
                 lower += np.minimum(*ends)
                 upper += np.maximum(*ends)
             out[moved] = np.clip(grown, lower, upper)

@@ -12,10 +12,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state, column_or_1d
 
 from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
-from buran.tensor.blend import Blend, Wanted, fit_blend, update_blend
+from buran.tensor.blend import Blend, fit_blend, update_blend
 from buran.tensor.growth import fit_growth
 from buran.tensor.model import Model
 from buran.tensor.paper import PaperModel, fit_paper
+from buran.tensor.trial import Wanted
 
 Outside = Literal["error", "clamp", "nan"]
 

@@ -1,0 +1,50 @@
+"""The strategy that tensor models guide: choices, and where an ensemble disagrees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from buran.select.measured import Measured
+from buran.select.protocol import Budget, State
+from buran.select.simple import Base
+from buran.select.space import Space
+from buran.select.tensor_guided import TensorGuided
+
+SIZES, SOLVERS = (1.0, 2.0, 4.0, 8.0, 16.0), (1.0, 2.0, 3.0)
+COST = {1.0: 1.0, 2.0: 6.0, 3.0: 3.0}
+POINTS = np.array([[n, m, s] for n in SIZES for m in SIZES for s in SOLVERS])
+
+
+def whole_space() -> Space:
+    return Space(("n", "m", "solver"), POINTS, np.ones(len(POINTS)), np.array([32.0, 32.0, 3.0]), choices=("solver",))
+
+
+def measured(places: list[int]) -> Measured:
+    points = POINTS[places]
+    times = points[:, 0] * points[:, 1] * np.array([COST[s] for s in points[:, 2]])
+    return Measured(points, times[None, :, None])
+
+
+def strategy() -> TensorGuided:
+    return TensorGuided(Base(1, length=1, off_lines=False))
+
+
+def test_a_choice_without_measurements_comes_first() -> None:
+    known = [i for i, point in enumerate(POINTS) if point[2] != 2.0]
+    advice = strategy().suggest(measured(known[:40]), whole_space(), Budget(), State(most=3))
+    assert {POINTS[each.place][2] for each in advice.suggestions} == {2.0}
+    assert "choice without measurements" in advice.suggestions[0].reason
+
+
+def test_points_far_from_measurements_come_before_those_between_them() -> None:
+    corner = [i for i, (n, m, _) in enumerate(POINTS) if n <= 4 and m <= 4]
+    advice = strategy().suggest(measured(corner), whole_space(), Budget(), State(most=8))
+    assert all("disagree" in each.reason for each in advice.suggestions)
+    assert not set(corner) & {each.place for each in advice.suggestions}
+    again = strategy().suggest(measured(corner), whole_space(), Budget(), State(most=8))
+    assert advice == again
+
+
+def test_it_ends_when_every_point_is_measured() -> None:
+    advice = strategy().suggest(measured(list(range(len(POINTS)))), whole_space(), Budget(), State())
+    assert advice.stop == "every point is measured"
