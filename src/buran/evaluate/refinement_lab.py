@@ -22,9 +22,13 @@ from buran.experiment.table import Experiment
 from buran.files import digest
 from buran.measure.dump import read_dumps
 from buran.measure.elf import Elf
+from buran.measure.machine import new_marker
+from buran.measure.process import run_limited
 from buran.measure.static_features import StaticFeatures, read_static_features
 from buran.measure.toolchain import Toolchain
 from buran.profile.profile import Profile
+
+_TIME_LIMIT_S = 900.0
 
 
 @dataclass(frozen=True)
@@ -164,8 +168,8 @@ class Lab:
             oversubscribe=ranks > usable_cores(),
             as_root=os.geteuid() == 0,
         )
-        with tempfile.TemporaryDirectory(dir=self.folder) as name, tempfile.TemporaryFile() as output:
-            raw = Path(name) / "raw"
+        with tempfile.TemporaryDirectory(dir=self.folder) as name:
+            raw, output = Path(name, "raw"), Path(name, "output.log")
             raw.mkdir()
             environment = {
                 **os.environ,
@@ -174,15 +178,20 @@ class Lab:
                 "BURAN_PROFILE_DIR": str(raw),
                 "BURAN_COUNTERS": "",
             }
-            process = subprocess.Popen(start.argv, env=environment, cwd=name, stdout=output, stderr=output)
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            if process.returncode:
-                output.seek(0)
-                text = output.read().decode(errors="replace")[-2000:]
-                raise RunError(f"{self.program.name} ended with {process.returncode}", where=str(values), why=text)
+            outcome = run_limited(
+                start.argv,
+                cwd=Path(name),
+                environment=environment,
+                marker=new_marker(),
+                stdout=Path(name, "stdout.log"),
+                stderr=output,
+                time_limit_s=_TIME_LIMIT_S,
+            )
+            if outcome.failure:
+                text = output.read_text(errors="replace")[-2000:]
+                raise RunError(f"{self.program.name}: {outcome.failure}", where=str(values), why=text)
             profile = None if mode is Mode.VANILLA else read_dumps(raw, ranks)
-        return usage.ru_utime + usage.ru_stime, profile
+        return outcome.user_s + outcome.system_s, profile
 
     def experiment(
         self,
