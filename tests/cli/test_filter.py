@@ -140,7 +140,8 @@ def test_difference(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ((), "nothing to make a list from"),
+        ((), "there is no such file"),
+        (("--callgraph", "absent.mcg"), "cannot be read"),
         (("--select", "main"), "no functions are known"),
         (("--select", "main", "--callgraph", "absent.mcg"), "cannot be read"),
         (("--check", "absent.filter"), "cannot be read"),

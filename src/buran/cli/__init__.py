@@ -13,16 +13,17 @@ from buran.errors import BuranError, Exit
 
 VERBS = (
     "init", "doctor", "check", "plan", "estimate", "simulate", "run", "status", "verify", "remeasure", "model",
-    "convert", "filter", "report", "correct", "suggest", "predict", "generate", "evaluate",
+    "convert", "filter", "report", "correct", "suggest", "predict", "generate", "evaluate", "completion",
 )  # fmt: skip
 
 _EPILOG = """\
 exit codes: 0 done, 1 some runs failed, 2 usage or campaign file, 3 environment, 4 budget reached, 130 interrupted
-first steps: buran init --example stencil demo; buran run demo/campaign.yaml
+first steps: buran init --example stencil demo; cd demo; buran run
 """
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="buran",
         description="Measure how a parallel program scales, and learn where it stops.",
@@ -39,14 +40,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Split at the first `--` what is for `buran run` and what it passes on; argparse would take that for the file."""
+    if arguments[0] != "run" or "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if not arguments:
-        _parser().print_help(sys.stderr)
+        command_parser().print_help(sys.stderr)
         return int(Exit.USAGE)
+    own, passed_on = _divided(arguments)
     try:
-        parsed = _parser().parse_args(arguments)
+        parsed = command_parser().parse_args(own, argparse.Namespace(passed_on=passed_on))
     except SystemExit as end:
         return int(end.code or 0)
     try:

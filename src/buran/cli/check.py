@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from buran.cli.arguments import add_campaign_file
 from buran.errors import Exit
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ HELP = "check a campaign file and show what it asks for; nothing is built or run
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file")
+    add_campaign_file(parser)
     parser.add_argument("--environment", metavar="NAME", help="check for this one of the file's environments")
     parser.add_argument("--json", action="store_true", help="for programs to read")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from buran.cli.arguments import add_campaign_file
 
 if TYPE_CHECKING:
     from buran.steps.estimate import Estimate
@@ -16,7 +17,7 @@ HELP = "show what the next plan will cost, and what the full matrix would"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file")
+    add_campaign_file(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
 
 

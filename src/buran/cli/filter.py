@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from buran.cli.arguments import CAMPAIGN_FILE, add_optional_campaign_file
+
 HELP = "print, check, compare or make lists of functions worth instrumenting"
 FORMATS = ("scorep", "tau", "plain", "xray", "json", "metacg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, nargs="?", help="campaign file: its newest filter")
+    add_optional_campaign_file(parser, f": its newest filter (default: {CAMPAIGN_FILE} of this folder)")
     parser.add_argument("-o", "--output", type=Path, help="write it there instead of printing it")
     parser.add_argument("--format", choices=FORMATS, default="scorep", help="of the list (default scorep)")
     parser.add_argument("--json", action="store_true", help="short for --format json; for --check and --diff too")
@@ -54,6 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.json:
         arguments.format = "json"
+    others = ("experiment", "callgraph", "functions", "select", "initial", "check", "diff")
+    if arguments.file is None and not any(getattr(arguments, name) for name in others):
+        arguments.file = CAMPAIGN_FILE
     universe = filters.Universe.open(arguments.file, arguments.experiment, arguments.callgraph, arguments.functions)
     if arguments.check or arguments.diff:
         if arguments.check:

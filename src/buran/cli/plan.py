@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
+
+from buran.cli.arguments import add_campaign_file
 
 HELP = "show the plans so far, or the first one, without measuring"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file")
+    add_campaign_file(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
 
 

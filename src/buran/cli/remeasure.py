@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from buran.cli.arguments import add_campaign_file, add_profile
 
 HELP = "measure a point again, as a new generation beside the old one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file")
+    add_campaign_file(parser)
     parser.add_argument("--point", action="append", required=True, metavar="NAME=VALUE,...", help="may be repeated")
-    parser.add_argument("--profile", default="default", help="where to measure: name of a profile, or its folder")
+    add_profile(parser)
     parser.add_argument("--mark-only", action="store_true", help="leave the measuring to the next `buran run`")
 
 

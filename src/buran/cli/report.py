@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from buran.cli.arguments import add_campaign_file
 
 HELP = "print the report of a finished campaign"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file")
+    add_campaign_file(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--html", action="store_true", help="print where the page lies instead")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from buran.cli.arguments import add_campaign_file, add_profile
+
 if TYPE_CHECKING:
     from buran.steps.controller import End, Profile
     from buran.steps.session import Session
@@ -20,15 +22,15 @@ HELP = "start or resume a campaign; what is measured stays measured"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = "buran run FILE [--profile P] [--dry-run] [--retry-failed] [--cancel] [-- SNAKEMAKE ARGUMENTS]"
-    parser.add_argument("file", type=Path, help="campaign file")
-    parser.add_argument("--profile", default="default", help="where to measure: name of a profile, or its folder")
+    parser.usage = "buran run [FILE] [--profile P] [--dry-run] [--retry-failed] [--cancel] [-- SNAKEMAKE ARGUMENTS]"
+    add_campaign_file(parser)
+    add_profile(parser)
     parser.add_argument("--dry-run", "-n", action="store_true", help="show the command and what it would do")
     parser.add_argument("--retry-failed", action="store_true", help="give failed builds and runs another try")
     parser.add_argument(
         "--cancel", action="store_true", help="when interrupted, cancel Slurm jobs (default: they go on)"
     )
-    parser.add_argument("snakemake", nargs="*", metavar="SNAKEMAKE ARGUMENT", help="after --: passed on as they are")
+    parser.epilog = "What follows -- is passed on to snakemake as it is."
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         retry_failed=arguments.retry_failed,
         cancel=arguments.cancel,
-        extra=arguments.snakemake,
+        extra=arguments.passed_on,
     )
 
 

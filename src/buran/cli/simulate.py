@@ -11,6 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from buran.cli.arguments import add_campaign_file
+
 if TYPE_CHECKING:
     from buran.steps.session import Session
 
@@ -19,7 +21,7 @@ HELP = "run a campaign on a simulated program: what would the budget buy?"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file; its target is not built")
+    add_campaign_file(parser, "; its target is not built")
     parser.add_argument("--program", type=Path, help="description of the program, or truth.json of a generated one")
     parser.add_argument("--budget", type=float, metavar="CORE_HOURS", help="instead of the campaign's")
     parser.add_argument("--seed", type=int, help="instead of the campaign's")

@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from buran.cli.arguments import add_campaign_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ _COLUMNS = ("iteration", "mode", "purpose", "runs", "measured", "failed", "runni
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file")
+    add_campaign_file(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument(
         "--watch", nargs="?", type=float, const=10.0, metavar="SECONDS", help="refresh until the campaign is done"

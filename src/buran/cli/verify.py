@@ -6,12 +6,14 @@ import argparse
 import json
 from pathlib import Path
 
+from buran.cli.arguments import add_campaign_file
+
 HELP = "check every pointer and checksum of a campaign's results"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("file", type=Path, help="campaign file")
+    add_campaign_file(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
 
 

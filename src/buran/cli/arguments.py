@@ -1,0 +1,36 @@
+"""Arguments that several verbs share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+CAMPAIGN_FILE = Path("campaign.yaml")
+"""What is meant where no campaign file is named: that of the current folder."""
+
+COMPLETED_BY = "complete"
+"""Attribute of an argument that says, for each shell, how its values are completed; see `buran.cli.completion`."""
+
+_CAMPAIGN_FILES = {"bash": "_buran_campaign_files", "zsh": "_files -g '*.(yaml|yml)'", "tcsh": "f:*.y*ml"}
+_PROFILES = {"bash": "_buran_profile_dirs", "zsh": "_buran_profile_dirs", "tcsh": "D"}
+
+
+def add_campaign_file(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Declare the campaign file; `note` says what is special about it."""
+    _add(parser, CAMPAIGN_FILE, "campaign file" + note + f" (default: {CAMPAIGN_FILE} of this folder)")
+
+
+def add_optional_campaign_file(parser: argparse.ArgumentParser, note: str) -> None:
+    """Declare a campaign file that something else may stand for."""
+    _add(parser, None, "campaign file" + note)
+
+
+def _add(parser: argparse.ArgumentParser, default: Path | None, help: str) -> None:
+    action = parser.add_argument("file", type=Path, nargs="?", default=default, metavar="FILE", help=help)
+    setattr(action, COMPLETED_BY, _CAMPAIGN_FILES)
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """Declare where to measure."""
+    text = "where to measure: name of a profile, or its folder"
+    setattr(parser.add_argument("--profile", default="default", help=text), COMPLETED_BY, _PROFILES)
