@@ -1,0 +1,275 @@
+"""Times under an earlier filter as they would be under the newest one: without the hooks that are gone.
+
+Functions that are no longer measured give their time to the one they are called from, and what their hooks cost is
+taken off there. It does not matter how a hook's cost is shared between a function and its caller: both are in the same
+call path then. Hooks that both filters have cost the same in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.table import Experiment
+from buran.instrument.prediction import FILTERABLE, Floats, Mask
+from buran.model.repetitions import over_repetitions
+from buran.profile.profile import CallTree, Metric, Profile, Region
+from buran.profile.regroup import combine, fold, project
+
+MOST_DOUBT = 0.05
+"""Of the corrected time: what is more uncertain is left out."""
+_AS_GOOD = 0.005  # doubt from which on a corrected time stands beside uncorrected ones of its point
+_LOOP_DOUBT = 0.5  # of the cost in a loop: a program has other caches, and loses inlining
+_LEAST_DOUBT = 0.2  # of any cost: functions are not alike
+_AGREEMENT, _SIGMAS = 0.02, 3.0
+_ONE_PAIR = 0.05  # scatter of a difference where only one is known
+_STRIDE = 1 << 20  # above all numbers of repetitions of a filter
+_SHARE, _DOUBT, _HOPELESS = "correction_share", "correction_doubt", 1e6
+
+
+@dataclass(frozen=True)
+class HookCost:
+    """What a visit of an instrumented function costs, and the standard deviation of that, in seconds."""
+
+    seconds: float
+    doubt_s: float
+
+
+def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Floats) -> HookCost:
+    """Find the cost of a visit from a calibrating loop and from the program itself.
+
+    Both are averaged by their precision; where they contradict each other, the doubt is larger by as much.
+
+    Parameters
+    ----------
+    calibrated_s
+        In a loop over an empty function.
+    hooked_s, plain_s
+        Shape (pair,): CPU time of runs side by side with hooks and without, of all ranks.
+    visits
+        Shape (pair,): of functions with hooks, of all ranks.
+    """
+    values, doubts = [calibrated_s], [_LOOP_DOUBT * calibrated_s]
+    some = (visits > 0) & (plain_s > 0)
+    if some.sum() >= 3:
+        share = visits[some] / plain_s[some]  # noise is a share of the time
+        gain = (hooked_s[some] - plain_s[some]) / plain_s[some]
+        slope = float((share * gain).sum() / (share**2).sum())
+        rest = float(((gain - slope * share) ** 2).sum() / (some.sum() - 1))
+        if slope > 0:
+            values.append(slope)
+            doubts.append(max(float(np.sqrt(rest / (share**2).sum())), 1e-3 * slope))
+    value, doubt = np.array(values), np.array(doubts)
+    precision = 1 / doubt**2
+    mean = float((precision * value).sum() / precision.sum())
+    sigma = float(np.sqrt(1 / precision.sum()))
+    chi = float(np.sqrt((((value - mean) / doubt) ** 2).sum() / max(len(value) - 1, 1)))
+    return HookCost(mean, max(sigma * max(chi, 1.0), _LEAST_DOUBT * mean))
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A profile without the hooks of some functions.
+
+    Attributes
+    ----------
+    profile
+        On the call paths that are left: visits, and exclusive times that are corrected.
+    share
+        Shape (call path,): what was taken off over what is left, mean over locations.
+    doubt
+        Shape (call path,): standard deviation over what is left; infinite where nothing is.
+    """
+
+    profile: Profile
+    share: Floats
+    doubt: Floats
+
+
+def without_hooks(profile: Profile, keep: Mask, cost: HookCost) -> Corrected:
+    """Take the hooks of functions out of a profile.
+
+    Parameters
+    ----------
+    profile
+        As measured, with times and visits.
+    keep
+        Shape (region,): those that keep their hooks, or never had any.
+    """
+    folding = fold(profile.tree, keep)
+    own = {name: profile.metrics[name] for name in ("time", "visits")}
+    left = project(replace(profile, metrics=own, values={name: profile.values[name] for name in own}), keep)
+    visits = profile.exclusive("visits")
+    removed = np.where(folding.stays[:, None], 0.0, visits)
+    taken = combine(removed, folding.target, len(folding.tree), "add").astype(np.float64) * cost.seconds
+    seconds = left.exclusive("time") - taken
+    off, rest = taken.mean(axis=1), seconds.mean(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(off > 0, np.where(rest > 0, off / rest, np.inf), 0.0)
+    time = replace(own["time"], kind="exclusive")
+    corrected = replace(left, metrics={**left.metrics, "time": time}, values={**left.values, "time": seconds})
+    return Corrected(corrected, share, share * (cost.doubt_s / cost.seconds if cost.seconds > 0 else 0.0))
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Runs under another filter than that of the models.
+
+    Attributes
+    ----------
+    runs
+        As measured.
+    had
+        Whether a region had hooks in these runs.
+    keeps
+        Whether a region has hooks under the filter of the models.
+    """
+
+    runs: Iterable[Run]
+    had: Callable[[Region], bool]
+    keeps: Callable[[Region], bool]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """One table of runs under several filters, as if all were under one.
+
+    Attributes
+    ----------
+    experiment
+        Time and visits of earlier runs are corrected; their other metrics, and what is too uncertain, are NaN.
+    own
+        Shape (repetition,): those under the filter of the models.
+    runs
+        How many earlier runs tell the time of at least one call path.
+    values, lost
+        How many times of theirs were taken, and how many were not.
+    share, doubt
+        The largest of those that were taken: what was taken off over what is left, and its uncertainty.
+    """
+
+    experiment: Experiment
+    own: Mask
+    runs: int = 0
+    values: int = 0
+    lost: int = 0
+    share: float = 0.0
+    doubt: float = 0.0
+
+
+def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pooled:
+    """Bring runs under one filter and corrected ones under others into one table.
+
+    A time is left out where functions are measured now that were not then: how it would be shared is not known; where
+    it is more uncertain than `MOST_DOUBT`; beside uncorrected times of the same point, unless it is as good; and for a
+    call path whose corrected times contradict the uncorrected ones where both are known.
+
+    Parameters
+    ----------
+    own
+        Runs under the filter of the models.
+    earlier
+        By filter.
+    """
+
+    def every() -> Iterator[Run]:
+        yield from own
+        for number, group in enumerate(earlier, start=1):
+            for point, repetition, profile in group.runs:
+                used.add(number * _STRIDE + repetition)
+                keep = np.array([_is_free(each) or group.keeps(each) for each in profile.tree.regions], dtype=bool)
+                yield point, number * _STRIDE + repetition, _marked(without_hooks(profile, keep, cost))
+
+    used: set[int] = set()
+    whole = experiment_from_profiles(every())
+    repetitions = next(iter(whole.values.values())).shape[2]
+    groups = np.concatenate([np.zeros(repetitions - len(used), dtype=np.int64), np.array(sorted(used)) // _STRIDE])
+    return _judged(whole, groups.astype(np.int64), earlier)
+
+
+def _is_free(region: Region) -> bool:
+    """Tell whether no filter decides about a region."""
+    return region.paradigm not in FILTERABLE
+
+
+def _marked(corrected: Corrected) -> Profile:
+    """Note share and doubt as metrics of their own, so that they go through the same unions as the times."""
+    profile, width = corrected.profile, len(corrected.profile.locations)
+    marks = {
+        name: np.repeat(np.minimum(values, _HOPELESS)[:, None], width, axis=1)
+        for name, values in ((_SHARE, corrected.share), (_DOUBT, corrected.doubt))
+    }
+    metrics = {name: Metric(name, "", "exclusive", "MAXDOUBLE") for name in marks}
+    return replace(profile, metrics={**profile.metrics, **metrics}, values={**profile.values, **marks})
+
+
+def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earlier]) -> Pooled:
+    """Leave out what is not to be trusted.
+
+    Parameters
+    ----------
+    groups
+        Shape (repetition,): 0 for the runs under the filter of the models, else the number of the filter.
+    """
+    values = {name: each.copy() for name, each in whole.values.items() if name not in (_SHARE, _DOUBT)}
+    direct = groups == 0
+    plain = Pooled(replace(whole, values=values), direct)
+    if direct.all():
+        return plain
+    share, doubt = (whole.over_locations(name) for name in (_SHARE, _DOUBT))
+    time = whole.over_locations("time")
+    beside: Mask = np.isfinite(time[:, :, direct]).any(axis=2)
+    taken = np.zeros(time.shape, dtype=bool)
+    for number, group in enumerate(earlier, start=1):
+        columns = groups == number
+        told = _told(whole.tree, group.had)
+        for name in values:
+            values[name][np.ix_(~told, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
+        sure = told[:, None, None] & np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= MOST_DOUBT)
+        agrees = _agrees(time[:, :, direct], np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns])
+        as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= _AS_GOOD)
+        taken[:, :, columns] = sure & agrees[:, None, None] & as_good
+    known: Mask = np.isfinite(time) & ~direct
+    values["time"][known & ~taken] = np.nan
+    return replace(
+        plain,
+        runs=int(taken.any(axis=0).sum()),
+        values=int(taken.sum()),
+        lost=int((known & ~taken).sum()),
+        share=float(share[taken].max(initial=0.0)),
+        doubt=float(doubt[taken].max(initial=0.0)),
+    )
+
+
+def _told(tree: CallTree, had: Callable[[Region], bool]) -> Mask:
+    """Mark call paths that were measured as they are now: no function below them has hooks that it had not then."""
+    folding = fold(tree, lambda region: _is_free(region) or had(region))
+    members: NDArray[np.int64] = np.bincount(folding.target, minlength=len(folding.tree))
+    alone: Mask = members[folding.target] == 1
+    return folding.stays & alone
+
+
+def _agrees(direct: Floats, corrected: Floats, doubt: Floats) -> Mask:
+    """Mark call paths whose corrected times are not known to be others than the uncorrected ones of the same points.
+
+    Parameters
+    ----------
+    direct, corrected
+        Shape (call path, point, repetition); NaN where there is none.
+    doubt
+        Shape of `corrected`: relative standard deviation.
+    """
+    one, other = (over_repetitions(values, "median") for values in (direct, corrected))
+    common = (one > 0) & (other > 0)
+    gap = np.log(np.where(common, other, 1.0) / np.where(common, one, 1.0))
+    number = common.sum(axis=1)
+    mean = gap.sum(axis=1) / np.maximum(number, 1)
+    spread = np.sqrt(np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(number - 1, 1))
+    spread = np.where(number > 1, spread, _ONE_PAIR) / np.sqrt(np.maximum(number, 1))
+    own = np.where(np.isfinite(corrected), np.nan_to_num(doubt), 0.0).max(axis=(1, 2))
+    agreeing: Mask = (number == 0) | (np.abs(mean) <= _AGREEMENT + _SIGMAS * np.hypot(spread, own))
+    return agreeing

@@ -1,0 +1,150 @@
+"""Times under an earlier filter, corrected: a program with known costs gives the truth back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from buran.campaign.plan import Mode
+from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.table import Experiment
+from buran.instrument.pooling import MOST_DOUBT, Earlier, HookCost, Pooled, hook_cost, pool
+from buran.simulate.program import program_of
+from buran.simulate.run import Variant
+
+NAMES = ("main", "solve", "inner", "tiny", "setup", "other")
+COST_S = 2e-7
+SIZES = (1, 2, 3, 4)
+
+
+def variant(hooked: frozenset[str], visits: float = 1e5, percent: float = 0.0) -> Variant:
+    described: dict[str, Any] = {
+        "schema": "buran-program/1",
+        "noise": {"percent": percent},
+        "instrumentation": {"visit_s": COST_S},
+        "program": {
+            "main": {
+                "time_s": 0.1,
+                "calls": {
+                    "solve": {
+                        "time_s": "n**2",
+                        "visits": 10,
+                        "calls": {
+                            "inner": {
+                                "time_s": "0.5 * n",
+                                "visits": f"{visits:g} * n",
+                                "calls": {"tiny": {"time_s": "0.3 * n", "visits": f"{visits:g} * n"}},
+                            },
+                            "MPI_Barrier": {"time_s": 0.2, "visits": 5},
+                        },
+                    },
+                    "setup": {"time_s": "2 * n", "calls": {"other": {"time_s": 0.4, "visits": 100}}},
+                },
+            }
+        },
+    }
+    return Variant(program_of(described, ("n",), "test"), Mode.TIME, hooked)
+
+
+def runs(built: Variant, sizes: tuple[int, ...] = SIZES, repetitions: int = 1, key: str = "") -> Iterator[Run]:
+    for n in sizes:
+        for repetition in range(repetitions):
+            yield {"n": float(n)}, repetition, built.profile({"n": n}, 4, f"{key} {n} {repetition}")
+
+
+def pooled(
+    now: frozenset[str], then: frozenset[str], cost: HookCost, sizes: tuple[int, ...] = (1, 2), **program: float
+) -> Pooled:
+    earlier = Earlier(
+        runs(variant(then, **program), key="then"), lambda each: each.name in then, lambda each: each.name in now
+    )
+    return pool(runs(variant(now, **program), sizes, key="now"), [earlier], cost)
+
+
+def seconds(experiment: Experiment) -> dict[str, np.ndarray]:
+    return dict(zip(experiment.tree.names, experiment.over_locations("time"), strict=True))
+
+
+SETS = st.sets(st.sampled_from(NAMES)).map(frozenset)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SETS, SETS)
+def test_without_noise_corrected_times_are_those_of_the_newest_filter(
+    now: frozenset[str], then: frozenset[str]
+) -> None:
+    found = pooled(now, then, HookCost(COST_S, 0.01 * COST_S))
+    truth = seconds(experiment_from_profiles(runs(variant(now))))
+    for name, values in seconds(found.experiment).items():
+        own = truth.get(name)
+        corrected = values[:, ~found.own]
+        if own is None:  # a call path that only the earlier filter had
+            assert np.isnan(corrected).all()
+        else:
+            known = np.isfinite(corrected)
+            assert np.allclose(corrected[known], np.broadcast_to(own, corrected.shape)[known], rtol=1e-9)
+    if now <= then:
+        # Nothing is measured now that was not then: every time is known at the points that only the earlier runs have.
+        far = np.stack([values[2:, ~found.own] for values in seconds(found.experiment).values()])
+        assert np.isfinite(far).all()
+
+
+def test_what_is_more_uncertain_than_allowed_is_left_out() -> None:
+    now, then = frozenset({"main", "solve"}), frozenset(NAMES)
+    sure = pooled(now, then, HookCost(COST_S, 0.05 * COST_S), visits=1e6)
+    assert sure.lost == 2  # of solve, beside uncorrected ones at two points
+    assert 0.1 < sure.share < 0.11 and sure.doubt == pytest.approx(0.05 * sure.share)
+    unsure = pooled(now, then, HookCost(COST_S, 0.5 * COST_S), visits=4e6)
+    times = seconds(unsure.experiment)
+    assert np.isnan(times["simulated->main->solve"][:, ~unsure.own]).all()
+    assert np.isfinite(times["simulated->main->solve->MPI_Barrier"][:, ~unsure.own]).all()
+    assert unsure.doubt <= MOST_DOUBT
+
+
+def test_a_wrong_cost_is_noticed_where_both_filters_measured() -> None:
+    now, then = frozenset({"main", "solve"}), frozenset(NAMES)
+    right = pooled(now, then, HookCost(COST_S, 0.02 * COST_S), visits=1e6)
+    wrong = pooled(now, then, HookCost(2 * COST_S, 0.02 * COST_S), visits=1e6)
+    path = "simulated->main->solve"
+    assert np.isfinite(seconds(right.experiment)[path][2:, ~right.own]).all()
+    assert np.isnan(seconds(wrong.experiment)[path][:, ~wrong.own]).all()
+
+
+def test_functions_that_are_measured_only_now_cannot_be_told_from_their_callers() -> None:
+    found = pooled(frozenset(NAMES), frozenset(NAMES) - {"inner"}, HookCost(COST_S, 0.01 * COST_S))
+    known = {name for name, values in seconds(found.experiment).items() if np.isfinite(values[:, ~found.own]).any()}
+    lost = set(found.experiment.tree.names) - known
+    assert {name.rpartition("->")[2] for name in lost} == {"solve", "inner", "tiny"}
+
+
+def test_without_earlier_runs_the_table_is_that_of_the_runs() -> None:
+    now = frozenset(NAMES)
+    found = pool(runs(variant(now)), [], HookCost(COST_S, COST_S))
+    assert found.runs == 0 and found.own.all()
+    assert np.array_equal(
+        found.experiment.values["time"], experiment_from_profiles(runs(variant(now))).values["time"], equal_nan=True
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(5e-8, 1e-6), st.floats(0.5, 2.0), st.integers(0, 1000))
+def test_the_cost_of_a_visit_is_found_within_its_doubt(cost_s: float, wrong: float, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    plain = draw.uniform(1, 100, 8)
+    visits = plain * draw.uniform(1e5, 1e6, 8)
+    noise = 1 + 0.003 * draw.standard_normal((2, 8))
+    found = hook_cost(wrong * cost_s, (plain + cost_s * visits) * noise[0], plain * noise[1], visits)
+    assert abs(found.seconds - cost_s) < 4 * found.doubt_s
+    assert found.doubt_s >= 0.2 * found.seconds * 0.999
+
+
+@pytest.mark.parametrize("visits", [[], [0.0, 0.0, 0.0]])
+def test_without_pairs_the_cost_is_that_of_the_loop(visits: list[float]) -> None:
+    some = np.array(visits)
+    found = hook_cost(1e-7, some + 1, some + 1, some)
+    assert (found.seconds, found.doubt_s) == pytest.approx((1e-7, 5e-8))
