@@ -125,15 +125,19 @@ def test_a_target_beyond_all_reason_is_named(tmp_path: Path) -> None:
     assert last.budget_reached
 
 
-def test_the_report_says_which_builds_models_are_made_of(tmp_path: Path) -> None:
-    session = opened(tmp_path, repetitions=1)
+@pytest.mark.parametrize("pool_filters", ["auto", "off"])
+def test_the_report_says_which_builds_models_are_made_of(tmp_path: Path, pool_filters: str) -> None:
+    session = opened(tmp_path, repetitions=1, model={"pool_filters": pool_filters})
     last = carry_out(session)
     times = [build for plan in plans(session) for build in plan.builds if build.mode is Mode.TIME]
     assert len(times) == 2
     newest = next(build for build in times if build.filter_text == last.filter_text)
     points = len(plans(session)[0].bundles)
-    text = f"Models of time take the {points} runs of build {newest.hash}; {points} runs under other filters are not"
-    assert text in render(gather(session))
+    said = render(gather(session))
+    mixed = f" and {points} of {points} runs under other filters, without what the hooks that are gone have cost, "
+    text = mixed if pool_filters == "auto" else f"; {points} runs under other filters are not mixed in"
+    assert f"Models of time take the {points} runs of build {newest.hash}{text}" in said
+    assert (" ns a visit within " in said) == (pool_filters == "auto")
 
 
 def test_a_point_that_always_fails_is_not_proposed_for_ever(tmp_path: Path) -> None:

@@ -336,6 +336,11 @@ class Modelling(Part):
         description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
         "counts: they give the growth, times only the coefficients. `off`: from times alone.",
     )
+    pool_filters: Literal["auto", "off"] = Field(
+        "auto",
+        description="`auto`: times taken under earlier filters are used too, without what the hooks that are gone have "
+        "cost, where that is certain. `off`: those under the last filter alone.",
+    )
     kind: Literal["auto", "pmnf", "cpr"] = Field(
         "auto",
         description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
-from buran.instrument.prediction import FILTERABLE, Floats, Mask
+from buran.instrument.prediction import FILTERABLE, Floats, Mask, symbol_of
 from buran.model.repetitions import over_repetitions
 from buran.profile.profile import CallTree, Metric, Profile, Region
 from buran.profile.regroup import combine, fold, project
@@ -160,6 +160,14 @@ class Pooled:
     share: float = 0.0
     doubt: float = 0.0
 
+    @property
+    def uncorrected(self) -> Experiment:
+        """The runs under the filter of the models alone, on the same call paths."""
+        table = self.experiment
+        there = np.isfinite(table.over_locations("time")[:, :, self.own]).any(axis=(0, 2))
+        values = {name: each[:, there][:, :, self.own] for name, each in table.values.items()}
+        return replace(table, points=table.points[there], values=values)
+
 
 def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pooled:
     """Bring runs under one filter and corrected ones under others into one table.
@@ -177,18 +185,25 @@ def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pool
     """
 
     def every() -> Iterator[Run]:
-        yield from own
+        for point, repetition, profile in own:
+            seen.update(map(symbol_of, profile.tree.regions))
+            yield point, repetition, profile
         for number, group in enumerate(earlier, start=1):
             for point, repetition, profile in group.runs:
                 used.add(number * _STRIDE + repetition)
-                keep = np.array([_is_free(each) or group.keeps(each) for each in profile.tree.regions], dtype=bool)
+                keep = np.array([stays(each, group) for each in profile.tree.regions], dtype=bool)
                 yield point, number * _STRIDE + repetition, _marked(without_hooks(profile, keep, cost))
 
+    def stays(region: Region, group: Earlier) -> bool:
+        return _is_free(region) or symbol_of(region) in seen or group.keeps(region)
+
+    seen: set[str] = set()
     used: set[int] = set()
     whole = experiment_from_profiles(every())
-    repetitions = next(iter(whole.values.values())).shape[2]
-    groups = np.concatenate([np.zeros(repetitions - len(used), dtype=np.int64), np.array(sorted(used)) // _STRIDE])
-    return _judged(whole, groups.astype(np.int64), earlier)
+    repetitions = whole.over_locations("time").shape[2]
+    groups = np.zeros(repetitions, dtype=np.int64)
+    groups[repetitions - len(used) :] = np.array(sorted(used), dtype=np.int64) // _STRIDE
+    return _judged(whole, groups, earlier)
 
 
 def _is_free(region: Region) -> bool:
@@ -222,7 +237,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
         return plain
     share, doubt = (whole.over_locations(name) for name in (_SHARE, _DOUBT))
     time = whole.over_locations("time")
-    beside: Mask = np.isfinite(time[:, :, direct]).any(axis=2)
+    beside: Mask = np.asarray(np.isfinite(time[:, :, direct]).any(axis=2))
     taken = np.zeros(time.shape, dtype=bool)
     for number, group in enumerate(earlier, start=1):
         columns = groups == number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
-from buran.experiment.build import experiment_from_profiles
+from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.files import read_json
 from buran.measure.bundle import PROFILE
@@ -30,16 +30,21 @@ class Measured:
     point: Point
     purpose: Purpose
     mode: Mode
-    filter_text: str
+    build: BuildSpec
     repetition: int
     folder: Path
     wall_s: float
     cpu_s: float
 
+    @property
+    def filter_text(self) -> str:
+        """Filter in force."""
+        return self.build.filter_text
+
 
 def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
     """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once."""
-    filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
+    builds = {build.hash: build for plan in plans for build in plan.builds}
     found: dict[Path, Measured] = {}
     for plan in plans:
         for bundle in plan.bundles:
@@ -53,7 +58,7 @@ def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
                     bundle.point,
                     bundle.purpose,
                     Mode(run["mode"]),
-                    filters[run["build"]],
+                    builds[run["build"]],
                     run["repetition"],
                     folder,
                     run["wall_s"],
@@ -64,12 +69,13 @@ def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
 
 def experiment_of(runs: Sequence[Measured], parameters: Sequence[str]) -> Experiment | None:
     """Read the profiles of some runs, one after the other, into one table; None without runs."""
-    if not runs:
-        return None
-    return experiment_from_profiles(
-        ({name: run.point[name] for name in parameters}, run.repetition, read_cubex(run.folder / PROFILE))
-        for run in runs
-    )
+    return experiment_from_profiles(profiles_of(runs, parameters)) if runs else None
+
+
+def profiles_of(runs: Iterable[Measured], parameters: Sequence[str]) -> Iterator[Run]:
+    """Read the profiles of some runs, one after the other."""
+    for run in runs:
+        yield {name: run.point[name] for name in parameters}, run.repetition, read_cubex(run.folder / PROFILE)
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:

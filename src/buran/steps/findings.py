@@ -63,6 +63,8 @@ class Findings:
         For each call path what its model of time is made from, with and without the prior; empty without priors.
     balance
         Functions that ranks share unevenly, at the point that takes longest.
+    pooled
+        What of times under earlier filters went into the models, and how it was corrected; None where nothing did.
     program_model
         Kind of the model that predicts the program's run time, and why.
     """
@@ -80,6 +82,7 @@ class Findings:
     priors: tuple[Mapping[str, Any], ...] = ()
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
+    pooled: Mapping[str, float] | None = None
 
     def write(self, path: Path) -> None:
         """Write the file."""
@@ -104,6 +107,7 @@ class Findings:
                 "priors": [dict(each) for each in self.priors],
                 "balance": [asdict(each) for each in self.balance],
                 "program_model": list(self.program_model),
+                "pooled": None if self.pooled is None else dict(self.pooled),
             },
         )
 
@@ -138,4 +142,5 @@ class Findings:
             priors=tuple(data.get("priors", ())),
             balance=tuple(Balance(**each) for each in data.get("balance", ())),
             program_model=tuple(data.get("program_model", ("pmnf", ""))),
+            pooled=data.get("pooled"),
         )

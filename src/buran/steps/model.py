@@ -27,6 +27,7 @@ from buran.profile.profile import CallTree
 from buran.select.question import EFFORT_METRICS
 from buran.steps import collect
 from buran.steps.findings import Findings
+from buran.steps.pool import pooled_times
 from buran.steps.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
 from buran.steps.session import Session
 
@@ -46,9 +47,11 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     choices, at = session.campaign.choices, session.campaign.refinement_target
     # Models of call paths have numbers only: they are made at the target's choices.
     own = [run for run in modelled if all(run.point[name] == at[name] for name in choices)]
-    timed = collect.experiment_of(
-        [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text], parameters
-    )
+    earlier = config.model.pool_filters == "auto" and purpose is Purpose.MODEL
+    which = [run for run in own if earlier or run.filter_text == filter_text]
+    pooled = pooled_times(session, which, parameters, filter_text, iteration)
+    timed = None if pooled is None else pooled.table
+    uncorrected = None if pooled is None else pooled.uncorrected
     times = [*(name for name in config.metrics if name not in EFFORT_METRICS), *config.counters]
     counts = [name for name in config.metrics if name in EFFORT_METRICS]
     counted = collect.experiment_of([run for run in own if run.mode is Mode.EFFORT], parameters)
@@ -103,8 +106,8 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         iteration=iteration,
         filter_text=filter_text,
         tree=tree,
-        imbalance_s=() if timed is None else tuple(imbalance_s(timed).tolist()),
-        ends_s=() if timed is None else tuple(map(tuple, ends_s(timed).tolist())),
+        imbalance_s=() if uncorrected is None else tuple(imbalance_s(uncorrected).tolist()),
+        ends_s=() if uncorrected is None else tuple(map(tuple, ends_s(uncorrected).tolist())),
         runtime=runtime,
         shortest_run_s=shortest_s,
         overhead=collect.overhead(modelled),
@@ -113,6 +116,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         program_model=(kind, reason),
         priors=said,
         balance=_balance(own, filter_text),
+        pooled=None if pooled is None else pooled.account,
     ).write(findings_path)
     write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
 

@@ -17,13 +17,11 @@ from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.measure import store
-from buran.measure.bundle import PROFILE
 from buran.model.model_set import read_models
-from buran.profile.cubex_read import read_cubex
 from buran.report.text import Report, render
 from buran.select.question import Knowledge
 from buran.steps import program_model
-from buran.steps.collect import finished_runs
+from buran.steps.collect import finished_runs, profiles_of
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
 from buran.steps.page import write_page
@@ -58,11 +56,12 @@ def _export(session: Session, mode: Mode, folder: Path) -> None:
     layout, parameters = session.layout, session.campaign.parameters
     plans = layout.read_plans(session.id)
     filter_text = plans[-1].filter_text if mode is Mode.TIME else ""
-    runs = [
-        ({name: run.point[name] for name in parameters}, run.repetition, read_cubex(run.folder / PROFILE))
+    chosen = (
+        run
         for run in finished_runs(layout, plans)
         if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
-    ]
+    )
+    runs = list(profiles_of(chosen, parameters))
     shutil.rmtree(folder, ignore_errors=True)
     if runs:
         write_extrap_tree(folder, runs, parameters=parameters, prefix=session.campaign.name, compress=True)
@@ -97,8 +96,8 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
-def _builds_of_models(session: Session, plans: Sequence[Plan]) -> list[str]:
-    """Say which builds' times models take, and that others are left out."""
+def _builds_of_models(session: Session, plans: Sequence[Plan], findings: Findings) -> list[str]:
+    """Say which builds' times models take, and what becomes of others."""
     last = plans[-1].filter_text
     runs = [run for run in finished_runs(session.layout, plans) if run.mode is Mode.TIME]
     kept = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
@@ -107,7 +106,16 @@ def _builds_of_models(session: Session, plans: Sequence[Plan]) -> list[str]:
         return []
     builds = sorted({b.hash for plan in plans for b in plan.builds if b.mode is Mode.TIME and b.filter_text == last})
     which = f"build {builds[0]}" if len(builds) == 1 else f"{len(builds)} builds under the last filter"
-    return [f"Models of time take the {kept} runs of {which}; {others} runs under other filters are not mixed in."]
+    said = f"Models of time take the {kept} runs of {which}"
+    if findings.pooled is None:
+        return [f"{said}; {others} runs under other filters are not mixed in."]
+    own = findings.pooled
+    cost, doubt = f"{1e9 * own['visit_cost_s']:.3g} ns", f"{1e9 * own['visit_cost_doubt_s']:.2g} ns"
+    return [
+        f"{said} and {own['runs']} of {others} runs under other filters, without what the hooks that are gone have "
+        f"cost, {cost} a visit within {doubt}: at most {100 * own['largest_share']:.2g} % of a corrected time, "
+        f"{100 * own['largest_doubt']:.2g} % uncertain; {own['left_out']} times of theirs were left out."
+    ]
 
 
 def _kind(findings: Findings, campaign: Campaign) -> list[str]:
@@ -136,7 +144,7 @@ def gather(session: Session) -> Report:
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=[*_notes(session, plans), *_kind(findings, campaign)],
+        notes=[*_notes(session, plans, findings), *_kind(findings, campaign)],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
@@ -165,7 +173,7 @@ def gather(session: Session) -> Report:
     )
 
 
-def _notes(session: Session, plans: Sequence[Plan]) -> list[str]:
+def _notes(session: Session, plans: Sequence[Plan], findings: Findings) -> list[str]:
     """Return what deserves a word: of the machine, the campaign file and each build, every sentence once."""
     notes = [*session.target.backend.notes, *session.campaign.notes]
     for build in dict.fromkeys(build.hash for plan in plans for build in plan.builds):
@@ -173,7 +181,7 @@ def _notes(session: Session, plans: Sequence[Plan]) -> list[str]:
         if record.is_file():
             notes += read_json(record)["notes"]
     notes += _missing_counters(session, plans)
-    notes += _builds_of_models(session, plans)
+    notes += _builds_of_models(session, plans, findings)
     return list(dict.fromkeys(notes))
 
 
