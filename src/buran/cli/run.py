@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +126,7 @@ class _Drivers:
 
     def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
         """Run the engine once, unless it has nothing to do and was asked for nothing in particular."""
+        from buran.cli.progress import Watcher
         from buran.steps import controller, finished
 
         layout, campaign = self.session.layout, self.session.id
@@ -135,7 +135,7 @@ class _Drivers:
         if not self.extra and finished.is_finished(layout, campaign):
             self.say("nothing is left to do")
             return controller.End(0)
-        watcher = _Watcher(self.session)
+        watcher = Watcher(self.session)
         try:
             end = controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
         finally:
@@ -229,51 +229,3 @@ def _errors_in(logs: Path, log: Path) -> list[str]:
 def _shown(path: Path) -> str:
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-class _Watcher:
-    """Shows progress a few times a second, from the ledger alone."""
-
-    def __init__(self, session: Session) -> None:
-        from buran.cli.terminal import ProgressLine
-        from buran.steps.progress import QuickCount
-
-        self.session = session
-        self.line = ProgressLine(sys.stdout)
-        self.count = QuickCount(session.layout, session.id)
-        self.iterations = 0
-        self.state: tuple[float, int] | None = None
-        self.start_s = time.monotonic()
-        self.settled_at_start: int | None = None
-
-    def look(self) -> None:
-        from buran.cli.terminal import duration
-        from buran.measure.ledger import ledger_path
-
-        layout = self.session.layout
-        plan = layout.plan(self.session.id, self.iterations)
-        ledger = ledger_path(layout.store)
-        state = (ledger.stat().st_mtime if ledger.is_file() else 0.0, plan.is_file())
-        if state == self.state:
-            return
-        self.state = state
-        settled, spent = self.count.look()
-        plans, runs = self.count.plans, self.count.runs
-        if not plans:
-            return
-        if self.settled_at_start is None:
-            self.settled_at_start = settled
-        new = settled - self.settled_at_start
-        text = f"iteration {plans[-1].iteration}: {min(settled, runs)}/{runs} runs, {spent:.4g} core hours spent"
-        if new > 0 and runs > settled:
-            eta_s = (time.monotonic() - self.start_s) / new * (runs - settled)
-            per_run = spent / max(settled, 1)
-            text += f", about {per_run * (runs - settled):.2g} and {duration(eta_s)} to go in this iteration"
-        fresh = len(plans) > self.iterations
-        if fresh:
-            self.iterations = len(plans)
-        self.line.show(text, always=fresh)
-
-    def close(self) -> None:
-        self.look()
-        self.line.close()

@@ -55,7 +55,7 @@ class ProgressLine:
             return
         self.last = text
         if self.live:
-            width = os.get_terminal_size(self.stream.fileno()).columns
+            width = os.get_terminal_size(self.stream.fileno()).columns or 80
             self.stream.write(f"\r\x1b[K{text[: max(width - 1, 20)]}")
         elif always:
             self.stream.write(text + "\n")

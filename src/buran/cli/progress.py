@@ -1,0 +1,161 @@
+"""How far a running campaign is: a bar on terminals where rich is installed, lines of text elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from buran.cli.terminal import ProgressLine, duration
+
+if TYPE_CHECKING:
+    from buran.steps.session import Session
+
+_LINE_EVERY_S = 60.0  # in logs: what changes is told this often
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a campaign is.
+
+    Attributes
+    ----------
+    settled
+        Runs that are measured or failed, of those `planned` so far.
+    budget_core_hours
+        None without a budget.
+    ahead_core_hours, ahead_s
+        Predicted for the runs that are left, from those of this session; None before one of them ended.
+    """
+
+    iteration: int
+    phase: str
+    settled: int
+    planned: int
+    spent_core_hours: float
+    budget_core_hours: float | None
+    ahead_core_hours: float | None = None
+    ahead_s: float | None = None
+
+    @property
+    def where(self) -> str:
+        """Iteration and phase."""
+        return f"iteration {self.iteration}, {self.phase}"
+
+    @property
+    def runs(self) -> str:
+        """Runs that are settled and planned."""
+        return f"{self.settled}/{self.planned} runs"
+
+    @property
+    def cost(self) -> str:
+        """Core hours, of the budget if there is one."""
+        budget = "" if self.budget_core_hours is None else f" of {self.budget_core_hours:.4g}"
+        return f"{self.spent_core_hours:.4g}{budget} core hours spent"
+
+    @property
+    def ahead(self) -> str:
+        """What is left of this iteration."""
+        if self.ahead_s is None or self.ahead_core_hours is None:
+            return ""
+        return f"about {self.ahead_core_hours:.2g} core hours and {duration(self.ahead_s)} to go in this iteration"
+
+
+class Display(Protocol):
+    """Shows states."""
+
+    def show(self, state: State, *, fresh: bool) -> None:
+        """Show the newest state; `fresh`: an iteration began."""
+
+    def tick(self) -> None:
+        """Let time pass on the display while nothing changes."""
+
+    def close(self) -> None:
+        """Leave what was shown behind."""
+
+
+def display(stream: TextIO) -> Display:
+    """Return what fits the stream."""
+    if stream.isatty() and os.environ.get("TERM") != "dumb" and importlib.util.find_spec("rich") is not None:
+        from buran.cli.bar import Bar
+
+        return Bar(stream)
+    return Lines(stream)
+
+
+class Lines:
+    """One line of text: rewritten on a terminal; elsewhere a new one for each iteration and each minute."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._line = ProgressLine(stream)
+        self._told_s = 0.0
+
+    def show(self, state: State, *, fresh: bool) -> None:
+        """Show the newest state."""
+        parts = [state.runs, state.cost, *([state.ahead] if state.ahead else [])]
+        now_s = time.monotonic()
+        due = fresh or now_s - self._told_s >= _LINE_EVERY_S
+        if due:
+            self._told_s = now_s
+        self._line.show(f"{state.where}: {', '.join(parts)}", always=due)
+
+    def tick(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Leave the line behind."""
+        self._line.close()
+
+
+class Watcher:
+    """Looks at a campaign a few times a second, in its ledger alone, and shows what it finds."""
+
+    def __init__(self, session: Session) -> None:
+        from buran.steps.progress import QuickCount
+
+        self._layout, self._id = session.layout, session.id
+        self._display = display(sys.stdout)
+        self._count = QuickCount(session.layout, session.id)
+        self._plans = 0
+        self._seen: tuple[float, int] | None = None
+        self._start_s = time.monotonic()
+        self._settled_at_start: int | None = None
+
+    def look(self) -> None:
+        """Show what changed."""
+        from buran.measure.ledger import ledger_path
+
+        ledger = ledger_path(self._layout.store)
+        seen = (ledger.stat().st_mtime if ledger.is_file() else 0.0, self._layout.plan(self._id, self._plans).is_file())
+        if seen == self._seen:
+            self._display.tick()
+            return
+        self._seen = seen
+        settled, spent = self._count.look()
+        if not self._count.plans:
+            return
+        fresh = len(self._count.plans) > self._plans
+        self._plans = len(self._count.plans)
+        self._display.show(self._state(settled, spent), fresh=fresh)
+
+    def _state(self, settled: int, spent_core_hours: float) -> State:
+        if self._settled_at_start is None:
+            self._settled_at_start = settled
+        plan, planned, new = self._count.plans[-1], self._count.runs, settled - self._settled_at_start
+        ahead_core_hours = ahead_s = None
+        if new > 0 and planned > settled:
+            left = planned - settled
+            ahead_core_hours = spent_core_hours / settled * left
+            ahead_s = (time.monotonic() - self._start_s) / new * left
+        return State(
+            plan.iteration, plan.phase, min(settled, planned), planned, spent_core_hours, plan.budget_core_hours,
+            ahead_core_hours, ahead_s,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Show the last state and leave it behind."""
+        self.look()
+        self._display.close()

@@ -1,0 +1,103 @@
+"""How a running campaign is shown: a bar in a real pseudo terminal, lines of text where there is none."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from buran.cli import progress
+from buran.cli.progress import Lines, State
+
+_SHOW = """
+import sys, time
+from buran.cli.progress import State, display
+shown = display(sys.stdout)
+shown.show(State(0, "first look", 0, 8, 0.0, 2.0), fresh=True)
+shown.show(State(0, "first look", 3, 8, 0.25, 2.0, 0.4, 90.0), fresh=False)
+shown.tick()
+shown.show(State(1, "times", 8, 8, 0.5, None), fresh=True)
+shown.close()
+print("after")
+"""
+
+
+def on_terminal(code: str, columns: int, **variables: str) -> str:
+    """Run Python code in a pseudo terminal and return what it wrote there."""
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (40, columns))
+    environment = {**os.environ, "TERM": "xterm", **variables}
+    environment.pop("COLUMNS", None)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=follower, stderr=follower, env=environment) as process:
+        os.close(follower)
+        out = b""
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            out += part
+    os.close(leader)
+    assert process.returncode == 0, out.decode()
+    return out.decode()
+
+
+@pytest.mark.parametrize("columns", [120, 70])
+def test_a_terminal_gets_a_bar(columns: int) -> None:
+    pytest.importorskip("rich")
+    text = on_terminal(_SHOW, columns, NO_COLOR="1")
+    assert "━" in text and "3/8 runs" in text
+    assert "\x1b[?25l" not in text  # the cursor stays visible: who is killed cannot bring it back
+    last, after = text.replace("\r\n", "\n").splitlines()[-2:]
+    assert after == "after"  # the bar ends with its line
+    assert "8/8 runs" in last
+    if columns == 120:
+        assert "iteration 0, first look" in text and "0.25 of 2 core hours" in text and "90 s left" in text
+
+
+@pytest.mark.parametrize("why", ["dumb", "no rich"])
+def test_other_terminals_get_one_line(why: str) -> None:
+    fake = "import importlib.util; importlib.util.find_spec = lambda name: None\n" if why == "no rich" else ""
+    text = on_terminal(fake + _SHOW, 120, TERM="dumb" if why == "dumb" else "xterm")
+    assert "━" not in text
+    assert "iteration 1, times: 8/8 runs, 0.5 core hours spent" in text
+    assert text.replace("\r\n", "\n").endswith("\nafter\n")
+
+
+def test_a_log_gets_lines() -> None:
+    done = subprocess.run([sys.executable, "-c", _SHOW], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "iteration 0, first look: 0/8 runs, 0 of 2 core hours spent",
+        "iteration 1, times: 8/8 runs, 0.5 core hours spent",
+        "after",
+    ]
+
+
+def test_a_log_gets_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    lines = Lines(stream)
+    for settled in range(10):
+        lines.show(State(0, "times", settled, 10, 0.0, None), fresh=settled == 0)
+        now[0] += 25.0
+    assert [line.split()[3] for line in stream.getvalue().splitlines()] == ["0/10", "3/10", "6/10", "9/10"]
+
+
+def test_rich_is_loaded_on_terminals_only() -> None:
+    code = _SHOW + "assert 'rich' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+
+def test_a_state_in_words() -> None:
+    state = State(2, "times", 5, 20, 0.125, 1.0, 0.5, 300.0)
+    assert state.where == "iteration 2, times" and state.runs == "5/20 runs"
+    assert state.cost == "0.125 of 1 core hours spent"
+    assert state.ahead == "about 0.5 core hours and 5 min to go in this iteration"
