@@ -24,9 +24,10 @@ MAY_IMPORT = {
     "prior": {"experiment", "model", "profile"},
     "generate": {"campaign", "model", "prior"},
     "select": {"campaign", "experiment", "model", "tensor"},
+    "compare": {"campaign", "experiment", "model", "profile"},
     "instrument": {"campaign", "experiment", "measure", "model", "profile"},
     "simulate": {"campaign", "instrument", "measure", "profile"},
-    "report": {"campaign", "experiment", "instrument", "model", "profile", "select"},
+    "report": {"campaign", "compare", "experiment", "instrument", "model", "profile", "select"},
 }
 MAY_IMPORT["steps"] = MAY_IMPORT.keys() - {"generate"}
 MAY_IMPORT["evaluate"] = MAY_IMPORT.keys() - {"report"}

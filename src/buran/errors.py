@@ -14,6 +14,7 @@ class Exit(IntEnum):
     USAGE = 2
     ENVIRONMENT = 3
     BUDGET_REACHED = 4
+    GROWN = 5
     INTERRUPTED = 130
 
 

@@ -17,7 +17,8 @@ VERBS = (
 )  # fmt: skip
 
 _EPILOG = """\
-exit codes: 0 done, 1 some runs failed, 2 usage or campaign file, 3 environment, 4 budget reached, 130 interrupted
+exit codes: 0 done, 1 some runs failed, 2 usage or campaign file, 3 environment, 4 budget reached,
+  5 grown since the campaign that it is compared with, 130 interrupted
 first steps: buran init --example stencil demo; cd demo; buran run
 """
 

@@ -1,12 +1,17 @@
-"""``buran report``: what the campaign found out."""
+"""``buran report``: what the campaign found out, alone or beside another one."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
 
-HELP = "print the report of a finished campaign"
+if TYPE_CHECKING:
+    from buran.steps.session import Session
+
+HELP = "print the report of a finished campaign, or compare it with an earlier one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,30 +20,84 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--html", action="store_true", help="print where the page lies instead")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    beside = parser.add_argument_group("comparison with an earlier campaign")
+    beside.add_argument(
+        "--compare",
+        type=Path,
+        metavar="OTHER",
+        help="campaign file, folder of results (such as results/NAME/latest), or report.json of the earlier one",
+    )
+    beside.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="CONDITION,...",
+        help="exit code 5 if something grew beyond doubt: grown, runtime, effort (each also with a tolerance, as in "
+        "grown:10%%), class, new",
+    )
+    beside.add_argument(
+        "--share", type=float, help="call paths matter from this share of their metric on (default 0.01)"
+    )
+    beside.add_argument(
+        "--level", type=float, help="probability that nothing is called different that is not (default 0.95)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, or show its page."""
-    import webbrowser
-
     from buran.errors import UsageError
     from buran.steps.session import open_session
 
+    if arguments.compare is None:
+        for name in ("fail_on", "share", "level"):
+            if getattr(arguments, name) not in (None, []):
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
     session = open_session(arguments.file)
-    as_page = arguments.html or arguments.open
-    name = "report.html" if as_page else "report.json" if arguments.json else "report.txt"
-    path = session.layout.results(session.id) / name
-    if not path.is_file():
+    folder = session.layout.results(session.id)
+    if not (folder / "report.json").is_file():
         raise UsageError(
             "this campaign has no report yet",
-            where=path,
+            where=folder / "report.txt",
             why="the campaign is not finished, or its file, sources or compiler changed since",
             hint=f"buran run {arguments.file}",
         )
+    if arguments.compare is not None:
+        return _compare(session, arguments)
+    _show(folder, "report", arguments)
+    return 0
+
+
+def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:
+    import webbrowser
+
+    from buran.errors import UsageError
+
+    as_page = arguments.html or arguments.open
+    path = folder / f"{name}.{'html' if as_page else 'json' if arguments.json else 'txt'}"
     if not as_page:
         print(path.read_text(), end="")
-        return 0
+        return
     print(path)
     if arguments.open and not webbrowser.open(path.as_uri()):
         raise UsageError("there is no browser here", where=path, hint="open the file on a machine that has one")
-    return 0
+
+
+def _compare(session: Session, arguments: argparse.Namespace) -> int:
+    from buran.compare.compare import LEVEL, SHARE
+    from buran.compare.condition import broken_by, parse_conditions
+    from buran.errors import Exit, UsageError
+    from buran.steps.compare import NAME, compare_with, write_comparison
+
+    level = LEVEL if arguments.level is None else arguments.level
+    share = SHARE if arguments.share is None else arguments.share
+    for option, value, fits in (("--level", level, 0 < level < 1), ("--share", share, 0 <= share < 1)):
+        if not fits:
+            raise UsageError(f"{option} is a share between 0 and 1", why=f"it is {value:g}")
+    conditions = parse_conditions(arguments.fail_on)
+    comparison = compare_with(session, arguments.compare, level, share)
+    broken = broken_by(comparison, conditions)
+    folder = session.layout.results(session.id)
+    write_comparison(folder, comparison, broken)
+    _show(folder, NAME, arguments)
+    return Exit.GROWN if broken else Exit.DONE

@@ -42,40 +42,49 @@ def render_page(
     no_models
         Why there are no models, if there are none.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     absent = {
         "evaluation": not report.evaluation,
         "balance": not report.balance,
         "corrections": not report.corrections,
         "failures": not report.failures,
     }
-    return environment.get_template("report.html.j2").render(
-        report=report,
-        data=data,
-        json=_json(data),
-        style=_asset("report.css"),
-        script=_asset("report.js"),
-        version=buran.__version__,
-        sections=[{"id": name, "title": title} for name, title in _SECTIONS if not absent.get(name)],
-        figures=figures_of(report, data),
-        summary=summary_of(report, data),
-        warnings=warnings_of(report),
-        excerpts=excerpts,
-        provenance=provenance,
-        no_models=no_models,
-        named=named,
-        percent=percent,
-        at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            data=data,
+            json=_json(data),
+            style=asset("report.css"),
+            script=asset("report.js"),
+            version=buran.__version__,
+            sections=[{"id": name, "title": title} for name, title in _SECTIONS if not absent.get(name)],
+            figures=figures_of(report, data),
+            summary=summary_of(report, data),
+            warnings=warnings_of(report),
+            excerpts=excerpts,
+            provenance=provenance,
+            no_models=no_models,
+            named=named,
+            percent=percent,
+            at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
+        )
     )
 
 
-def _asset(name: str) -> str:
+def environment() -> jinja2.Environment:
+    """Return where templates come from; names of call paths are never markup."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def asset(name: str) -> str:
+    """Return a file that pages carry within them."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 

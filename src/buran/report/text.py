@@ -188,7 +188,7 @@ def _time_table(report: Report, target: str) -> str:
         text = format_function(model.function, report.parameters)
         rows.append((f"{100 * share:5.1f} %", brief(models.call_paths[i]), grows, text, f"{model.quality.smape:.1f} %"))
     title = f"Where the time goes at {target} (exclusive, seconds per rank)"
-    return _section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
+    return section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
 
 
 def _metric_table(report: Report, metric: str) -> str:
@@ -203,7 +203,7 @@ def _metric_table(report: Report, metric: str) -> str:
         text = format_function(model.function, report.parameters)
         rows.append((brief(models.call_paths[i]), growth_class(model.function, report.parameters), text))
     title = f"{metric.replace('_', ' ').capitalize()} ({models.unit}, exclusive, {models.aggregate} over ranks)"
-    return _section(title, ("call path", "grows like", "model"), rows)
+    return section(title, ("call path", "grows like", "model"), rows)
 
 
 def _priors(report: Report, target: str) -> str:
@@ -214,7 +214,7 @@ def _priors(report: Report, target: str) -> str:
         if each["prior"]
     ][:_ROWS]
     header = ("call path", "prior", "noise-resilient", "from times alone", "beyond effort")
-    text = _section(f"Models of time with priors from counts, the largest at {target} first", header, rows)
+    text = section(f"Models of time with priors from counts, the largest at {target} first", header, rows)
     said: dict[str, list[str]] = {}
     for each in ranked:
         for note in each["notes"]:
@@ -235,7 +235,7 @@ def _balance(report: Report) -> str:
         for each in report.balance[:_ROWS]
     ]
     title = "Load balance (ranks and threads of the longest run, exclusive times)"
-    return _section(title, ("function", "lost", "max/mean", "efficiency", "variation"), rows)
+    return section(title, ("function", "lost", "max/mean", "efficiency", "variation"), rows)
 
 
 def _instrumentation(report: Report) -> str:
@@ -253,7 +253,7 @@ def _instrumentation(report: Report) -> str:
                 _ratio([each["effort_ratio"] for each in members]),
             )
         )
-    text = _section(
+    text = section(
         "Instrumentation (CPU time against the baseline, median over points)",
         ("filter", "instruments", "for time", "for counts"),
         rows,
@@ -281,20 +281,21 @@ def _evaluation(report: Report) -> str:
         )
         for each in report.evaluation
     ]
-    return _section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
+    return section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
 
 
 def _account(report: Report) -> str:
     rows = [(each["phase"], f"{each['runs']:5d}", f"{each['core_hours']:10.4g}") for each in report.account]
-    return _section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
+    return section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
 
 
 def _failures(report: Report) -> str:
     rows = [(each["what"], each["reason"].splitlines()[0], each["log"]) for each in report.failures]
-    return _section("Failures", ("what", "reason", "log"), rows)
+    return section("Failures", ("what", "reason", "log"), rows)
 
 
-def _section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an underlined title with a table; nothing without rows."""
     if not rows:
         return ""
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]

@@ -1,0 +1,250 @@
+"""Comparing two campaigns: at the target, at the largest point both measured, in growth, and in exact counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.compare.counts import EXACT, Counted, count_measured, count_modelled, unsteady_rows
+from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
+from buran.compare.fold import common_call_paths, fold, fold_models
+from buran.compare.growth import faster_in
+from buran.compare.measured import common_points, measured_in_both
+from buran.compare.ratio import ratio_interval
+from buran.compare.side import RUNTIME, Side
+from buran.errors import UsageError
+from buran.model.model_set import ModelSet
+from buran.model.text import format_function, growth_class
+
+Array = NDArray[np.float64]
+LEVEL = 0.95
+SHARE = 0.01
+_ALIKE = 2  # points at which counts are the same, from which on what models of them say elsewhere does not count
+_HOOKS = 0.01  # difference in overhead that deserves a word
+
+
+def compare_sides(before: Side, after: Side, level: float = LEVEL, share: float = SHARE) -> Comparison:
+    """Compare an earlier campaign with a later one, at the target of the later.
+
+    Raises
+    ------
+    UsageError
+        One has no models, or they have other parameters, no metric or no call path in common.
+    """
+    _check(before, after)
+    target = tuple(float(after.target[name]) for name in after.parameters)
+    found: list[Difference] = []
+    gone: list[OneSided] = []
+    new: list[OneSided] = []
+    for metric in (name for name in after.models if name in before.models):
+        pair = before.models[metric], after.models[metric]
+        common = common_call_paths(pair[0].call_paths, pair[1].call_paths)
+        if common:
+            found += _Metric(before, after, metric, common, target, level, share).differences()
+            gone += _one_sided(pair[0], common, target)
+            new += _one_sided(pair[1], common, target)
+    if not any(each.metric != RUNTIME for each in found):
+        raise UsageError(
+            "the two campaigns have no call path in common",
+            where=f"{before.name} and {after.name}",
+            why=f"the first is {_first(before)!r} there and {_first(after)!r} here",
+            hint="compare two versions of one program, measured with the same metrics",
+        )
+    notes = tuple(_notes(before, after))
+    names = after.parameters
+    return Comparison(
+        before.name, after.name, names, target, level, share, tuple(found), tuple(gone), tuple(new), notes
+    )
+
+
+def _first(side: Side) -> str:
+    return next(each.call_paths[0] for name, each in side.models.items() if name != RUNTIME and each.call_paths)
+
+
+def _check(before: Side, after: Side) -> None:
+    where = f"{before.name} and {after.name}"
+    for side in (before, after):
+        if not any(name != RUNTIME and each.call_paths for name, each in side.models.items()):
+            raise UsageError(
+                "a campaign without models cannot be compared",
+                where=side.name,
+                why="no run succeeded, or its runs only found functions, or told that nothing had changed",
+                hint="measure more of it; if nothing had changed, compare with the campaign it was compared with",
+            )
+    if before.parameters != after.parameters:
+        raise UsageError(
+            "the two campaigns have other parameters",
+            where=where,
+            why=f"{', '.join(before.parameters)} there, {', '.join(after.parameters)} here",
+            hint="compare campaigns that vary the same, named in the same order",
+        )
+    lists = [[name for name in side.models if name != RUNTIME] for side in (before, after)]
+    if not set(lists[0]) & set(lists[1]):
+        raise UsageError(
+            "the two campaigns have no metric in common",
+            where=where,
+            why=f"{', '.join(lists[0])} there, {', '.join(lists[1])} here",
+            hint="compare campaigns that measured the same",
+        )
+
+
+def _notes(before: Side, after: Side) -> list[str]:
+    notes = []
+    for one, other, word in ((before, after, "before"), (after, before, "after")):
+        only = [name for name in one.models if name not in other.models]
+        if only:
+            notes.append(f"Measured only {word}: {', '.join(only)}.")
+    if before.target and dict(before.target) != dict(after.target):
+        own = ", ".join(f"{name}={before.target[name]:g}" for name in after.parameters)
+        notes.append(f"The earlier campaign had another target, {own}; both are compared at the later one's.")
+    for name in (name for name in after.models if name in before.models):
+        pair = before.models[name], after.models[name]
+        for what in ("aggregate", "repetition", "unit"):
+            values = [getattr(each, what) for each in pair]
+            if values[0] != values[1]:
+                notes.append(f"{name}: the {what} is {values[0]} before and {values[1]} after; that alone differs.")
+    if before.overhead is not None and after.overhead is not None and abs(before.overhead - after.overhead) > _HOOKS:
+        shown = " and ".join(f"{100 * (each - 1):+.1f} %" for each in (before.overhead, after.overhead))
+        notes.append(f"Hooks add {shown} of CPU time before and after: differences of that size may be theirs.")
+    if before.counts is None or after.counts is None:
+        notes.append("Counts are compared by their models: the measurements of one side are not at hand.")
+    return notes
+
+
+def _one_sided(models: ModelSet, common: Sequence[str], target: Sequence[float]) -> list[OneSided]:
+    at = _values(models, np.array([target]))[:, 0]
+    total = at.sum() or 1.0
+    known = set(common)
+    return [
+        OneSided(models.metric, name, float(value), float(value / total))
+        for name, value, model in zip(models.call_paths, at, models.models, strict=True)
+        if name not in known and model is not None
+    ]
+
+
+def _values(models: ModelSet, points: Array) -> Array:
+    """Return shape (call path, point): predictions, not negative; 0 without a model."""
+    return np.maximum(np.nan_to_num(models.predict(points)), 0.0)
+
+
+class _Metric:
+    """The common call paths of one metric."""
+
+    def __init__(
+        self,
+        before: Side,
+        after: Side,
+        metric: str,
+        common: tuple[str, ...],
+        target: tuple[float, ...],
+        level: float,
+        share: float,
+    ) -> None:
+        sides = (before, after)
+        own = [side.models[metric] for side in sides]
+        folded = [fold_models(each, fold(each.call_paths, common), common) for each in own]
+        self.names, self.first, self.second = common, folded[0], folded[1]
+        shared = common_points(self.first.points, self.second.points)
+        points = [target]
+        if shared:  # the largest one
+            at = np.array(shared, dtype=np.float64)
+            points.append(shared[int(_values(self.second, at).sum(axis=0).argmax())])
+        self.points = points
+        at = np.array(points, dtype=np.float64)
+        self.values = _values(self.first, at), _values(self.second, at)
+        self.shares = [
+            np.divide(each, each.sum(axis=0), out=np.zeros_like(each), where=each.sum(axis=0) > 0)
+            for each in self.values
+        ]
+        self.matters = (np.maximum(*self.shares) >= share).any(axis=1)
+        # All call paths that matter, at both points, are to be right together (Bonferroni).
+        single = 1 - (1 - level) / max(int(self.matters.sum()) * len(points), 1)
+        ends = [each.predict_interval(at, single) for each in folded]
+        lower, upper = ratio_interval(self.values[0], ends[0], self.values[1], ends[1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self.values[0] > 0, self.values[1] / self.values[0], np.nan)
+        known = np.array([None not in pair for pair in zip(self.first.models, self.second.models, strict=True)])
+        self.intervals = np.where(known[:, None], np.stack([ratio, lower, upper]), np.nan)
+        tables = [side.counts for side in sides]
+        both = None
+        if tables[0] is not None and tables[1] is not None and all(metric in each.values for each in tables if each):
+            both = measured_in_both((tables[0], tables[1]), (self.first, self.second), common)
+            if shared:
+                means = np.stack(both.ratios(single))
+                self.intervals[:, :, 1] = np.where(np.isfinite(means), means, self.intervals[:, :, 1])
+        self.counted: Counted | None = None
+        self.exact = np.zeros(len(common), dtype=bool)
+        if metric in EXACT:
+            self.counted = count_modelled((self.first, self.second)) if both is None else count_measured(both)
+            self.exact = self.counted.known.copy()
+            for side in sides:
+                self.exact[unsteady_rows(side.unsteady.get(metric, ()), common)] = False
+
+    def differences(self) -> list[Difference]:
+        """Return all of them, the largest first."""
+        order = np.argsort(-np.maximum(self.values[0][:, 0], self.values[1][:, 0]), kind="stable")
+        return [self._difference(row) for row in order.tolist()]
+
+    def _difference(self, row: int) -> Difference:
+        first, second = self.first.models[row], self.second.models[row]
+        target, *measured = (self._change(row, place) for place in range(len(self.points)))
+        exact, parameters = bool(self.exact[row]), self.second.parameters
+        found = Difference(
+            metric=self.second.metric,
+            unit=self.second.unit,
+            call_path=self.names[row],
+            exact=exact,
+            share_before=float(self.shares[0][row, 0]),
+            share_after=float(self.shares[1][row, 0]),
+            matters=bool(self.matters[row]),
+            target=target,
+            measured=self._counted(row) if exact else measured[0] if measured else None,
+            growth_before=growth_class(first.function, parameters) if first else "",
+            growth_after=growth_class(second.function, parameters) if second else "",
+            model_before=format_function(first.function, parameters) if first else "",
+            model_after=format_function(second.function, parameters) if second else "",
+            faster_in=(),
+            verdict="undecided",
+        )
+        found = replace(found, verdict=self._verdict(found))
+        if found.verdict != "grown" or target.verdict != "grown" or first is None or second is None:
+            return found
+        return replace(found, faster_in=tuple(parameters[each] for each in faster_in(first, second, len(parameters))))
+
+    def _change(self, row: int, place: int) -> Change:
+        before, after = (
+            float(values[row, place]) if models.models[row] is not None else np.nan
+            for values, models in zip(self.values, (self.first, self.second), strict=True)
+        )
+        return Change(self.points[place], before, after, *self.intervals[:, row, place].tolist())
+
+    def _counted(self, row: int) -> Change:
+        """Return the counts at the point that says most: where they differ, upwards first; else the largest."""
+        assert self.counted is not None
+        first, second, differs = (each[row] for each in (self.counted.first, self.counted.second, self.counted.differs))
+        known = np.isfinite(first) & np.isfinite(second)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(known & (first > 0), second / first, np.where(known & (second > 0), np.inf, np.nan))
+        if (differs > 0).any():
+            place = int(np.nanargmax(np.where(differs > 0, ratio, np.nan)))
+        elif (differs < 0).any():
+            place = int(np.nanargmin(np.where(differs < 0, ratio, np.nan)))
+        else:
+            place = int(np.nanargmax(np.where(known, second, np.nan)))
+            ratio = np.where(first > 0, 1.0, np.nan)
+        end = float(ratio[place])
+        return Change(self.counted.points[place], float(first[place]), float(second[place]), end, end, end)
+
+    def _verdict(self, found: Difference) -> Verdict:
+        measured = None if found.measured is None else found.measured.verdict
+        alike = self.counted is not None and len(self.counted.points) >= _ALIKE
+        if found.exact and measured is not None and (measured != "same" or alike):
+            return measured
+        told = [found.target.verdict] if measured is None else [found.target.verdict, measured]
+        for verdict in ("grown", "shrunk"):
+            if verdict in told:
+                return verdict
+        return told[0] if len(set(told)) == 1 else "no difference seen"

@@ -1,0 +1,127 @@
+"""Conditions under which a comparison fails, for checks of every change: ``grown:10%``, ``class``, ``effort``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from buran.campaign.mistakes import did_you_mean, listed
+from buran.compare.counts import EXACT
+from buran.compare.difference import Comparison, Difference
+from buran.compare.side import RUNTIME
+from buran.errors import UsageError
+
+Kind = Literal["grown", "runtime", "class", "effort", "new"]
+KINDS: dict[str, str] = {
+    "grown": "the time of a call path, or of the whole program, has grown",
+    "runtime": "the time of the whole program has grown",
+    "class": "time, basic blocks or bytes of a call path, or the whole program's time, grow faster with a parameter",
+    "effort": "basic blocks or bytes of a call path have grown",
+    "new": "a call path is there that was not there before",
+}
+_WITH_PERCENT = ("grown", "runtime", "effort")
+_TIMES = ("time", RUNTIME)
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition.
+
+    Attributes
+    ----------
+    above
+        Growth up to this share of what was there before is allowed.
+    """
+
+    kind: Kind
+    above: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{100 * self.above:g}%" if self.above else self.kind
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A condition that came true, and where."""
+
+    condition: str
+    metric: str
+    call_path: str
+
+
+def parse_conditions(texts: Sequence[str]) -> tuple[Condition, ...]:
+    """Read conditions, each text with one or several of them, separated by commas.
+
+    Raises
+    ------
+    UsageError
+        With what is allowed.
+    """
+    found = [_parse(part.strip()) for text in texts for part in text.split(",")]
+    return tuple(dict.fromkeys(found))
+
+
+def _parse(text: str) -> Condition:
+    kind, colon, percent = (part.strip() for part in text.partition(":"))
+    where = f"--fail-on {text}".rstrip()
+    if kind not in KINDS:
+        what = f"{kind!r} is no condition; allowed are {listed(list(KINDS))}" if kind else "a condition is missing"
+        raise UsageError(
+            what, where=where, hint=did_you_mean(kind, list(KINDS)) or f"allowed are {listed(list(KINDS))}"
+        )
+    if not colon:
+        return Condition(kind)  # type: ignore[arg-type]
+    match = _PERCENT.fullmatch(percent)
+    if kind not in _WITH_PERCENT or match is None:
+        ends = f"only {listed(list(_WITH_PERCENT))} take a percentage, as in grown:10%"
+        raise UsageError(f"{percent!r} cannot follow {kind!r}", where=where, why=ends)
+    return Condition(kind, float(match[1]) / 100)  # type: ignore[arg-type]
+
+
+def broken_by(comparison: Comparison, conditions: Sequence[Condition]) -> tuple[Broken, ...]:
+    """Return where conditions came true; only call paths that matter count.
+
+    Growth counts where it is beyond doubt: ``grown:10%`` where even the lower end of the interval lies above 10 %.
+
+    Raises
+    ------
+    UsageError
+        A condition can never come true: what it asks for was not measured, or models leave all of it open.
+    """
+    return tuple(each for condition in conditions for each in _broken_by(comparison, condition))
+
+
+def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
+    if condition.kind == "new":
+        return [
+            Broken(str(condition), each.metric, each.call_path)
+            for each in comparison.new
+            if each.share >= comparison.share and each.metric in ("time", *EXACT)
+        ]
+    own = {"runtime": (RUNTIME,), "effort": EXACT, "class": (*_TIMES, *EXACT)}
+    metrics = own.get(condition.kind, _TIMES)
+    asked = [each for each in comparison.differences if each.metric in metrics and each.matters]
+    if not asked:
+        raise UsageError(
+            "a condition cannot be checked",
+            where=f"--fail-on {condition}",
+            why=f"{' or '.join(metrics)} was not measured in both campaigns",
+            hint="leave the condition out, or measure the metric in both",
+        )
+    if all(each.verdict == "undecided" for each in asked):
+        raise UsageError(
+            "a condition cannot be checked",
+            where=f"--fail-on {condition}",
+            why="the models of one campaign have too few points or repetitions for intervals: nothing is decided",
+            hint="measure more points of both campaigns",
+        )
+    return [Broken(str(condition), each.metric, each.call_path) for each in asked if _holds(each, condition)]
+
+
+def _holds(each: Difference, condition: Condition) -> bool:
+    if condition.kind == "class":
+        return bool(each.faster_in)
+    return each.verdict == "grown" and each.grown_by > condition.above

@@ -1,0 +1,86 @@
+"""Counts of two campaigns compared number by number: they are exact, so that a difference is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.compare.fold import Places, fold
+from buran.compare.measured import Measured, common_points
+from buran.compare.ratio import ROUNDING
+from buran.model.model_set import ModelSet
+
+Array = NDArray[np.float64]
+EXACT = ("basic_blocks", "bytes_sent", "bytes_received")
+"""Metrics that noise cannot touch."""
+_EXACT_PERCENT = 1e-6  # SMAPE of models that go through every count
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """What two campaigns counted at the points that both measured.
+
+    Attributes
+    ----------
+    points
+        One tuple of values each.
+    first, second
+        Shape (call path, point): counts of the call paths that both have; NaN where one of the campaigns has none.
+    steady
+        Shape (call path,): whether the counts were the same in all repetitions, on both sides.
+    """
+
+    points: list[tuple[float, ...]]
+    first: Array
+    second: Array
+    steady: NDArray[np.bool_]
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Shape (call path,): whether counts can be compared somewhere, and do not depend on the run."""
+        return np.asarray(self.steady & (np.isfinite(self.first) & np.isfinite(self.second)).any(axis=1))
+
+    @property
+    def differs(self) -> NDArray[np.int64]:
+        """Shape (call path, point): 1 where the second has more, -1 where it has less, 0 else."""
+        with np.errstate(invalid="ignore"):
+            gap = self.second - self.first
+            large = np.abs(gap) > ROUNDING * np.maximum(np.abs(self.first), np.abs(self.second))
+        return np.asarray(np.where(large, np.sign(gap), 0), dtype=np.int64)
+
+
+def count_measured(both: Measured) -> Counted:
+    """Take what was measured for counts; steady are those that all repetitions agree on."""
+    ends = [_ends(own) for own in both.values]
+    with np.errstate(invalid="ignore"):
+        wobbly = [((most - least) > ROUNDING * np.abs(most)).any(axis=1) for least, most in ends]
+    return Counted(both.points, ends[0][0], ends[1][0], np.asarray(~(wobbly[0] | wobbly[1]), dtype=np.bool_))
+
+
+def count_modelled(models: tuple[ModelSet, ModelSet]) -> Counted:
+    """Take the predictions of models of the same call paths for counts, where they go through every count."""
+    points = common_points(models[0].points, models[1].points)
+    at = np.array(points, dtype=np.float64).reshape(-1, len(models[1].parameters))
+    through = [
+        [model is not None and model.quality.smape <= _EXACT_PERCENT for model in each.models] for each in models
+    ]
+    values = [each.predict(at) for each in models]
+    return Counted(points, values[0], values[1], np.array(through[0]) & np.array(through[1]))
+
+
+def _ends(values: Array) -> tuple[Array, Array]:
+    """Return the least and the most over repetitions; NaN where there is none."""
+    there = np.isfinite(values)
+    none = ~there.any(axis=2)
+    least = np.where(there, values, np.inf).min(axis=2)
+    most = np.where(there, values, -np.inf).max(axis=2)
+    return np.where(none, np.nan, least), np.where(none, np.nan, most)
+
+
+def unsteady_rows(names: Collection[str], common: Sequence[str]) -> Places:
+    """Return the common call paths that call paths with unsteady counts count to."""
+    places = fold(tuple(names), common)
+    return places[places >= 0]

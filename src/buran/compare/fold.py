@@ -1,0 +1,56 @@
+"""Call paths of two campaigns brought together: what only one of them has counts to the caller that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.experiment.collect import split_call_path
+from buran.model.combine import add_models
+from buran.model.model import Model
+from buran.model.model_set import ModelSet
+from buran.profile.profile import SEPARATOR
+
+Places = NDArray[np.int64]
+
+
+def common_call_paths(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    """Return the full call paths that two lists have, in the order of the second."""
+    known = set(first)
+    return tuple(name for name in second if name in known)
+
+
+def fold(names: Sequence[str], common: Sequence[str]) -> Places:
+    """Return for each call path the place of the common one it counts to; -1 where there is none.
+
+    That is itself, or the nearest caller that both campaigns have. Without this, a function that has hooks on one side
+    only, or that was split in two, would look like time that came or went.
+    """
+    places = {name: place for place, name in enumerate(common)}
+    out = np.full(len(names), -1, dtype=np.int64)
+    for row, name in enumerate(names):
+        place = places.get(name)
+        if place is None:
+            parts = split_call_path(name)
+            above = (SEPARATOR.join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
+            place = next((places[each] for each in above if each in places), -1)
+        out[row] = place
+    return out
+
+
+def fold_models(models: ModelSet, places: Places, names: tuple[str, ...]) -> ModelSet:
+    """Return a model for each common call path: its own, or the sum of those that count to it."""
+    groups: list[list[Model | None]] = [[] for _ in names]
+    for model, place in zip(models.models, places.tolist(), strict=True):
+        if place >= 0:
+            groups[place].append(model)
+    nothing = np.zeros((0, len(models.parameters))), np.zeros(0)
+    folded = tuple(
+        group[0] if len(group) == 1 else add_models(group, *nothing)  # both have the call path: never empty
+        for group in groups
+    )
+    return ModelSet(
+        models.parameters, models.metric, models.unit, names, folded, models.aggregate, models.repetition, models.points
+    )

@@ -1,0 +1,34 @@
+"""Whether one model grows faster than another, by all hypotheses that compete for either."""
+
+from __future__ import annotations
+
+from buran.model.model import Model
+from buran.model.terms import Lead
+
+LIKELY = 0.9
+"""Share of the hypotheses, by weight, that must agree before a growth class is said to have changed."""
+
+
+def faster_in(first: Model, second: Model, parameters: int) -> tuple[int, ...]:
+    """Return the parameters with which the second model grows faster, by at least `LIKELY` of the hypotheses.
+
+    Every hypothesis of the one meets every hypothesis of the other, with the product of their weights. Sums have none
+    but themselves.
+    """
+    return tuple(each for each in range(parameters) if _chance(first, second, each) >= LIKELY)
+
+
+def _chance(first: Model, second: Model, parameter: int) -> float:
+    one, other = _leads(first, parameter), _leads(second, parameter)
+    return sum(a * b for lead, a in one.items() for own, b in other.items() if own > lead)
+
+
+def _leads(model: Model, parameter: int) -> dict[Lead, float]:
+    """Return the weights of the different ways in which the hypotheses grow with a parameter."""
+    if not model.alternatives:
+        return {model.function.lead(parameter): 1.0}
+    out: dict[Lead, float] = {}
+    for each in model.alternatives:
+        lead = each.function.lead(parameter)
+        out[lead] = out.get(lead, 0.0) + each.weight
+    return out

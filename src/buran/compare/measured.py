@@ -1,0 +1,99 @@
+"""What two campaigns measured at the same points, brought together without any model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from buran.compare.fold import fold
+from buran.experiment.table import Aggregate, Experiment
+from buran.model.model_set import ModelSet
+from buran.model.repetitions import Repetition, over_repetitions
+
+Array = NDArray[np.float64]
+FEWEST = 3
+"""Points from which on their scatter tells how uncertain a mean over them is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Values of the common call paths at the common points.
+
+    Attributes
+    ----------
+    points
+        One tuple of values each, in the order of the models' parameters.
+    values
+        Of both sides, shape (call path, point, repetition); NaN where nothing was measured.
+    repetition
+        How repetitions become one value.
+    """
+
+    points: list[tuple[float, ...]]
+    values: tuple[Array, Array]
+    repetition: Repetition
+
+    def ratios(self, level: float) -> tuple[Array, Array, Array]:
+        """Return means of the ratios over points, and the ends of their intervals: each of shape (call path,).
+
+        The means are geometric, and the scatter of the ratios over points says how uncertain they are: noise of both
+        sides is in it, and a difference that is not the same everywhere widens the interval. NaN with fewer than
+        `FEWEST` points.
+        """
+        first, second = (over_repetitions(own, self.repetition) for own in self.values)
+        here = (first > 0) & (second > 0)
+        logs = np.log(np.where(here, second, 1.0)) - np.log(np.where(here, first, 1.0))
+        count = here.sum(axis=1)
+        safe = np.maximum(count, 2)
+        mean = logs.sum(axis=1) / safe
+        spread = np.sqrt((np.where(here, logs - mean[:, None], 0.0) ** 2).sum(axis=1) / (safe - 1) / safe)
+        reach = stdtrit(safe - 1.0, (1 + level) / 2) * spread
+        ends = (np.where(count >= FEWEST, np.exp(each), np.nan) for each in (mean, mean - reach, mean + reach))
+        return cast(tuple[Array, Array, Array], tuple(ends))
+
+
+def common_points(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
+    """Return the points that both lists have, in the order of the second."""
+    known = {tuple(map(float, point)) for point in first}
+    return [point for point in dict.fromkeys(tuple(map(float, each)) for each in second) if point in known]
+
+
+def measured_in_both(
+    tables: tuple[Experiment, Experiment], models: tuple[ModelSet, ModelSet], common: Sequence[str]
+) -> Measured:
+    """Return what two tables hold of a metric, reduced over ranks as the second's models are.
+
+    Parameters
+    ----------
+    common
+        Call paths; what only one table has counts to them.
+    """
+    metric, parameters = models[1].metric, models[1].parameters
+    rows = []
+    for table in tables:
+        columns = [table.parameters.index(name) for name in parameters]
+        rows.append([tuple(point) for point in table.points[:, columns].tolist()])
+    points = common_points(*rows)
+    values = []
+    for table, own in zip(tables, rows, strict=True):
+        number = {point: row for row, point in enumerate(own)}
+        chosen = table.over_locations(metric, cast(Aggregate, models[1].aggregate))
+        values.append(
+            _folded(chosen[:, [number[point] for point in points]], fold(table.tree.names, common), len(common))
+        )
+    return Measured(points, (values[0], values[1]), cast(Repetition, models[1].repetition))
+
+
+def _folded(values: Array, places: NDArray[np.int64], size: int) -> Array:
+    """Add what counts to the same call path; NaN where none of it was measured."""
+    out, seen = np.zeros((size, *values.shape[1:])), np.zeros((size, *values.shape[1:]), dtype=bool)
+    kept = places >= 0
+    there = np.isfinite(values[kept])
+    np.add.at(out, places[kept], np.where(there, values[kept], 0.0))
+    np.logical_or.at(seen, places[kept], there)
+    return np.where(seen, out, np.nan)

@@ -1,0 +1,173 @@
+"""The comparison of two campaigns, as text, CSV and plain data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from buran.compare.condition import Broken
+from buran.compare.counts import EXACT
+from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
+from buran.compare.side import RUNTIME
+from buran.report.text import brief, section
+from buran.report.words import named
+
+_ROWS = 12
+_SHOWN = 1e-4  # width of an interval below which its ends are not written
+_ORDER: tuple[Verdict, ...] = ("grown", "shrunk", "undecided", "no difference seen", "same")
+SYMBOLS: Mapping[Verdict, str] = {
+    "grown": "▲", "shrunk": "▼", "same": "=", "no difference seen": "~", "undecided": "?",
+}  # fmt: skip
+TITLES = {"time": "Time", RUNTIME: "Run time of the whole program"}
+
+
+def change_in_words(change: Change | None) -> str:
+    """Return by how much a number changed, with the ends of the interval: ``+30 % (+21 to +41)``."""
+    if change is None:
+        return "–"
+    if math.isnan(change.ratio) or math.isinf(change.ratio):
+        return "from nothing" if change.after > 0 else "–"
+    by = f"{100 * (change.ratio - 1):+.3g} %"
+    if change.verdict == "same":
+        return "the same"
+    if math.isnan(change.lower) or change.upper - change.lower < _SHOWN:
+        return by
+    upper = "…" if math.isinf(change.upper) else f"{100 * (change.upper - 1):+.3g}"
+    return f"{by} ({100 * (change.lower - 1):+.3g} to {upper})"
+
+
+def growth_in_words(each: Difference) -> str:
+    """Return the growth class, or both, and whether the change of the class is beyond doubt."""
+    if each.growth_before == each.growth_after:
+        return each.growth_after
+    sure = f", faster in {', '.join(each.faster_in)}" if each.faster_in else ""
+    return f"{each.growth_before or 'none'} → {each.growth_after or 'none'}{sure}"
+
+
+def point_of(comparison: Comparison, values: Sequence[float]) -> str:
+    """Return a point as ``p=4, n=100``."""
+    return named(dict(zip(comparison.parameters, values, strict=True)))
+
+
+def metrics_of(comparison: Comparison) -> list[str]:
+    """Return the metrics that were compared: the whole program and times first."""
+    found = list(dict.fromkeys(each.metric for each in comparison.differences))
+    return sorted(found, key=lambda name: (name != RUNTIME, name != "time", name not in EXACT))
+
+
+def title_of(metric: str) -> str:
+    """Return a metric as a heading."""
+    return TITLES.get(metric, metric.replace("_", " ").capitalize())
+
+
+def ranked(comparison: Comparison, metric: str) -> list[Difference]:
+    """Return the call paths of a metric that matter: those that changed first, and by their share after the change."""
+    own = [each for each in comparison.differences if each.metric == metric and each.matters]
+    return sorted(own, key=lambda each: (_ORDER.index(each.verdict), -max(each.share_after, each.share_before)))
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """Return what a reader should know first."""
+    said = []
+    for metric in metrics_of(comparison):
+        rows = ranked(comparison, metric)
+        if not rows:
+            continue
+        counts = [(verdict, [each for each in rows if each.verdict == verdict]) for verdict in _ORDER]
+        if metric == RUNTIME:
+            said.append(f"{title_of(metric)}: {rows[0].verdict}, {change_in_words(rows[0].target)} at the target.")
+            continue
+        told = ", ".join(f"{len(each)} {verdict}" for verdict, each in counts if each)
+        sure = ", beyond doubt" if metric in EXACT and all(each.exact for each in rows) else ""
+        said.append(f"{title_of(metric)}, of {len(rows)} call path{'s' * (len(rows) > 1)} that matter: {told}{sure}.")
+    return said
+
+
+def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> str:
+    """Write the comparison."""
+    title = f"Comparison: {comparison.after}"
+    at = point_of(comparison, comparison.target)
+    head = [
+        f"with {comparison.before}, at {at}.",
+        *sentences(comparison),
+        f"Call paths matter from {100 * comparison.share:g} % of their metric on. All of a metric are told right "
+        f"together with {100 * comparison.level:g} % probability.",
+        "What only one side has counts to the caller that both have.",
+        *(f"Note: {note}" for note in comparison.notes),
+    ]
+    parts = ["\n".join([title, "=" * len(title), *head])]
+    for metric in metrics_of(comparison):
+        rows = [
+            (
+                SYMBOLS[each.verdict],
+                f"{100 * each.share_after:.1f} %",
+                brief(each.call_path),
+                change_in_words(each.target),
+                change_in_words(each.measured),
+                growth_in_words(each),
+            )
+            for each in ranked(comparison, metric)[:_ROWS]
+        ]
+        where = "counted" if metric in EXACT else "measured"
+        header = ("", "share", "call path", "change at the target", f"change where both {where}", "grows like")
+        parts.append(section(title_of(metric), header, rows))
+    for word, found in (("before", comparison.gone), ("after", comparison.new)):
+        own = [(f"{100 * each.share:.1f} %", brief(each.call_path), each.metric) for each in largest(found)[:_ROWS]]
+        title = f"Call paths only {word}: {len(found)} with all metrics"
+        parts.append(section(title, ("share", "call path", "metric"), own))
+    true = [(each.condition, brief(each.call_path), each.metric) for each in broken]
+    parts.append(section("Conditions that came true", ("condition", "call path", "metric"), true))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def largest(found: Sequence[OneSided]) -> list[OneSided]:
+    """Return call paths of one side, the largest shares first."""
+    return sorted(found, key=lambda each: -each.share)
+
+
+def comparison_csv(comparison: Comparison) -> str:
+    """Return a line for each call path and metric that both have, and for those that only one has."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(
+        ("metric", "call path", "verdict", "exact", "matters", "share before", "share after", "before at target",
+         "after at target", "ratio", "lower", "upper", "measured at", "before", "after", "ratio", "lower", "upper",
+         "grew like", "grows like", "faster in")
+    )  # fmt: skip
+    for each in comparison.differences:
+        measured = each.measured
+        there = ("",) * 6 if measured is None else (point_of(comparison, measured.point), *_numbers(measured))
+        writer.writerow(
+            (each.metric, each.call_path, each.verdict, each.exact, each.matters, f"{each.share_before:.6g}",
+             f"{each.share_after:.6g}", *_numbers(each.target), *there, each.growth_before, each.growth_after,
+             " ".join(each.faster_in))
+        )  # fmt: skip
+    for word, found in (("only before", comparison.gone), ("only after", comparison.new)):
+        for own in found:
+            writer.writerow((own.metric, own.call_path, word, "", own.share >= comparison.share, f"{own.share:.6g}"))
+    return out.getvalue()
+
+
+def _numbers(change: Change) -> tuple[str, ...]:
+    values = (change.before, change.after, change.ratio, change.lower, change.upper)
+    return tuple("" if math.isnan(value) else f"{value:.6g}" for value in values)
+
+
+def comparison_plain(comparison: Comparison, broken: Sequence[Broken] = ()) -> dict[str, Any]:
+    """Return the comparison as plain data; numbers that are not finite become None."""
+    plain = asdict(comparison)
+    for own, each in zip(plain["differences"], comparison.differences, strict=True):
+        own["grown_by"] = each.grown_by
+    return {"schema": "buran-comparison/1", **_finite(plain), "broken": [asdict(each) for each in broken]}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

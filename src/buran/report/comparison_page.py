@@ -1,0 +1,110 @@
+"""The comparison of two campaigns as a page of one file, and as values for a section of the report's page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import buran
+from buran.compare.condition import Broken
+from buran.compare.counts import EXACT
+from buran.compare.difference import Change, Comparison, Difference
+from buran.report.comparison import (
+    SYMBOLS,
+    change_in_words,
+    growth_in_words,
+    largest,
+    metrics_of,
+    point_of,
+    ranked,
+    sentences,
+    title_of,
+)
+from buran.report.html import asset, environment
+from buran.report.text import brief
+
+MOST_ROWS = 200
+"""Call paths with a row of their own, of each metric."""
+STYLE = "comparison.css"
+_WIDTH, _MIDDLE = 160.0, 80.0  # of a bar, in the units of its drawing
+_REACH = 4.0  # a change by this factor reaches the end of a bar
+
+
+def render_comparison_page(comparison: Comparison, broken: Sequence[Broken] = ()) -> str:
+    """Write the page."""
+    return (
+        environment()
+        .get_template("comparison-page.html.j2")
+        .render(
+            comparison_values(comparison, broken),
+            style=asset("report.css") + asset(STYLE),
+            version=buran.__version__,
+        )
+    )
+
+
+def comparison_values(comparison: Comparison, broken: Sequence[Broken] = ()) -> dict[str, Any]:
+    """Return what the template of the section shows."""
+    metrics = [(metric, ranked(comparison, metric)) for metric in metrics_of(comparison)]
+    sides = (("before", comparison.gone), ("after", comparison.new))
+    return {
+        "before": comparison.before,
+        "after": comparison.after,
+        "said": sentences(comparison),
+        "target": point_of(comparison, comparison.target),
+        "level": comparison.level,
+        "share": comparison.share,
+        "notes": comparison.notes,
+        "broken": broken,
+        "metrics": [
+            {
+                "title": title_of(metric),
+                "exact": metric in EXACT,
+                "rows": [_row(comparison, each) for each in rows[:MOST_ROWS]],
+                "left_out": max(len(rows) - MOST_ROWS, 0),
+            }
+            for metric, rows in metrics
+            if rows
+        ],
+        "one_sided": [
+            {"word": word, "count": len(found), "rows": largest(found)[:MOST_ROWS]} for word, found in sides if found
+        ],
+    }
+
+
+def _row(comparison: Comparison, each: Difference) -> Mapping[str, Any]:
+    measured = each.measured
+    return {
+        "kind": each.verdict if each.verdict in ("grown", "shrunk") else "other",
+        "symbol": SYMBOLS[each.verdict],
+        "verdict": each.verdict,
+        "share": each.share_after,
+        "call_path": each.call_path,
+        "short": brief(each.call_path, 70),
+        "numbers": f"{_number(each.target.before)} → {_number(each.target.after)} {each.unit}",
+        "target": change_in_words(each.target),
+        "bar": _bar(measured if each.exact else each.target),
+        "measured": change_in_words(measured),
+        "measured_at": "" if measured is None else point_of(comparison, measured.point),
+        "growth": growth_in_words(each),
+        "models": f"{each.model_before or 'none'}; {each.model_after or 'none'}",
+    }
+
+
+def _number(value: float) -> str:
+    return "none" if math.isnan(value) else f"{value:.4g}"
+
+
+def _bar(change: Change | None) -> dict[str, float] | None:
+    """Return where a change and the ends of its interval lie in the drawing, on a logarithmic axis."""
+    if change is None or not math.isfinite(change.lower) or not math.isfinite(change.ratio):
+        return None
+    places = {"lower": change.lower, "at": change.ratio, "upper": change.upper}
+    return {name: _place(ratio) for name, ratio in places.items()}
+
+
+def _place(ratio: float) -> float:
+    if ratio <= 0 or math.isinf(ratio):
+        return 0.0 if ratio <= 0 else _WIDTH
+    return round(min(max(_MIDDLE * (1 + math.log(ratio) / math.log(_REACH)), 0.0), _WIDTH), 1)
