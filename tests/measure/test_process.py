@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from buran.errors import ToolError
-from buran.measure.machine import exclusive_machine, new_marker
+from buran.measure.machine import exclusive_machine, free_marker, new_marker
 from buran.measure.process import MARKER, Outcome, marked_processes, run_limited
 
 
@@ -65,6 +65,18 @@ def test_the_machine_is_cleared_of_orphans(tmp_path: Path, monkeypatch: pytest.M
     orphan = subprocess.Popen(["sleep", "100"], env={**os.environ, MARKER: new_marker()}, start_new_session=True)
     with exclusive_machine():
         assert orphan.wait(5) != 0
+
+
+def test_builds_go_on_beside_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path))
+    build = subprocess.Popen(["sleep", "100"], env={**os.environ, MARKER: free_marker()})
+    try:
+        with exclusive_machine():
+            time.sleep(0.05)
+            assert build.poll() is None
+    finally:
+        build.kill()
+        build.wait()
 
 
 def test_runs_of_other_lock_folders_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

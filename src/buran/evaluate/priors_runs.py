@@ -13,7 +13,7 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError
 from buran.measure.backend import Backend
 from buran.measure.backends import open_backend
-from buran.measure.machine import new_marker
+from buran.measure.machine import free_marker
 from buran.measure.process import Outcome, run_limited
 from buran.profile.profile import Profile
 
@@ -50,7 +50,7 @@ class Workshop:
             ["bash", "-c", f"exec 2>&1\n{command.format(**self.backend.tools(mode))}"],
             cwd=folder,
             environment={**os.environ, **self.backend.build_environment(mode, None)},
-            marker=new_marker(),
+            marker=free_marker(),
             stdout=log,
             stderr=folder / "build.err",
             time_limit_s=_TIME_LIMIT_S,
@@ -85,7 +85,7 @@ class Workshop:
             started.argv,
             cwd=folder,
             environment={**environment, **self.backend.run_environment(mode, folder / "profile")},
-            marker=new_marker(),
+            marker=free_marker(),
             stdout=folder / "out",
             stderr=folder / "err",
             time_limit_s=_TIME_LIMIT_S,

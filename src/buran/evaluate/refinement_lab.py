@@ -22,7 +22,7 @@ from buran.experiment.table import Experiment
 from buran.files import digest
 from buran.measure.dump import read_dumps
 from buran.measure.elf import Elf
-from buran.measure.machine import new_marker
+from buran.measure.machine import free_marker
 from buran.measure.process import run_limited
 from buran.measure.static_features import StaticFeatures, read_static_features
 from buran.measure.toolchain import Toolchain
@@ -182,7 +182,7 @@ class Lab:
                 start.argv,
                 cwd=Path(name),
                 environment=environment,
-                marker=new_marker(),
+                marker=free_marker(),
                 stdout=Path(name, "stdout.log"),
                 stderr=output,
                 time_limit_s=_TIME_LIMIT_S,

@@ -121,18 +121,18 @@ class ThisMachine:
 
     def build(self, job: BuildJob) -> Outcome:
         """Run the build command."""
-        return self._start(job, lambda: None)
+        return self._start(job, free_marker(), lambda: None)
 
     def run(self, job: RunJob) -> Outcome:
         """Start the program."""
-        return self._start(job, job.beat)
+        return self._start(job, new_marker(), job.beat)
 
-    def _start(self, job: Job, beat: Callable[[], None]) -> Outcome:
+    def _start(self, job: Job, marker: str, beat: Callable[[], None]) -> Outcome:
         return run_limited(
             job.argv,
             cwd=job.cwd,
             environment=job.environment,
-            marker=new_marker(),
+            marker=marker,
             stdout=job.stdout,
             stderr=job.stderr,
             time_limit_s=job.time_limit_s,
@@ -150,8 +150,13 @@ def lock_path() -> Path:
 
 
 def new_marker() -> str:
-    """Return a unique name for a run; all that compete for the same machine lock begin alike."""
+    """Return a unique name for a run that holds the machine; all that compete for the same lock begin alike."""
     return f"{digest(str(lock_path()))}-{os.urandom(8).hex()}"
+
+
+def free_marker() -> str:
+    """Return a unique name for a build or a run that does not hold the machine: no measurement beside it ends it."""
+    return f"free-{os.urandom(8).hex()}"
 
 
 def _open_lock() -> int:
