@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from buran.campaign.plan import Mode
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.profile.profile import CallTree, Region
-from buran.report.page import Iteration
+from buran.report.noise import TimedRun
+from buran.report.page import Iteration, page_data, predict_call_paths
 from buran.report.text import Report
 
 NASTY = "<script>alert('x')</script> & \"quoted\" </script>"
@@ -83,3 +87,29 @@ def iterations(table: Experiment | None) -> list[Iteration]:
         Iteration(0, "base points", points[:5], None, (), (), 1.0, None, 1.4, 1.1),
         Iteration(1, "the rest", points[5:], 12, ("kernel_1",), (NASTY,), 11.5, 11.0, 1.02, None),
     ]
+
+
+def runs(table: Experiment | None, drift: float = 0.0) -> list[TimedRun]:
+    """Three baseline and three instrumented runs of each point, a minute apart, in random blocks with 1 % of noise.
+
+    Parameters
+    ----------
+    drift
+        By how much a run becomes longer in an hour, as a share.
+    """
+    if table is None:
+        return []
+    random = np.random.default_rng(2)
+    found = []
+    for place, row in enumerate(table.points):
+        modes = [Mode.VANILLA] * 3 + [Mode.TIME] * 3
+        for number, mode in enumerate(random.permutation(modes)):
+            started_s = 60.0 * (6 * place + number)
+            wall_s = 5.0 * random.normal(1.0, 0.01) * (1 + drift * started_s / 3600)
+            found.append(TimedRun(f"{mode} {place}", tuple(map(float, row)), Mode(mode), started_s, wall_s, not number))
+    return found
+
+
+def data_of(said: Report, table: Experiment | None) -> dict[str, Any]:
+    """What a page about it draws from."""
+    return page_data(said, predict_call_paths(said), table, iterations(table), runs(table))

@@ -7,10 +7,9 @@ import zlib
 from pathlib import Path
 
 import pytest
-from made_up import NASTY, experiment, iterations, report
+from made_up import NASTY, data_of, experiment, report
 
 from buran.report.html import render_page
-from buran.report.page import page_data, predict_call_paths
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +37,7 @@ def browser():
 def write(folder: Path, call_paths: int, values: int) -> Path:
     table = experiment(call_paths, values=values, repetitions=3) if call_paths else None
     said = report(table) if table else report(None, evaluation=[])
-    data = page_data(said, predict_call_paths(said), table, iterations(table))
+    data = data_of(said, table)
     path = folder / f"report-{call_paths}.html"
     path.write_text(render_page(said, data, ["tail of the log"], {"compiler": "gcc"}, "no run succeeded"))
     return path
@@ -140,7 +139,9 @@ def test_a_call_path_shows_its_plots(browser, small):
     assert detail.is_displayed() and "main" in detail.text
     assert len(detail.find_elements(By.CSS_SELECTOR, "svg path.curve")) == 3
     assert len(detail.find_elements(By.CSS_SELECTOR, "svg circle.point")) == 9
-    assert len(detail.find_elements(By.CSS_SELECTOR, "svg rect")) == 144
+    assert len(detail.find_elements(By.CSS_SELECTOR, "svg rect.cell")) == 144
+    assert len(detail.find_elements(By.CSS_SELECTOR, "svg circle.residual")) == 27
+    assert len(detail.find_elements(By.CSS_SELECTOR, "svg path.violin")) == 1
     shapes = browser.execute_script(
         "return [...document.querySelectorAll('#detail path')].map(p => p.getAttribute('d'))"
     )

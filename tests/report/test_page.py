@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up import NASTY, experiment, iterations, report
+from made_up import NASTY, data_of, experiment, report
 
-from buran.report import page
+from buran.report import call_paths
+from buran.report.call_paths import predict_call_paths, with_rows
 from buran.report.html import render_page
-from buran.report.page import as_csv, page_data, predict_call_paths, with_rows
+from buran.report.tables import as_csv
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,8 @@ def text(small):
 
 
 def written(said, table) -> str:
-    data = page_data(said, predict_call_paths(said), table, iterations(table))
-    return render_page(said, data, ["tail of the log" for _ in said.failures], {"compiler": "gcc"}, "no run succeeded")
+    log = ["tail of the log" for _ in said.failures]
+    return render_page(said, data_of(said, table), log, {"compiler": "gcc"}, "no run succeeded")
 
 
 def data_in(text: str) -> dict:
@@ -40,9 +41,9 @@ def data_in(text: str) -> dict:
     return json.loads(found[1])
 
 
-def test_numbers_are_those_of_the_models(small, text):
+def test_numbers_are_those_of_the_models(small):
     table, said = small
-    data = data_in(text)
+    data = data_of(said, table)
     models = said.models["time"]
     target = np.array([[1024.0, 8000.0, 80.0]])
     expected = dict(zip(models.call_paths, models.predict(target)[:, 0], strict=True))
@@ -59,8 +60,9 @@ def test_numbers_are_those_of_the_models(small, text):
     assert [len(each) for each in first["curves"][0]] == [13, 13, 13]
 
 
-def test_parents_are_callers(text):
-    data = data_in(text)
+def test_parents_are_callers(small):
+    table, said = small
+    data = data_of(said, table)
     for each in data["paths"]:
         if each["parent"] >= 0:
             assert each["name"].startswith(data["paths"][each["parent"]]["name"] + "->")
@@ -70,7 +72,7 @@ def test_parents_are_callers(text):
 
 def test_names_and_reasons_are_never_markup(text):
     assert NASTY not in text and "<script>alert" not in text and "<oops>" not in text and "<i>markup" not in text
-    assert any(NASTY in each["name"] for each in data_in(text)["paths"])
+    assert any(NASTY in name for name, _ in data_in(text)["paths"]["regions"])
     assert text.count("</script>") == 2
 
 
@@ -91,7 +93,8 @@ def test_a_campaign_without_a_finished_run():
 def test_one_point_and_one_call_path():
     table = experiment(2, values=1, repetitions=1)
     said = report(table)
-    data = data_in(written(said, table))
+    assert "5 core hours" in written(said, table)
+    data = data_of(said, table)
     assert len(data["paths"]) == 2 and data["map"] == [] and len(data["points"]) == 1
 
 
@@ -99,19 +102,20 @@ def test_call_paths_without_models_are_shown_as_such(small):
     table, said = small
     models = said.models["time"]
     said = replace(said, models={"time": replace(models, models=(None, *models.models[1:]))})
-    first = data_in(written(said, table))["paths"][0]
+    assert "1 call paths have no model" in written(said, table)
+    first = data_of(said, table)["paths"][0]
     assert first["at"] is None and first["model"] == "" and "curves" not in first
 
 
 def test_small_call_paths_are_left_out_and_counted(small, monkeypatch):
     table, said = small
-    monkeypatch.setattr(page, "MOST_CALL_PATHS", 5)
+    monkeypatch.setattr(call_paths, "MOST_CALL_PATHS", 5)
     found = predict_call_paths(said)
     kept = with_rows(found)
     assert set(np.argsort(-found.size, kind="stable")[:5]) <= set(kept) and len(kept) < 40
     assert all(found.parent[row] < 0 or found.parent[row] in kept for row in kept)
     own = written(said, table)
-    data = data_in(own)
+    data = data_of(said, table)
     assert data["left_out"] == 40 - len(kept) and f"{data['left_out']} further call paths" in own
     shown = sum(each["share"] for each in data["paths"])
     assert data["left_out_share"] == pytest.approx(1 - shown, abs=0.01)
@@ -126,5 +130,5 @@ def test_csv_has_every_call_path(small):
 
 def test_the_summary_names_what_grows(text):
     assert (
-        "Shares that rise on the way" in text and "wrong by 20 % (median)" in text and "1 builds or runs failed" in text
+        "Shares that rise on the way" in text and "wrong by 20 % (median)" in text and "1 build or run failed" in text
     )

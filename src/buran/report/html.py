@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
 import buran
+from buran.profile.profile import SEPARATOR
 from buran.report.text import Report, warnings_of
-from buran.report.words import figures_of, named, percent, summary_of
+from buran.report.words import answers_of, named, percent, sentence, summary_of
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_SCRIPTS = ("base.js", "plots.js", "table.js", "overview.js", "noise.js", "course.js", "start.js")
+_CODE = re.compile("`([^`]+)`")
+_LONGEST_NAME = 400
+_OF_FEW = ("curves", "surface", "measured", "residuals", "noise")
 _SECTIONS = (
     ("summary", "Summary"),
     ("call-paths", "Call paths"),
     ("evaluation", "Predictions tested"),
+    ("noise", "Noise"),
     ("balance", "Load balance"),
     ("corrections", "Analytical models"),
     ("course", "How the campaign went"),
@@ -44,32 +53,66 @@ def render_page(
     """
     absent = {
         "evaluation": not report.evaluation,
+        "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
         "failures": not report.failures,
     }
-    return (
-        environment()
-        .get_template("report.html.j2")
-        .render(
-            report=report,
-            data=data,
-            json=_json(data),
-            style=asset("report.css"),
-            script=asset("report.js"),
-            version=buran.__version__,
-            sections=[{"id": name, "title": title} for name, title in _SECTIONS if not absent.get(name)],
-            figures=figures_of(report, data),
-            summary=summary_of(report, data),
-            warnings=warnings_of(report),
-            excerpts=excerpts,
-            provenance=provenance,
-            no_models=no_models,
-            named=named,
-            percent=percent,
-            at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
-        )
+    own = environment()
+    own.filters["prose"] = partial(_prose, names=report.parameters)
+    return own.get_template("report.html.j2").render(
+        report=report,
+        data=data,
+        json=_json(packed(data)),
+        style=asset("report.css"),
+        script="\n".join(map(asset, _SCRIPTS)),
+        version=buran.__version__,
+        sections=[{"id": name, "title": title} for name, title in _SECTIONS if not absent.get(name)],
+        answers=answers_of(report, data, no_models),
+        summary=summary_of(report, data),
+        warnings=warnings_of(report),
+        excerpts=excerpts,
+        provenance=provenance,
+        no_models=no_models,
+        named=named,
+        percent=percent,
+        at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )
+
+
+def has_noise(data: Mapping[str, Any]) -> bool:
+    """Tell whether anything was measured more than once."""
+    return bool(data["over_time"]["runs"]) or any("noise" in each for each in data["paths"])
+
+
+def packed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data with call paths as columns, each name of a region once: a fraction of the size.
+
+    A call path's name is its caller's and that of its region; one without a caller has its whole name. Names longer
+    than a page has room for are cut.
+    """
+    paths = data["paths"]
+    regions: dict[tuple[str, str], int] = {}
+    own = []
+    for each in paths:
+        name = each["name"]
+        if each["parent"] >= 0:
+            name = name[len(paths[each["parent"]]["name"]) + len(SEPARATOR) :]
+        if len(name) > _LONGEST_NAME:
+            name = name[:_LONGEST_NAME] + " …"
+        own.append(regions.setdefault((name, each["short"]), len(regions)))
+    names = [key for key in dict.fromkeys(key for each in paths for key in each) if key not in ("name", "short")]
+    columns = {key: [each.get(key) for each in paths] for key in names if key not in _OF_FEW}
+    few = {str(row): {key: each[key] for key in _OF_FEW if key in each} for row, each in enumerate(paths)}
+    return {
+        **data,
+        "paths": {
+            "regions": [list(each) for each in regions],
+            "region": own,
+            **columns,
+            "plots": {row: each for row, each in few.items() if each},
+        },
+    }
 
 
 def environment() -> jinja2.Environment:
@@ -86,6 +129,11 @@ def environment() -> jinja2.Environment:
 def asset(name: str) -> str:
     """Return a file that pages carry within them."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _prose(text: str, names: Sequence[str]) -> Markup:
+    """Return a sentence as markup: what stands between backticks is code, nothing else is markup."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(sentence(text, names)))))
 
 
 def _json(data: Mapping[str, Any]) -> str:

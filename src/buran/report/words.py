@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from buran.experiment.collect import split_call_path
 from buran.model.text import format_function
-from buran.report.text import Report, brief, target_values
+from buran.report.call_paths import LEVEL
+from buran.report.text import Report, brief, target_values, warnings_of
 
 _WORST = 3
+_STEPS = 3
+_RISES = 0.05  # of the whole: less is no answer to what stops scaling
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a sentence
+
+
+def sentence(text: str, names: Sequence[str]) -> str:
+    """Begin with a capital letter, unless a name of a parameter or a command comes first."""
+    word = text.partition(" ")[0]
+    return text if word in names or not word.isalpha() else text[:1].upper() + text[1:]
 
 
 def named(point: Mapping[str, float]) -> str:
@@ -24,47 +35,146 @@ def percent(ratio: float | None) -> str:
     return "–" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
 
 
-def figures_of(report: Report, data: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the figures at the head of the page, each with its label."""
-    found = [
-        {"value": f"{report.points[0]} of {report.points[1]}", "label": "points measured"},
-        {"value": f"{report.spent_core_hours:.3g}", "label": "core hours spent" + _of_budget(report)},
+@dataclass(frozen=True)
+class Answer:
+    """A question every reader has, with its answer in a few words and the facts behind it."""
+
+    question: str
+    answer: str
+    facts: Sequence[str]
+
+
+def answers_of(report: Report, data: Mapping[str, Any], no_models: str) -> list[Answer]:
+    """Return what a reader wants to know at first sight."""
+    return [_where(report, data, no_models), _how_sure(report, data), _cost(report), _next(report)]
+
+
+def rises_of(data: Mapping[str, Any]) -> list[Rise]:
+    """Return how shares of the largest call paths change along each parameter, the largest rise first."""
+    stack = data.get("stack")
+    if not stack:
+        return []
+    found = []
+    for parameter, (values, total) in enumerate(zip(stack["values"], stack["total"], strict=True)):
+        first, last = total[0], total[-1]
+        if len(total) > 1 and first and last:
+            axis = data["axes"][parameter]
+            at = (data["parameters"][parameter], axis[0], axis[-1])
+            found += [
+                Rise(row, *at, own[0] / first, own[-1] / last) for row, own in zip(stack["rows"], values, strict=True)
+            ]
+    return sorted(found, key=lambda each: each.share_first - each.share_last)
+
+
+@dataclass(frozen=True)
+class Rise:
+    """How a call path's share changes along a parameter, all others at the target."""
+
+    row: int
+    parameter: str
+    first: float
+    last: float
+    share_first: float
+    share_last: float
+
+
+def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
+    question, target = "Where does it stop scaling?", _target(report)
+    paths = data["paths"]
+    if not any(each["share"] for each in paths):
+        return Answer(question, "Not known", [f"There are no models: {no_models}." if not paths else "All is 0."])
+    rises = rises_of(data)
+    largest = max(paths, key=lambda each: each["share"] or 0.0)
+    if not rises or rises[0].share_last - rises[0].share_first < _RISES:
+        share = f"{100 * largest['share']:.0f} % of the {data['metric']} at {named(target)}"
+        facts = [share, "No call path's share rises much on the way there.", _growth(largest)]
+        return Answer(question, _name(largest["name"]), facts)
+    rise = rises[0]
+    path = paths[rise.row]
+    ends = [f"{100 * each:.0f} %" for each in (rise.share_first, rise.share_last)]
+    facts = [
+        f"From {ends[0]} of the {data['metric']} at {rise.parameter}={rise.first:g} to {ends[1]} at "
+        f"{rise.parameter}={rise.last:g}",
+        _growth(path),
     ]
+    if path["waiting"] and path["waiting"].startswith("waiting"):
+        facts.append("It waits: its time grows beyond its counted effort.")
+    if largest is not path:
+        facts.append(f"Largest there: {_name(largest['name'])}, {100 * largest['share']:.0f} %")
+    return Answer(question, _name(path["name"]), facts)
+
+
+def _target(report: Report) -> dict[str, float]:
+    """Return the target in the order of the parameters."""
+    return {name: report.target[name] for name in report.parameters}
+
+
+def _growth(path: Mapping[str, Any]) -> str:
+    return "It does not grow." if path["grows"] == "1" else f"It grows like {path['grows']}."
+
+
+def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
+    target = _target(report)
+    facts = []
+    answer = "Not known"
+    if report.runtime is not None and (model := report.runtime.models[0]) is not None:
+        at = np.array([[report.target[name] for name in report.runtime.parameters]])
+        low, high = (float(each[0, 0]) for each in report.runtime.predict_interval(at, LEVEL))
+        answer = f"{target_values(report.runtime, report.target)[0]:.3g} s"
+        reach = f"{max(low, 0):.3g} to {high:.3g} s" if np.isfinite(low + high) else "no interval: too few points"
+        facts.append(f"Run time at {named(target)}; {100 * LEVEL:.0f} % interval {reach}")
+        facts.append(f"Fits the measurements with SMAPE {model.quality.smape:.2g} %")
+    if report.evaluation:
+        errors = [abs(each["predicted_s"] / each["measured_s"] - 1) for each in report.evaluation]
+        points = "1 point" if len(errors) == 1 else f"{len(errors)} points"
+        facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %")
+    levels = [each["noise_level"] for each in data["paths"] if (each["share"] or 0) > _MATTERS]
+    known = [each for each in levels if each is not None]
+    if known:
+        facts.append(f"Repetitions of the larger call paths differ by {float(np.median(known)):.2g} %")
+    warnings = len(warnings_of(report))
+    if warnings:
+        facts.append(f"{warnings} {'note' if warnings == 1 else 'notes'} to keep in mind, below")
+    return Answer("How sure is that?", answer, facts)
+
+
+def _cost(report: Report) -> Answer:
+    facts = [f"{report.points[0]} of {report.points[1]} points measured"]
+    if report.budget_core_hours is not None:
+        left = max(report.budget_core_hours - report.spent_core_hours, 0.0)
+        facts.append(f"{left:.3g} of the budget's {report.budget_core_hours:.3g} core hours are left")
     full = report.full_matrix_core_hours
     if full and report.points[0] < report.points[1]:
         share = 100 * report.modelling_core_hours / full
-        found.append(
-            {
-                "value": f"{share:.3g} %",
-                "label": f"of what all points would take ({full:.3g} core hours) went into models",
-            }
-        )
-    if report.runtime is not None and report.runtime.models[0] is not None:
-        at = target_values(report.runtime, report.target)[0]
-        found.append({"value": f"{at:.4g} s", "label": f"run time predicted at {named(report.target)}"})
-    ratios = [each["time_ratio"] for each in report.overhead if each["time_ratio"] is not None]
+        facts.append(f"{share:.3g} % of what all points would take ({full:.3g} core hours) went into models")
+    ratios = [each for each in report.overhead if each["time_ratio"]]
     if ratios:
-        last = max(each["filter_number"] for each in report.overhead)
-        own = [each["time_ratio"] for each in report.overhead if each["filter_number"] == last and each["time_ratio"]]
-        if own:
-            found.append(
-                {"value": percent(float(np.median(own))), "label": "CPU time added by the last instrumentation"}
-            )
-    return found
+        last = max(each["filter_number"] for each in ratios)
+        own = [each["time_ratio"] for each in ratios if each["filter_number"] == last]
+        facts.append(f"Instrumentation added {percent(float(np.median(own)))} of CPU time")
+    if report.failures:
+        facts.append(f"{_number(len(report.failures), 'build or run', 'builds or runs')} failed")
+    return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)
 
 
-def _of_budget(report: Report) -> str:
-    return "" if report.budget_core_hours is None else f", budget {report.budget_core_hours:.3g}"
+def _next(report: Report) -> Answer:
+    first, *rest = report.next_steps or ["nothing more"]
+    head, _, tail = first.partition(": ")
+    return Answer("What next?", head, [each for each in (tail, *rest) if each][:_STEPS])
+
+
+def _number(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
 
 
 def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
     """Return what a reader should know first, in sentences."""
     said = []
-    at = named(report.target)
+    at = named(_target(report))
     paths = [each for each in data["paths"] if each["share"]]
     if paths:
         worst = sorted(paths, key=lambda each: -each["share"])[:_WORST]
-        text = ", ".join(f"{_name(each)} ({100 * each['share']:.0f} %)" for each in worst)
+        text = ", ".join(f"{_name(each['name'])} ({100 * each['share']:.0f} %)" for each in worst)
         said.append(f"At {at}, most of the {data['metric']} is in {text}.")
         rising = [
             each for each in paths if each["share"] > _MATTERS and each["now"] and each["share"] > 1.2 * each["now"]
@@ -72,7 +182,8 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
         if rising:
             most = sorted(rising, key=lambda each: -each["share"] / each["now"])[:_WORST]
             text = ", ".join(
-                f"{_name(each)} (from {100 * each['now']:.3g} to {100 * each['share']:.3g} %, like {each['grows']})"
+                f"{_name(each['name'])} (from {100 * each['now']:.3g} to {100 * each['share']:.3g} %, "
+                f"like {each['grows']})"
                 for each in most
             )
             said.append(f"Shares that rise on the way from the largest measured point to there: {text}.")
@@ -80,7 +191,8 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
             said.append("No call path's share rises by more than a fifth on the way there.")
     waiting = [each for each in report.priors if each["waiting"].startswith(("waiting", "growth beyond"))]
     if waiting:
-        text = ", ".join(f"{brief(each['call_path'], 50)} ({each['waiting']})" for each in waiting[:_WORST])
+        largest = sorted(waiting, key=lambda each: -(each["at_target_s"] or 0.0))[:_WORST]
+        text = ", ".join(f"{_name(each['call_path'])} ({each['waiting']})" for each in largest)
         said.append(f"Time that grows beyond the counted effort, as waiting does: {text}.")
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
@@ -92,12 +204,23 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
             f"Predictions at {len(errors)} points that no model was made from are wrong by "
             f"{100 * float(np.median(errors)):.3g} % (median), {100 * max(errors):.3g} % at worst."
         )
+    drift = data["over_time"]["drift"]
+    if drift and drift["sure"]:
+        change = "slower" if drift["percent"] > 0 else "faster"
+        said.append(
+            f"The machine drifted: baseline runs became {change} by {abs(drift['percent']):.2g} ± {drift['error']:.1g} "
+            f"% from the first to the last repetition, {drift['minutes']:.2g} minutes apart."
+        )
     if report.failures:
-        said.append(f"{len(report.failures)} builds or runs failed; models are made from the others.")
+        failed = _number(len(report.failures), "build or run", "builds or runs")
+        said.append(f"{failed} failed; models are made from the others.")
     if report.unsteady:
         said.append(f"Counts differ between repetitions in {sum(map(len, report.unsteady.values()))} call paths.")
     return said or ["Nothing was measured yet."]
 
 
-def _name(path: Mapping[str, Any]) -> str:
-    return brief(path["name"], 48)
+def _name(call_path: str) -> str:
+    """Return the function, and of an MPI operation the caller too, as many call the same."""
+    parts = split_call_path(call_path)
+    shown = parts[-2:] if parts[-1].startswith("MPI_") else parts[-1:]
+    return " → ".join(brief(part, 40) for part in shown)

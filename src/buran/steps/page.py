@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from buran.campaign.plan import Plan
+from buran.campaign.plan import Plan, Purpose
 from buran.errors import FormatError
 from buran.experiment.jsonl import read_jsonl
 from buran.experiment.table import Experiment
@@ -17,11 +18,14 @@ from buran.instrument import filter_file
 from buran.measure import store
 from buran.measure.store import Status
 from buran.report.html import render_page
-from buran.report.page import Iteration, as_csv, page_data, predict_call_paths
+from buran.report.noise import TimedRun
+from buran.report.page import Iteration, page_data, predict_call_paths
+from buran.report.tables import as_csv, points_as_csv
 from buran.report.text import Report
+from buran.steps.collect import finished_runs
 from buran.steps.session import Session
 
-PAGE, CSV, DATA = "report.html", "report.csv", "page.json"
+PAGE, CSV, POINTS, DATA = "report.html", "report.csv", "points.csv", "page.json"
 _EXCERPT = 2000  # characters at the end of a log
 
 
@@ -30,12 +34,40 @@ def write_page(session: Session, folder: Path, report: Report) -> None:
     plans = session.layout.read_plans(session.id)
     found = predict_call_paths(report)
     course = [_iteration(session, plans, plan) for plan in plans if plan.bundles]
-    data = page_data(report, found, _table(folder), course)
+    table = _table(folder)
+    data = page_data(report, found, table, course, _timed_runs(session, plans))
     excerpts = [_excerpt(session.layout.root / each["log"]) for each in report.failures]
     why = "no run succeeded" if report.failures else "nothing that can be modelled was measured"
     write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(session, plans), why))
     write_json(folder / DATA, data)
-    write_text(folder / CSV, as_csv(found))
+    write_text(folder / CSV, as_csv(found, table))
+    write_text(folder / POINTS, points_as_csv(report.parameters, course))
+
+
+def _timed_runs(session: Session, plans: Sequence[Plan]) -> list[TimedRun]:
+    """Return when each finished run began; pilots and evaluation points too, as they tell of the machine."""
+    campaign = session.campaign
+    runs = finished_runs(session.layout, plans)
+    records = [store.record(run.folder) for run in runs]
+    started = [_seconds(each.get("started")) for each in records]
+    first = min((each for each in started if each is not None), default=0.0)
+    return [
+        TimedRun(
+            group=f"{record['build']} {run.point.key}",
+            point=tuple(float(run.point[name]) for name in campaign.parameters),
+            mode=run.mode,
+            started_s=None if began is None or record.get("clock") == "virtual" else began - first,
+            wall_s=run.wall_s,
+            disturbed=bool(record.get("disturbances")),
+            evaluation=run.purpose is Purpose.EVALUATION,
+            apart=any(run.point[name] != campaign.refinement_target[name] for name in campaign.choices),
+        )
+        for run, record, began in zip(runs, records, started, strict=True)
+    ]
+
+
+def _seconds(started: str | None) -> float | None:
+    return None if started is None else datetime.fromisoformat(started).timestamp()
 
 
 def _table(folder: Path) -> Experiment | None:
@@ -80,7 +112,18 @@ def _iteration(session: Session, plans: Sequence[Plan], plan: Plan) -> Iteration
         predicted_core_hours=plan.predicted_core_hours,
         time_overhead=median(ratios["time"]) if ratios["time"] else None,
         effort_overhead=median(ratios["effort"]) if ratios["effort"] else None,
+        filter_notes=_filter_notes(session, plan),
     )
+
+
+def _filter_notes(session: Session, plan: Plan) -> tuple[str, ...]:
+    """Return what the filter of an iteration says of the whole, before it says why each function is in it."""
+    path = session.layout.filter(session.id, plan.iteration)
+    if not plan.filter_text or not path.is_file():
+        return ()
+    text = path.read_text()
+    comments = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
+    return tuple(comments[: max(len(comments) - len(_functions(text)), 0)])
 
 
 def _functions(filter_text: str) -> set[str]:

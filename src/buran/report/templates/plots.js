@@ -1,0 +1,125 @@
+/* ---- plots of one call path, or of the whole program */
+
+/* A curve with its interval along one parameter; `measured` has a point, median, least, most and whether it only tests. */
+function curve(curves, measured, parameter, what, width = 340, height = 220) {
+  const left = 62, bottom = 34;
+  const axis = data.axes[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
+  const on = measured.filter(([point]) => point.every((value, i) => i === parameter || value === data.largest[i]));
+  const heights = [...middle, ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
+  const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
+  const y = scale(heights.map((value) => Math.max(value, 0)), height - bottom, 8);
+  const drawing = svg(width, height, `${what} over ${data.parameters[parameter]}`);
+  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick)));
+  for (const tick of y.ticks) drawing.append(make("line", { class: "axis", x1: left, x2: width - 12, y1: y.at(tick), y2: y.at(tick) }), label(left - 6, y.at(tick) + 4, short(tick), "end"));
+  const line = (values, missing) => values.map((value, k) => `${x.at(axis[k]).toFixed(1)},${y.at(value ?? missing).toFixed(1)}`);
+  drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
+  drawing.append(make("path", { class: "curve", d: `M${line(middle, 0).join("L")}` }));
+  const goal = x.at(data.target[parameter]);
+  drawing.append(make("line", { class: "target", x1: goal, x2: goal, y1: 8, y2: height - bottom }));
+  for (const [point, median, least, most, tests] of on) {
+    const at = x.at(point[parameter]);
+    drawing.append(make("line", { class: "reach", x1: at, x2: at, y1: y.at(least), y2: y.at(most) }),
+      make("circle", { class: tests ? "point tests" : "point", cx: at, cy: y.at(median), r: 3.5 },
+        make("title", {}, `${nameOf(point)}: ${short(median, 4)} (${short(least, 4)} … ${short(most, 4)})`)));
+  }
+  drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
+  const others = held(data.largest, parameter);
+  return make("figure", {}, drawing, make("figcaption", {}, `${what}${others ? ` at ${others}` : ", all measured points"}`));
+}
+
+const measuredOf = (path) => path.measured.length ? data.points.flatMap((point, k) => path.measured[0][k] === null ? [] : [[point, ...path.measured.map((each) => each[k]), 0]]) : [];
+
+/* From dark blue over grey to yellow: the order can be seen without telling red from green. */
+const SHADES = [[0, 32, 81], [60, 77, 110], [127, 124, 117], [187, 175, 113], [253, 234, 69]];
+function shade(part) {
+  const at = Math.min(Math.max(part, 0), 1) * (SHADES.length - 1), i = Math.min(Math.floor(at), SHADES.length - 2);
+  return `rgb(${SHADES[i].map((low, k) => Math.round(low + (at - i) * (SHADES[i + 1][k] - low))).join(" ")})`;
+}
+
+function surface(path) {
+  const [first, second] = data.map_axes, [down, across] = data.map, left = 62, wide = 16, size = wide * second.length;
+  const values = path.surface.map((value) => Math.max(value ?? 0, 0)), by = scale(values, 0, 1);
+  const drawing = svg(left + size + 76, size + 46, `map over ${data.parameters[down]} and ${data.parameters[across]}`);
+  const tall = size / first.length;
+  first.forEach((a, i) => second.forEach((b, j) => {
+    const value = values[i * second.length + j];
+    drawing.append(make("rect", { class: "cell", x: left + j * wide, y: 6 + (first.length - 1 - i) * tall, width: wide + 0.5, height: tall + 0.5, fill: shade(by.at(value)) },
+      make("title", {}, `${data.parameters[down]}=${short(a)}, ${data.parameters[across]}=${short(b)}: ${short(value, 4)}`)));
+  }));
+  const x = scale(second, left + wide / 2, left + size - wide / 2), y = scale(first, 6 + size - tall / 2, 6 + tall / 2);
+  const seen = new Set();
+  for (const point of data.points) { // where it was measured at all
+    const place = `${point[across]} ${point[down]}`;
+    if (seen.has(place)) continue;
+    seen.add(place);
+    drawing.append(make("circle", { class: "seen", cx: x.at(point[across]), cy: y.at(point[down]), r: 2.5 }));
+  }
+  for (const tick of [first[0], first[first.length - 1]]) drawing.append(label(left - 6, y.at(tick) + 4, short(tick), "end"));
+  for (const tick of [second[0], second[second.length - 1]]) drawing.append(label(x.at(tick), size + 22, short(tick)));
+  drawing.append(label(left + size / 2, size + 40, data.parameters[across]), label(left - 6, 6 + size / 2, data.parameters[down], "end"));
+  for (let k = 0; k < 20; k += 1) drawing.append(make("rect", { x: left + size + 14, y: 6 + size - (k + 1) * size / 20, width: 10, height: size / 20 + 0.5, fill: shade((k + 0.5) / 20) }));
+  for (const [part, tick] of [[0, by.low], [1, by.high]]) drawing.append(label(left + size + 28, 12 + (size - 4) * (1 - part), short(tick), "start"));
+  const rest = data.parameters.flatMap((name, i) => data.map.includes(i) ? [] : [`${name}=${short(data.largest[i], 6)}`]).join(", ");
+  return make("figure", {}, drawing, make("figcaption", {}, `model over ${data.parameters[down]} and ${data.parameters[across]}${rest ? ` at ${rest}` : ""}; rings: measured`));
+}
+
+function residuals(path) {
+  const width = 340, height = 220, left = 62, bottom = 34;
+  const known = data.points.flatMap((point, k) => path.residuals[k] === null || path.measured[0][k] === null ? [] : [[point, path.measured[0][k], path.residuals[k]]]);
+  if (!known.length) return "";
+  const reach = Math.max(...known.map((each) => Math.abs(each[2])), 1);
+  const x = scale(known.map((each) => each[1]), left, width - 12), y = scale([-reach, reach], height - bottom, 8);
+  const drawing = svg(width, height, "residuals");
+  for (const tick of roundTicks(-reach, reach)) drawing.append(make("line", { class: tick ? "axis" : "zero", x1: left, x2: width - 12, y1: y.at(tick), y2: y.at(tick) }), label(left - 6, y.at(tick) + 4, `${short(tick, 2)} %`, "end"));
+  for (const tick of x.ticks) drawing.append(label(x.at(tick), height - bottom + 15, short(tick)));
+  for (const [point, value, gap] of known) drawing.append(make("circle", { class: "residual", cx: x.at(value), cy: y.at(gap), r: 3 },
+    make("title", {}, `${nameOf(point)}: measured ${short(value, 4)}, ${gap > 0 ? "+" : ""}${short(gap, 3)} % of the model`)));
+  drawing.append(label((left + width) / 2, height - 4, `measured, ${unit}${x.logarithmic ? " (logarithmic)" : ""}`));
+  return make("figure", {}, drawing, make("figcaption", {}, "residuals: measured against the model, all points"));
+}
+
+/* The shape of a distribution, mirrored, from left to right; with its median and the middle half. */
+function violin(noise, x, y, thickness) {
+  const count = noise.shape.length, at = (k) => x.at(noise.low + (noise.high - noise.low) * k / (count - 1));
+  const upper = noise.shape.map((part, k) => `${at(k).toFixed(1)},${(y - part * thickness / 2).toFixed(1)}`);
+  const lower = noise.shape.map((part, k) => `${at(k).toFixed(1)},${(y + part * thickness / 2).toFixed(1)}`).reverse();
+  const [, quarter, middle, three] = noise.quantiles;
+  return make("g", {}, make("path", { class: "violin", d: `M${upper.join("L")}L${lower.join("L")}Z` }),
+    make("line", { class: "half", x1: x.at(quarter), x2: x.at(three), y1: y, y2: y }), make("circle", { class: "median", cx: x.at(middle), cy: y, r: 2.5 }),
+    make("title", {}, `90 % of ${noise.count} repetitions lie between ${short(noise.quantiles[0])} and ${short(noise.quantiles[4])} % around their median`));
+}
+
+function ownNoise(path) {
+  const width = 340, height = 110, reach = Math.max(-path.noise.low, path.noise.high);
+  const x = scale([-reach, reach], 24, width - 24), drawing = svg(width, height, "noise");
+  for (const tick of roundTicks(-reach, reach)) drawing.append(make("line", { class: "axis", x1: x.at(tick), x2: x.at(tick), y1: 6, y2: 84 }), label(x.at(tick), 100, `${short(tick, 2)} %`));
+  drawing.append(violin(path.noise, x, 45, 66));
+  return make("figure", {}, drawing, make("figcaption", {}, `noise: ${path.noise.count} repetitions around their median at each point`));
+}
+
+function factsOf(path) {
+  const facts = make("dl");
+  const say = (name, text) => text && facts.append(make("dt", {}, name), make("dd", {}, text));
+  say("model", path.model || "none: too few measurements, or only zeros");
+  say(`at ${nameOf(data.target)}`, path.at === null ? null : `${short(path.at, 4)} ${unit}, ${percent(path.share)} of all; ` +
+    (path.low === null || path.high === null ? "no interval: too few points" : `interval ${short(path.low)} … ${short(path.high)}`));
+  say("grows like", path.grows);
+  say("prior from counts", path.prior);
+  say("from times alone", path.times_alone && path.times_alone + (path.difference_s === null ? "" : `; differs by ${short(path.difference_s)} ± ${short(path.difference_error_s)} ${unit} there`));
+  say("waiting", path.waiting);
+  for (const [metric, model] of Object.entries(path.others)) say(metric.replaceAll("_", " "), model);
+  for (const note of path.notes) say("note", note);
+  if (!path.curves && path.model) say("plots", "only of the largest call paths, to keep this page small");
+  return facts;
+}
+
+function plotsOf(path) {
+  const plots = make("div", { class: "plots" });
+  if (!path.curves) return plots;
+  const measured = measuredOf(path);
+  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(curve(path.curves, measured, k, data.metric)));
+  if (path.surface.length) plots.append(surface(path));
+  if (path.residuals.length) plots.append(residuals(path));
+  if (path.noise) plots.append(ownNoise(path));
+  return plots;
+}
