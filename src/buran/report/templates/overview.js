@@ -34,7 +34,7 @@ function legend(parameter) {
   const share = (own, k) => sums[k] > 0 ? `${Math.round(100 * Math.max(own[k], 0) / sums[k])} %` : "–";
   const entry = (kind, name, title, own, action) => {
     const line = make("li", { title }, make("span", { class: `mark kind-${kind}` }), make(action ? "button" : "span", action ? { type: "button", class: "link" } : {}, name),
-      make("span", { class: "change" }, `${share(own, 0)} → ${share(own, last)}`));
+      make("span", { class: "shift" }, `${share(own, 0)} → ${share(own, last)}`));
     if (action) line.querySelector("button").addEventListener("click", action);
     list.prepend(line);
   };
