@@ -45,6 +45,7 @@ wildcard_constraints:
 include: "rules/common.smk"
 include: "rules/build.smk"
 include: "rules/measure.smk"
+include: "rules/import_runs.smk"
 include: "rules/plan.smk"
 include: "rules/model.smk"
 include: "rules/refine.smk"
@@ -69,6 +70,7 @@ if CHEAP_RULES == "here":
 
     localrules:
         build,
+        import_runs,
         plan,
         model,
         refine,

@@ -58,6 +58,8 @@ def measure_resources(request):
 
 def measured(plan):
     """What the measurements of a plan leave behind: of each bundle, or of the job that it shares with others."""
+    if plan.imported:
+        return [PATHS.imports(SESSION.id, plan.iteration)]
     batches = batches_of(SESSION, plan)
     shared = set().union(*batches.values())
     alone = [

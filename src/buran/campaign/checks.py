@@ -260,6 +260,26 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         yield from _target_mistakes(target, parameters)
 
 
+def measurement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    """Check what is said of measurements that exist already; the files themselves are looked at later."""
+    parameters = tuple(config.parameters)
+    why = f"the parameters are: {listed(parameters)}"
+    for i, entry in enumerate(config.measurements):
+        path = ("measurements", i)
+        if entry.path in [other.path for other in config.measurements[:i]]:
+            yield Mistake((*path, "path"), f"{entry.path!r} stands twice", hint="leave one of them out")
+        for name, parameter in entry.names.items():
+            if parameter not in parameters:
+                what = f"{parameter!r} is no parameter"
+                yield Mistake((*path, "names", name), what, why, did_you_mean(parameter, parameters))
+        for name in entry.fixed:
+            if name not in parameters:
+                yield Mistake((*path, "fixed", name), f"{name!r} is no parameter", why, did_you_mean(name, parameters))
+            elif name in entry.names.values():
+                what = f"{name!r} has a fixed value and a name in the runs"
+                yield Mistake((*path, "fixed", name), what, hint="keep one of them")
+
+
 def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     strategy = config.strategy
     adaptive = tuple(name for name in get_args(StrategyName) if name not in ("full", "lines"))

@@ -53,6 +53,8 @@ class Campaign:
         How many combinations of values are evaluation points.
     notes
         What is allowed but deserves a word.
+    imported_core_hours
+        For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
     """
 
     path: Path
@@ -66,6 +68,7 @@ class Campaign:
     formulas: Formulas
     build: Template
     run: tuple[Template, ...]
+    imported_core_hours: tuple[Expression | None, ...] = ()
 
     # -- what is asked ------------------------------------------------------------------------------
 
@@ -348,6 +351,11 @@ class Campaign:
             config["correct"] = {
                 kernel: file_sha256(path) if path.is_file() else path.name for kernel, path in models.items()
             }
+        for entry in config["measurements"]:
+            entry["files"] = _stamps(below(self.folder, entry["path"]))
+            entry["filter"] = entry["filter"] and _stamps(below(self.folder, entry["filter"]))
+        if not config["measurements"]:  # campaigns without them keep their identity
+            del config["measurements"]
         if config["budget"]["build_cores"] is None:  # likewise
             del config["budget"]["build_cores"]
         if config["goal"] == "both":  # likewise
@@ -380,6 +388,13 @@ class Campaign:
 def below(folder: Path, text: str) -> Path:
     """Return a path written in a campaign file, which begins at the file's folder, absolute and plain."""
     return Path(os.path.normpath(folder / Path(text).expanduser()))
+
+
+def _stamps(path: Path) -> list[tuple[str, int, int]]:
+    """Return name, size and time of a file, or of the profiles in a folder of runs; nothing where there is none."""
+    files = sorted(path.glob("*/*.cubex")) if path.is_dir() else [path]
+    stats = [(str(file.relative_to(path.parent)), file.stat()) for file in files if file.is_file()]
+    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
 
 
 def _count(formula: Expression, point: Mapping[str, Value], key: str) -> int:

@@ -92,10 +92,10 @@ class _Loading:
         config, mistakes = self.config, self.mistakes
         mistakes.add(*checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config))
         mistakes.add(*checks.environment_mistakes(config, self.wanted))
-        mistakes.add(*checks.source_mistakes(config, self.path.parent))
+        mistakes.add(*checks.source_mistakes(config, self.path.parent), *checks.measurement_mistakes(config))
         build, run = self._commands()
         constraints = self._constraints()
-        formulas = self._formulas()
+        formulas, imported_core_hours = self._formulas(), self._costs()
         points = self._listed_points()
         evaluation = self._evaluation_points()
         mistakes.stop()
@@ -119,6 +119,7 @@ class _Loading:
             formulas=formulas,
             build=build,
             run=run,
+            imported_core_hours=imported_core_hours,
         )
         self._check_budget(campaign)
         mistakes.stop()
@@ -163,6 +164,15 @@ class _Loading:
             elif expression is not None:
                 out.append(Constraint(expression, ("constraints", i)))
         return out
+
+    def _costs(self) -> tuple[Expression | None, ...]:
+        """Return what an imported run of each entry had cost, where the file says so."""
+        return tuple(
+            None
+            if entry.core_hours is None
+            else self._compiled(("measurements", i, "core_hours"), entry.core_hours, "number")
+            for i, entry in enumerate(self.config.measurements)
+        )
 
     def _formulas(self) -> Formulas | None:
         resources = self.config.resources

@@ -24,6 +24,7 @@ class Mode(StrEnum):
     VANILLA = "vanilla"  # not instrumented: the baseline of overhead and cost
     TIME = "time"  # hooks of the selected functions
     EFFORT = "effort"  # hooks and basic-block counters
+    IMPORTED = "imported"  # nothing is built: times that were measured elsewhere
 
 
 class Purpose(StrEnum):
@@ -50,6 +51,10 @@ class BuildSpec:
         Parameters that the build command itself uses.
     hooks
         Filter that the program is compiled with, if the one in force is applied when it runs; None if they are one.
+    origin
+        Where imported measurements are from, as the campaign file says it; None for builds.
+    pooled
+        Whether times may be mixed with those of other builds under the same filter; no part of the identity.
     """
 
     target: str
@@ -57,6 +62,8 @@ class BuildSpec:
     filter_text: str = ""
     values: tuple[tuple[str, Value], ...] = ()
     hooks: str | None = None
+    origin: str | None = None
+    pooled: bool = True
 
     @property
     def compiled(self) -> BuildSpec:
@@ -66,18 +73,22 @@ class BuildSpec:
     @property
     def hash(self) -> str:
         """Identity of the build, part of every path below it."""
-        at_run_time = () if self.hooks is None else (self.hooks,)
-        return digest([self.target, self.mode, self.filter_text, self.values, *at_run_time], 16)
+        special = [each for each in (self.hooks, self.origin) if each is not None]
+        return digest([self.target, self.mode, self.filter_text, self.values, *special], 16)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
-        return {**asdict(self), "hash": self.hash}
+        plain = {**asdict(self), "hash": self.hash}
+        if self.origin is None:
+            del plain["origin"], plain["pooled"]
+        return plain
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BuildSpec:
         """Rebuild from `to_json`."""
         values = tuple((name, value) for name, value in data["values"])
-        return cls(data["target"], Mode(data["mode"]), data["filter_text"], values, data.get("hooks"))
+        imported = (data.get("origin"), data.get("pooled", True))
+        return cls(data["target"], Mode(data["mode"]), data["filter_text"], values, data.get("hooks"), *imported)
 
 
 @dataclass(frozen=True)
@@ -191,12 +202,19 @@ class Plan:
 
     @property
     def phase(self) -> str:
-        """Part of the campaign: ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``."""
+        """Part of the campaign: ``import``, ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``."""
         if self.done:
             return "end"
+        if self.imported:
+            return "import"
         if self.pilot:
             return "refinement" if self.iteration else "first look"
         return "evaluation" if any(each.purpose is Purpose.EVALUATION for each in self.bundles) else "times"
+
+    @property
+    def imported(self) -> bool:
+        """Whether its runs were measured elsewhere."""
+        return any(build.mode is Mode.IMPORTED for build in self.builds)
 
     @property
     def pilot(self) -> bool:

@@ -314,6 +314,43 @@ class Refinement(Part):
     rebuild_every: Annotated[int, Field(ge=2, le=100)] = Field(2, description="For `filtering: hybrid`.")
 
 
+class Measurements(Part):
+    """Profiles that were measured elsewhere and are imported as finished runs."""
+
+    path: Text = Field(
+        description="Folder of runs named like `prefix.p4n100.r1` with a cubex file in each, as Extra-P reads them; or a "
+        "file in one of Extra-P's formats. Relative to this file.",
+        examples=["../old/sweep"],
+    )
+    names: dict[Text, Text] = Field(
+        default_factory=dict,
+        description="What the runs' folders, or the file, call parameters of this campaign.",
+        examples=[{"size": "n"}],
+    )
+    fixed: PointMapping = Field(
+        default_factory=dict,
+        description="Values of parameters that the runs' names do not tell because they were not varied.",
+        examples=[{"n": 100}],
+    )
+    pool: bool = Field(
+        False,
+        description="`true` states that they were measured as this campaign measures: the same program, machine and "
+        "measurement system. Times under the same filter are then mixed with this campaign's, and their points are not "
+        "measured again. `false`: they choose the first filter, predict costs and get models of their own.",
+    )
+    filter: Text | None = Field(
+        None,
+        description="Filter in Score-P's format that they were measured under, relative to this file; by default the "
+        "measurement system's own choice.",
+        examples=["../old/scorep.filter"],
+    )
+    core_hours: Formula | None = Field(
+        None,
+        description="What a run had cost; by default the time of its slowest location times the cores of its point.",
+        examples=["0.02 * p"],
+    )
+
+
 class ScoreP(Part):
     """Settings of Score-P."""
 
@@ -528,6 +565,7 @@ class CampaignFile(Part):
     )
     strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
     model: Modelling = Field(default_factory=Modelling, description="How models are made.")
+    measurements: tuple[Measurements, ...] = Field((), description="Profiles that exist already, to go on from.")
     correct: dict[Text, Text] = Field(
         default_factory=dict,
         description="Kernels with an analytical model that the measurements correct: a call path or region, and its "

@@ -30,13 +30,16 @@ def run(arguments: argparse.Namespace) -> int:
     CampaignError
         With the mistakes, unless they are printed as JSON.
     """
+    from buran.campaign.layout import Layout
     from buran.campaign.load import load_campaign
     from buran.campaign.mistakes import CampaignError
     from buran.steps.correct import check_base_models
+    from buran.steps.imported import check_measurements
 
     try:
         campaign = load_campaign(arguments.file, environment=arguments.environment)
         check_base_models(campaign)
+        check_measurements(campaign, Layout(campaign.results_root))
     except CampaignError as error:
         if not arguments.json:
             raise

@@ -104,7 +104,7 @@ def _preview(session: Session, where: Profile, extra: list[str]) -> None:
 
     show(estimate(session))
     plan = next_plan_of(session)
-    if not plan.bundles or where.submit_program is None:
+    if not plan.bundles or plan.imported or where.submit_program is None:
         return
     bundle = plan.bundles[-1]
     print(

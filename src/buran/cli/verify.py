@@ -21,6 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Verify pointers and store; exit code 1 if anything is damaged."""
     from buran.errors import Exit
     from buran.measure import ledger, store
+    from buran.steps.import_runs import changed_sources
     from buran.steps.progress import pointer_problems
     from buran.steps.session import open_session
 
@@ -32,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     problems = pointer_problems(layout)
     for folder in folders:
         problems += [str(Path(each)) for each in store.damage(folder)]
+    problems += changed_sources(layout)
     if arguments.json:
         print(json.dumps({"folders": len(folders), "problems": problems}, indent=2))
     else:

@@ -50,52 +50,68 @@ def _profile_in(folder: Path) -> Path | None:
     return next(iter(named or files), None)
 
 
-def list_runs(folder: Path) -> list[RunFile]:
+def list_runs(folder: Path, problems: list[BuranError] | None = None) -> list[RunFile]:
     """Return the profiles in a folder of runs, sorted by point and repetition.
 
     Where a run has several cubex files, as Scalasca leaves them, ``profile.cubex`` counts.
+
+    Parameters
+    ----------
+    folder
+        What to look at.
+    problems
+        Takes the errors of single folders, and these are passed over; without it the first one is raised.
 
     Raises
     ------
     FormatError
         There are none, or a name does not follow Extra-P's scheme, or two have the same point and repetition.
     """
-    found: list[RunFile] = []
-    seen: dict[tuple[tuple[float, ...], int], Path] = {}
+    found: dict[tuple[tuple[float, ...], int], RunFile] = {}
     for own in sorted(folder.iterdir()) if folder.is_dir() else []:
-        path = _profile_in(own) if own.is_dir() else None
-        if path is None:
-            continue
         try:
-            point, repetition = parse_folder_name(own.name)
-        except ValueError as error:
-            raise FormatError(
-                "the name of a run's folder cannot be read",
-                where=own,
-                why=str(error),
-                hint=_HINT + "; move other folders away",
-            ) from error
-        run = RunFile(point, 1 if repetition is None else repetition, path)
-        if found and list(found[0].point) != list(point):
-            raise FormatError(
-                "the folders of runs do not have the same parameters",
-                where=own,
-                why=f"it has {', '.join(point)}, but {found[0].path.parent.name} {', '.join(found[0].point)}",
-                hint=_HINT,
-            )
-        key = (tuple(point.values()), run.repetition)
-        if key in seen:
-            raise FormatError(
-                "two folders have the same point and repetition",
-                where=own,
-                why=f"so has {seen[key].name}",
-                hint=_HINT,
-            )
-        seen[key] = own
-        found.append(run)
-    if not found:
+            run = _run_in(own, next(iter(found.values()), None)) if own.is_dir() else None
+            if run is None:
+                continue
+            before = found.setdefault((tuple(run.point.values()), run.repetition), run)
+            if before is not run:
+                raise FormatError(
+                    "two folders have the same point and repetition",
+                    where=own,
+                    why=f"so has {before.path.parent.name}",
+                    hint=_HINT,
+                )
+        except FormatError as error:
+            if problems is None:
+                raise
+            problems.append(error)
+    if not found and not problems:
         raise FormatError("there are no profiles", where=folder, why="no folder in it has a cubex file", hint=_HINT)
-    return sorted(found, key=lambda run: (tuple(run.point.values()), run.repetition))
+    return sorted(found.values(), key=lambda run: (tuple(run.point.values()), run.repetition))
+
+
+def _run_in(folder: Path, first: RunFile | None) -> RunFile | None:
+    """Return the run in a folder, whose parameters are those of the first one; None if it has no profile."""
+    path = _profile_in(folder)
+    if path is None:
+        return None
+    try:
+        point, repetition = parse_folder_name(folder.name)
+    except ValueError as error:
+        raise FormatError(
+            "the name of a run's folder cannot be read",
+            where=folder,
+            why=str(error),
+            hint=_HINT + "; move other folders away",
+        ) from error
+    if first is not None and list(first.point) != list(point):
+        raise FormatError(
+            "the folders of runs do not have the same parameters",
+            where=folder,
+            why=f"it has {', '.join(point)}, but {first.path.parent.name} {', '.join(first.point)}",
+            hint=_HINT,
+        )
+    return RunFile(point, 1 if repetition is None else repetition, path)
 
 
 def read_runs(folder: Path, problems: list[BuranError] | None = None) -> Iterator[Run]:

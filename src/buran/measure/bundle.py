@@ -53,7 +53,8 @@ def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:
 
 def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
     """Return the runs of a bundle with their places in the store."""
-    chosen = digest(configuration(target, bundle), 8)
+    here = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
+    chosen = digest(configuration(target, bundle), 8) if here else Mode.IMPORTED
     points = {run.build: layout.point(run.build, bundle.point, chosen) for run in bundle.runs}
     generations = {build: store.current_generation(point) for build, point in points.items()}
     return [(run, store.Slot.of(points[run.build], run.name, generations[run.build])) for run in bundle.runs]
@@ -101,7 +102,7 @@ def measure_bundle(
                         break
                     if not left:
                         raise Interrupted("Slurm is away again and again")
-    outcomes = [_outcome(layout, run, slot) for run, slot in slots]
+    outcomes = [outcome_of(layout, run, slot) for run, slot in slots]
     return {
         **bundle.to_json(),
         "complete": all(each["status"] in (store.Status.MEASURED, store.Status.FAILED) for each in outcomes),
@@ -109,7 +110,7 @@ def measure_bundle(
     }
 
 
-def _outcome(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
+def outcome_of(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
     """Describe what is known of a run; failed and interrupted attempts are charged too."""
     verdict = slot.verdict()
     attempts = [store.record(attempt) for attempt in slot.attempts()]

@@ -12,10 +12,10 @@ from buran.measure.ledger import Entry
 from buran.measure.store import Status
 
 PHASES = (
-    "builds", "warm-ups", "vanilla", "refinement", "effort", "time", "evaluation", "failures", "aborted",
+    "imported", "builds", "warm-ups", "vanilla", "refinement", "effort", "time", "evaluation", "failures", "aborted",
     "duplicates", "other versions",
 )  # fmt: skip
-"""In the order of reports. ``refinement``: pilots, and times under filters that were replaced; ``time``: under the last
+"""In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``refinement``: pilots, and times under filters that were replaced; ``time``: under the last
 one; ``duplicates``: finished runs that were made again; ``other versions``: runs that this version of the campaign file
 does not ask for."""
 _GENERATION = re.compile(r"-g\d+$")
@@ -40,7 +40,7 @@ def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> 
     """
     asked = _asked(plans)
     last = plans[-1].filter_text if plans else ""
-    own = [entry for entry in entries if entry.target == target]
+    own = [each for each in entries if each.target == target or (each.mode == Mode.IMPORTED and _place(each) in asked)]
     newest = {_place(entry): entry.run for entry in own if entry.status == Status.MEASURED}
     kept = frozenset(newest.values())
     found: dict[str, list[float]] = {phase: [] for phase in PHASES}
@@ -83,6 +83,8 @@ def _phase(
     if entry.run not in newest:
         return "duplicates"
     purpose, mode, filter_text = asked[place]
+    if mode is Mode.IMPORTED:
+        return "imported"
     if purpose is Purpose.PILOT:
         return "refinement"
     if place[2] == "warmup":

@@ -71,6 +71,8 @@ def estimate(session: Session) -> Estimate:
         open_runs = sum(slot.verdict() is None for _, slot in slots_of(session.target, layout, bundle))
         if open_runs:
             points, runs = points + 1, runs + open_runs
+            if plan.imported:  # made already: they cost nothing here
+                continue
             each = seconds(bundle.point)
             known = known and each is not None
             total += (each or 0.0) * campaign.cores(bundle.point) * open_runs / 3600.0

@@ -43,6 +43,8 @@ def _made(layout: Layout, campaign: str) -> Iterator[Path]:
         yield layout.plan(campaign, plan.iteration)
         if plan.iteration:
             yield layout.filter(campaign, plan.iteration)
+        if plan.imported:
+            yield layout.imports(campaign, plan.iteration)
         if not plan.done:
             for name in (layout.models, layout.findings, layout.table):
                 yield name(campaign, plan.iteration)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from buran.campaign.plan import BuildSpec, Plan
 from buran.files import write_json, write_text
 from buran.measure.build import build
+from buran.steps.import_runs import import_runs
 from buran.steps.measure import measure
 from buran.steps.model import make_models
 from buran.steps.plan import make_plan
@@ -30,7 +31,9 @@ def carry_out(session: Session) -> Plan:
         plan = layout.read_plan(campaign, iteration)
         if plan.done:
             return plan
-        for spec in plan.builds:
+        if plan.imported:
+            write_json(layout.imports(campaign, iteration), import_runs(session, iteration))
+        for spec in () if plan.imported else plan.builds:
             _build(session, spec)
         for bundle in plan.bundles:
             if not layout.bundle_pointer(bundle.id).is_file():

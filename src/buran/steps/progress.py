@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -152,6 +153,8 @@ def progress_of(session: Session) -> Progress:
     queue = _queue(layout)
     for plan in plans:
         rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
+        if plan.imported:
+            failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
     is_slurm = slurm.is_available() and layout.slurm_logs.is_dir()
     entries = ledger.read(layout.store)
     last = plans[-1] if plans else None
@@ -170,7 +173,7 @@ def progress_of(session: Session) -> Progress:
         claimed_core_hours=ahead.claimed_core_hours,
         eta_s=ahead.eta_s(queue, session.campaign.config.resources.points_per_job),
         queue=queue,
-        other_targets=len({entry.target for entry in entries} - {session.target.id}),
+        other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
     )
 
@@ -256,10 +259,13 @@ def _rows(
                 reason = store.record(verdict)["reason"] or "unknown"
                 what = f"{run.mode} run, {bundle.point.key}, {run.name}"
                 if reason != "its build failed":
-                    failures[verdict] = Failure(what, reason, _log(layout, verdict, "stderr.log"))
+                    log = store.RECORD if run.mode is Mode.IMPORTED else "stderr.log"
+                    failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
                 own[2] += 1
                 ahead.add(bundle, cores, running=True)
+            elif run.mode is Mode.IMPORTED:
+                own[4] += 1
             else:
                 own[3 if bundle.id in in_queue else 4] += 1
                 ahead.add(bundle, cores, running=False)
@@ -268,6 +274,12 @@ def _rows(
                     what = f"{run.mode} run, {bundle.point.key}, {run.name}"
                     ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, "stderr.log")))
     return [Row(plan.iteration, mode, purpose, sum(own), own[0], *own[1:]) for (mode, purpose), own in counts.items()]
+
+
+def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
+    """Yield what is named by measurements and could not be imported."""
+    for number, each in enumerate(read_json(path)["problems"] if path.is_file() else ()):
+        yield path / str(number), Failure(each["what"], each["reason"], each["where"])
 
 
 def _log(layout: Layout, folder: Path, name: str) -> str:

@@ -21,6 +21,7 @@ from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
 from buran.simulate.target import open_simulated
 from buran.steps.correct import check_base_models
+from buran.steps.imported import check_measurements
 
 RESULTS_VARIABLE = "BURAN_PREVIEW"
 """Names another results folder in the environment of a workflow engine that only shows what it would do."""
@@ -67,18 +68,20 @@ class Session:
 
 
 def open_session(path: Path, *, base_models: bool = True) -> Session:
-    """Open a campaign file, and look at the base models it names.
+    """Open a campaign file, and look at the base models and the measurements it names.
 
     Raises
     ------
     ConfigError
-        The file has mistakes, or a base model it names.
+        The file has mistakes, or something that it names.
     """
     campaign = load_campaign(path)
+    folder = os.environ.get(RESULTS_VARIABLE)
+    session = Session(campaign, Path(folder) if folder else None)
     if base_models:
         check_base_models(campaign)
-    folder = os.environ.get(RESULTS_VARIABLE)
-    return Session(campaign, Path(folder) if folder else None)
+        check_measurements(campaign, session.layout)
+    return session
 
 
 def _unchanged(session: Session, campaign_id: str) -> None:
