@@ -57,6 +57,31 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
     return Experiment(first.parameters, points, tree, values, units)
 
 
+def without_one_sided(experiment: Experiment, elsewhere: NDArray[np.bool_]) -> Experiment:
+    """Return the table without the zeros of call paths that only some of the runs can have.
+
+    Of two kinds of runs at the same points, one may not have measured a call path that the other has: what it shows
+    as 0 is missing.
+
+    Parameters
+    ----------
+    elsewhere
+        Shape (repetition,): runs of the second kind.
+    """
+    if elsewhere.all() or not elsewhere.any() or "time" not in experiment.values:
+        return experiment
+    time = experiment.over_locations("time")
+    kinds = [np.where(mask, time, np.nan) for mask in (~elsewhere, elsewhere)]
+    there = [np.isfinite(kind).any(axis=(0, 2)) for kind in kinds]
+    common = there[0] & there[1]
+    has = [(np.nan_to_num(kind[:, common]) > 0).any(axis=(1, 2)) for kind in kinds]
+    values = {name: each.copy() for name, each in experiment.values.items()}
+    for mask, lacks in ((~elsewhere, ~has[0] & has[1]), (elsewhere, has[0] & ~has[1])):
+        for each in values.values():
+            each[np.ix_(lacks, np.ones(each.shape[1], dtype=bool), mask)] = np.nan
+    return replace(experiment, values=values)
+
+
 def _fold_values(values: NDArray[np.float64], target: NDArray[np.int64], size: int, metric: str) -> NDArray[np.float64]:
     """Bring call paths with the same target together; shapes (call path, point, repetition, aggregate)."""
     if len(np.unique(target)) == len(target) == size:

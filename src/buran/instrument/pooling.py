@@ -27,7 +27,8 @@ _LOOP_DOUBT = 0.5  # of the cost in a loop: a program has other caches, and lose
 _LEAST_DOUBT = 0.2  # of any cost: functions are not alike
 _AGREEMENT, _SIGMAS = 0.02, 3.0
 _ONE_PAIR = 0.05  # scatter of a difference where only one is known
-_STRIDE = 1 << 20  # above all numbers of repetitions of a filter
+STRIDE = 1 << 20
+"""Repetitions under the n-th earlier filter have numbers from n times this on."""
 _SHARE, _DOUBT, _HOPELESS = "correction_share", "correction_doubt", 1e6
 
 
@@ -190,9 +191,9 @@ def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pool
             yield point, repetition, profile
         for number, group in enumerate(earlier, start=1):
             for point, repetition, profile in group.runs:
-                used.add(number * _STRIDE + repetition)
+                used.add(number * STRIDE + repetition)
                 keep = np.array([stays(each, group) for each in profile.tree.regions], dtype=bool)
-                yield point, number * _STRIDE + repetition, _marked(without_hooks(profile, keep, cost))
+                yield point, number * STRIDE + repetition, _marked(without_hooks(profile, keep, cost))
 
     def stays(region: Region, group: Earlier) -> bool:
         return _is_free(region) or symbol_of(region) in seen or group.keeps(region)
@@ -202,7 +203,7 @@ def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pool
     whole = experiment_from_profiles(every())
     repetitions = whole.over_locations("time").shape[2]
     groups = np.zeros(repetitions, dtype=np.int64)
-    groups[repetitions - len(used) :] = np.array(sorted(used), dtype=np.int64) // _STRIDE
+    groups[repetitions - len(used) :] = np.array(sorted(used), dtype=np.int64) // STRIDE
     return _judged(whole, groups, earlier)
 
 

@@ -22,6 +22,10 @@ from buran.profile.cubex_read import read_cubex
 from buran.steps.findings import Overhead
 
 
+IMPORTED_FROM = 10_000
+"""Repetitions of imported runs have numbers from here on."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """A finished run."""
@@ -43,13 +47,17 @@ class Measured:
 
 
 def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
-    """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once."""
+    """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once.
+
+    Imported runs have other numbers than those of the campaign itself, from `IMPORTED_FROM` on.
+    """
     builds = {build.hash: build for plan in plans for build in plan.builds}
+    firsts = {build: (1 + n) * IMPORTED_FROM for n, build in enumerate(b for b, s in builds.items() if s.origin)}
     found: dict[Path, Measured] = {}
     for plan in plans:
         for bundle in plan.bundles:
             pointer = read_json(layout.bundle_pointer(bundle.id))
-            for run in pointer["runs"]:
+            for number, run in enumerate(pointer["runs"]):
                 if run["status"] != Status.MEASURED or run["repetition"] < 0:
                     continue
                 folder = layout.root / run["folder"]
@@ -59,7 +67,7 @@ def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
                     bundle.purpose,
                     Mode(run["mode"]),
                     builds[run["build"]],
-                    run["repetition"],
+                    firsts[run["build"]] + number if run["build"] in firsts else run["repetition"],
                     folder,
                     run["wall_s"],
                     run["cpu_s"],

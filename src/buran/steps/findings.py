@@ -65,6 +65,8 @@ class Findings:
         Functions that ranks share unevenly, at the point that takes longest.
     pooled
         What of times under earlier filters went into the models, and how it was corrected; None where nothing did.
+    imported
+        What became of each import.
     program_model
         Kind of the model that predicts the program's run time, and why.
     """
@@ -83,6 +85,7 @@ class Findings:
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Mapping[str, float] | None = None
+    imported: tuple[Mapping[str, Any], ...] = ()
 
     def write(self, path: Path) -> None:
         """Write the file."""
@@ -108,6 +111,7 @@ class Findings:
                 "balance": [asdict(each) for each in self.balance],
                 "program_model": list(self.program_model),
                 "pooled": None if self.pooled is None else dict(self.pooled),
+                "imported": [dict(each) for each in self.imported],
             },
         )
 
@@ -143,4 +147,5 @@ class Findings:
             balance=tuple(Balance(**each) for each in data.get("balance", ())),
             program_model=tuple(data.get("program_model", ("pmnf", ""))),
             pooled=data.get("pooled"),
+            imported=tuple(data.get("imported", ())),
         )

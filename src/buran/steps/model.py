@@ -15,6 +15,7 @@ from buran.errors import RunError
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
+from buran.experiment.table import Experiment
 from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import ends_s, imbalance_s
 from buran.measure.bundle import PROFILE
@@ -27,6 +28,7 @@ from buran.profile.profile import CallTree
 from buran.select.question import EFFORT_METRICS
 from buran.steps import collect
 from buran.steps.findings import Findings
+from buran.steps.mixing import judge, said_of
 from buran.steps.pool import pooled_times
 from buran.steps.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
 from buran.steps.session import Session
@@ -47,6 +49,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     choices, at = session.campaign.choices, session.campaign.refinement_target
     # Models of call paths have numbers only: they are made at the target's choices.
     own = [run for run in modelled if all(run.point[name] == at[name] for name in choices)]
+    own, imports = judge(session, own, parameters, filter_text)
     earlier = config.model.pool_filters == "auto" and purpose is Purpose.MODEL
     which = [run for run in own if earlier or run.filter_text == filter_text]
     pooled = pooled_times(session, which, parameters, filter_text, iteration)
@@ -59,17 +62,13 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     for measured, wanted in ((timed, times), (counted, counts)):
         if measured is not None and wanted:
             tables.append(collect.only(measured, wanted))
-            sets |= model_experiment(
-                tables[-1],
-                aggregate=config.aggregate,
-                repetition=config.model.repetition,
-                processes=config.model.strong_scaling,
-                options=SearchOptions(
-                    nonnegative=config.model.nonnegative,
-                    terms_per_parameter=config.model.terms_per_parameter,
-                    criterion=config.model.criterion,
-                ),
-            )
+            sets |= _models(session, tables[-1])
+    for each in imports:
+        if not each.pooled and iteration:
+            alone = collect.experiment_of([run for run in modelled if run.build.hash == each.build], parameters)
+            assert alone is not None
+            path = models_path.with_name(imported_models(each.build))
+            write_models(path, list(_models(session, collect.only(alone, times)).values()))
     said: tuple[dict[str, Any], ...] = ()
     if config.model.priors == "auto" and config.model.strong_scaling is None and timed is not None and "time" in sets:
         processes = session.campaign.ranks_parameter
@@ -117,13 +116,34 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         priors=said,
         balance=_balance(own, filter_text),
         pooled=None if pooled is None else pooled.account,
+        imported=said_of(imports),
     ).write(findings_path)
     write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
 
 
+def imported_models(build: str) -> str:
+    """Return the name of the file with models of imported times that are not mixed with others, beside the models."""
+    return f"imported-{build}.json"
+
+
+def _models(session: Session, table: Experiment) -> dict[str, ModelSet]:
+    config = session.campaign.config
+    return model_experiment(
+        table,
+        aggregate=config.aggregate,
+        repetition=config.model.repetition,
+        processes=config.model.strong_scaling,
+        options=SearchOptions(
+            nonnegative=config.model.nonnegative,
+            terms_per_parameter=config.model.terms_per_parameter,
+            criterion=config.model.criterion,
+        ),
+    )
+
+
 def _balance(runs: Sequence[collect.Measured], filter_text: str) -> tuple[Balance, ...]:
     """Look at the instrumented run that took most CPU time: there ranks are as uneven as it was seen."""
-    timed = [run for run in runs if run.mode is Mode.TIME and run.filter_text == filter_text]
+    timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED) and run.filter_text == filter_text]
     if not timed:
         return ()
     return balance_of(read_cubex(max(timed, key=lambda run: run.cpu_s).folder / PROFILE))

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
+from buran.experiment.merge import without_one_sided
 from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, parse
-from buran.instrument.pooling import Earlier, HookCost, hook_cost, pool
+from buran.instrument.pooling import STRIDE, Earlier, HookCost, hook_cost, pool
 from buran.instrument.prediction import FILTERABLE, symbol_of
 from buran.measure.build import STATIC
 from buran.measure.static_features import StaticFeatures
 from buran.profile.profile import Region
-from buran.steps.collect import Measured, experiment_of, profiles_of
+from buran.steps.collect import IMPORTED_FROM, Measured, experiment_of, profiles_of
 from buran.steps.refine import visit_cost_s
 from buran.steps.session import Session
 
@@ -80,14 +81,14 @@ def pooled_times(
     Parameters
     ----------
     runs
-        All finished runs that are modelled.
+        All finished runs that are modelled; imported ones among them were judged before.
 
     Returns
     -------
     PooledTimes
         None without a run under the filter.
     """
-    timed = [run for run in runs if run.mode is Mode.TIME]
+    timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED)]
     own = [run for run in timed if run.filter_text == filter_text]
     if not own:
         return None
@@ -109,6 +110,10 @@ def pooled_times(
     ]
     cost = _cost(visit_cost_s(session, iteration), runs, list(groups.values()), parameters)
     pooled = pool(profiles_of(own, parameters), earlier, cost)
+    numbers = {run.repetition for run in own}
+    numbers |= {n * STRIDE + run.repetition for n, each in enumerate(groups.values(), start=1) for run in each}
+    elsewhere = np.array([number % STRIDE >= IMPORTED_FROM for number in sorted(numbers)], dtype=bool)
+    pooled = replace(pooled, experiment=without_one_sided(pooled.experiment, elsewhere))
     account = None
     if pooled.runs:
         account = {
