@@ -318,8 +318,8 @@ class Measurements(Part):
     """Profiles that were measured elsewhere and are imported as finished runs."""
 
     path: Text = Field(
-        description="Folder of runs named like `prefix.p4n100.r1` with a cubex file in each, as Extra-P reads them; or a "
-        "file in one of Extra-P's formats. Relative to this file.",
+        description="Folder of runs named like `prefix.p4n100.r1` with a cubex file in each, as Extra-P reads them; or "
+        "a file in one of Extra-P's formats. Relative to this file.",
         examples=["../old/sweep"],
     )
     names: dict[Text, Text] = Field(

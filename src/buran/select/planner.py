@@ -14,6 +14,7 @@ import numpy as np
 
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
+from buran.select.base import base_places
 from buran.select.design import width_at_target
 from buran.select.measured import Measured
 from buran.select.pilot import pilot_places
@@ -70,13 +71,22 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
         if not question.models:
             return draft.filter_found()
         base, advice = draft.chosen()
+        base |= draft.beside_imported(base)
         if not base:
-            return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=True)
+            reached = advice.budget_reached if advice.stop else True
+            return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=reached)
         every = len(base) == len(question.points)
         which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
-        hooks = "the filter of the pilot runs" if known.plans else "the first filter"
-        with_what = hooks if known.filter_text else "the default instrumentation"
-        return draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with {with_what}", known.filter_text)
+        if known.imported:
+            which = f"{len(base)} points beside {len(known.imported)} whose times are imported"
+        hooks = "the filter of the pilot runs" if known.own else "the filter of what is imported"
+        with_what = (
+            (hooks if known.plans else "the first filter") if known.filter_text else "the default instrumentation"
+        )
+        plan = draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with {with_what}", known.filter_text)
+        if known.plans and not plan.bundles:
+            return draft.done("nothing fits into the budget", budget_reached=True)
+        return plan
     last = known.plans[-1]
     evaluated = bool(known.planned(Purpose.EVALUATION))
     if any(not outcome["complete"] for outcome in known.outcomes):
@@ -90,10 +100,13 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
     if rounds >= question.max_iterations and not (question.evaluation_points and not evaluated):
         return draft.done(f"the limit of {question.max_iterations} iterations is reached")
     if not evaluated and rounds < question.max_iterations:
-        measured = known.planned(Purpose.MODEL)
-        changed = question.refine and known.filter_text != last.filter_text
         fixed = question.strategy in FIXED
-        rest, advice = (dict[Point, int](), Advice()) if fixed else draft.chosen()
+        measured = known.planned(Purpose.MODEL)
+        if fixed:
+            measured += sorted(known.imported - set(measured))
+        changed = question.refine and known.filter_text != last.filter_text
+        settled = fixed and (known.own == known.plans or known.measured is None)
+        rest, advice = (dict[Point, int](), Advice()) if settled else draft.chosen()
         if rest or changed:
             reasons = []
             if changed:
@@ -157,11 +170,11 @@ class _Draft:
         The first is a single one at the smallest point. The others follow only if it succeeded.
         """
         question, known = self.question, self.known
-        if len(known.plans) > 1 and not question.models:
+        if len(known.own) > 1 and not question.models:
             return self.pilot_again()
-        if not question.pilot or len(known.plans) > 1:
+        if not question.pilot or len(known.own) > 1 or (question.models and known.tells_growth):
             return None
-        if not known.plans:
+        if not known.own:
             reason = "pilot run at the smallest point, to find functions whose hooks cost too much"
             return self.affordable_pilot(question.points[:1], reason)
         places = pilot_places(question.space.points)
@@ -186,8 +199,8 @@ class _Draft:
         """End a campaign that only wanted a filter; say whether it has settled."""
         question, known = self.question, self.known
         if not any(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"]):
-            nothing = "the budget does not reach for a single run" if not known.plans else "no run succeeded"
-            return self.done(nothing, budget_reached=not known.plans)
+            nothing = "the budget does not reach for a single run" if not known.own else "no run succeeded"
+            return self.done(nothing, budget_reached=not known.own)
         last = known.plans[-1]
         complete = all(outcome["complete"] for outcome in known.outcomes)
         if complete and known.filter_text == last.filter_text:
@@ -230,6 +243,24 @@ class _Draft:
                 continue
             out[point] = out.get(point, 0) + 1
         return out, advice
+
+    def beside_imported(self, base: Mapping[Point, int]) -> dict[Point, int]:
+        """Return further points to run where times are imported, with the number of timed runs.
+
+        Effort is counted where it would have been without them, and one point is timed here too, for comparison.
+        """
+        question, imported = self.question, self.known.imported
+        if not imported:
+            return {}
+        out: dict[Point, int] = {}
+        if question.metrics & EFFORT_METRICS:
+            places = (
+                range(len(question.points)) if question.strategy == "full" else base_places(question.space).tolist()
+            )
+            out = dict.fromkeys((question.points[place] for place in places), 0)
+        if not imported & base.keys():
+            out[next(point for point in question.points if point in imported)] = 1
+        return {point: count for point, count in out.items() if point in imported and point not in base}
 
     def repetitions_of(self, point: Point) -> int:
         """Return how many timed runs of a point were planned under one filter so far."""
@@ -293,7 +324,7 @@ class _Draft:
     def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
         """Return the builds of an iteration; effort is always counted under the widest instrumentation."""
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)]
-        guard = purpose is Purpose.PILOT and not self.known.plans
+        guard = purpose is Purpose.PILOT and not self.known.own
         if self.question.metrics & EFFORT_METRICS and not guard:
             variants.append((Mode.EFFORT, ""))
         return variants
@@ -301,7 +332,6 @@ class _Draft:
     def bundle(self, point: Point, purpose: Purpose, filter_text: str, count: int) -> Bundle:
         """Return `count` more timed runs of a point with the baseline runs and counts that go with them."""
         question = self.question
-        count = count or question.repetitions
         earlier = self.runs_before.get(point, {})
         baseline = earlier.get(question.build(Mode.VANILLA, "", point).hash, 0)
         repetitions: dict[tuple[str, Mode], range] = {}
@@ -316,7 +346,7 @@ class _Draft:
                 repetitions[name, mode] = range(first, first + count)
             elif name not in earlier:
                 repetitions[name, mode] = range(question.effort_repetitions)
-        warmup = question.warmup and not earlier and purpose is not Purpose.PILOT
+        warmup = question.warmup and count > 0 and not earlier and purpose is not Purpose.PILOT
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
         return Bundle(point, purpose, runs, self.seconds(point))
 
@@ -352,7 +382,11 @@ class _Draft:
         full = question.full_matrix_core_hours(self.seconds)
         whole, budget = question.budget(None), question.budget(full)
         evaluated = self.known.planned(Purpose.EVALUATION)
-        bundles = [self.bundle(p, Purpose.EVALUATION, "", 0) for p in question.evaluation_points if p not in evaluated]
+        bundles = [
+            self.bundle(p, Purpose.EVALUATION, "", question.repetitions)
+            for p in question.evaluation_points
+            if p not in evaluated
+        ]
         beside = sum(self.cost(bundle) or 0.0 for bundle in bundles)
         if budget is None:
             return None

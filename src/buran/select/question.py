@@ -133,7 +133,7 @@ class Knowledge:
     plans
         All earlier plans.
     outcomes
-        What became of their bundles, as the bundle pointers say.
+        What became of their bundles, as the bundle pointers say; without imported ones.
     runtime
         Prediction of a run's wall time from models.
     filter_text
@@ -145,6 +145,10 @@ class Knowledge:
         SMAPE of the program's model after each iteration.
     build_core_hours
         What builds were charged.
+    imported
+        Points whose imported times go into the models of the last filter.
+    tells_growth
+        Whether imported times were taken at enough values of every parameter to choose functions by.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -154,6 +158,8 @@ class Knowledge:
     measured: Measured | None = None
     errors: tuple[float, ...] = ()
     build_core_hours: float = 0.0
+    imported: frozenset[Point] = frozenset()
+    tells_growth: bool = False
 
     @property
     def spent_core_hours(self) -> float:
@@ -166,9 +172,14 @@ class Knowledge:
         return self.build_core_hours + sum(cost.values())
 
     @cached_property
+    def own(self) -> tuple[Plan, ...]:
+        """The plans without the one that imports what was measured elsewhere."""
+        return tuple(plan for plan in self.plans if not plan.imported)
+
+    @cached_property
     def rounds(self) -> tuple[Plan, ...]:
-        """The plans without those that only find functions."""
-        return tuple(plan for plan in self.plans if not plan.pilot)
+        """The plans that measure, without those that only find functions."""
+        return tuple(plan for plan in self.own if not plan.pilot)
 
     @property
     def failed(self) -> frozenset[Point]:
@@ -181,5 +192,5 @@ class Knowledge:
 
     def planned(self, purpose: Purpose) -> list[Point]:
         """Return the points planned so far, in the order of planning."""
-        bundles = (bundle for plan in self.plans for bundle in plan.bundles if bundle.purpose == purpose)
+        bundles = (bundle for plan in self.own for bundle in plan.bundles if bundle.purpose == purpose)
         return list(dict.fromkeys(bundle.point for bundle in bundles))

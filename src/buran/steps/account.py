@@ -15,9 +15,9 @@ PHASES = (
     "imported", "builds", "warm-ups", "vanilla", "refinement", "effort", "time", "evaluation", "failures", "aborted",
     "duplicates", "other versions",
 )  # fmt: skip
-"""In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``refinement``: pilots, and times under filters that were replaced; ``time``: under the last
-one; ``duplicates``: finished runs that were made again; ``other versions``: runs that this version of the campaign file
-does not ask for."""
+"""In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``refinement``: pilots,
+and times under filters that were replaced; ``time``: under the last one; ``duplicates``: finished runs that were made
+again; ``other versions``: runs that this version of the campaign file does not ask for."""
 _GENERATION = re.compile(r"-g\d+$")
 
 

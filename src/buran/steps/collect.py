@@ -21,7 +21,6 @@ from buran.measure.store import Status
 from buran.profile.cubex_read import read_cubex
 from buran.steps.findings import Overhead
 
-
 IMPORTED_FROM = 10_000
 """Repetitions of imported runs have numbers from here on."""
 

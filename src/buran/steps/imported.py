@@ -182,9 +182,9 @@ class _Listing:
             hint = error.hint if isinstance(error, BuranError) else None
             why = error.why or error.what if isinstance(error, BuranError) else str(error)
             raise _mistake(self.campaign, key, what, why, hint) from error
-        for error in errors:
-            why = error.why or error.what
-            self.problems.append(Problem("imported profile", f"{error.what}: {why}", error.where or str(self.path)))
+        for each in errors:
+            reason = ": ".join(filter(None, (each.what, each.why)))
+            self.problems.append(Problem("imported profile", reason, each.where or str(self.path)))
         if given:
             names = self.parameters([point for point, *_ in given])
             for values, repetition, path, row in given:

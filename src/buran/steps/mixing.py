@@ -74,8 +74,8 @@ class Judged:
             return f"{said} Their times are not mixed with those of the campaign: {self.refused}."
         if not self.pooled:
             return (
-                f"{said} Their times have models of their own, since the campaign file does not say (measurements.pool) "
-                "that they were measured as the campaign measures."
+                f"{said} Their times have models of their own: the campaign file does not say (measurements.pool) that "
+                "they were measured as the campaign measures."
             )
         if not self.compared:
             return f"{said} Their times are used as they are: no point was measured here too."
@@ -88,7 +88,7 @@ class Judged:
 
 
 def judge(
-    session: Session, runs: Sequence[Measured], parameters: Sequence[str], filter_text: str
+    session: Session, runs: Sequence[Measured], parameters: Sequence[str], filter_text: str, filters_mix: bool
 ) -> tuple[list[Measured], tuple[Judged, ...]]:
     """Return the runs that may be mixed, and what becomes of each import.
 
@@ -98,6 +98,10 @@ def judge(
     ----------
     runs
         Finished runs that models could be made of.
+    filter_text
+        Filter of the models.
+    filters_mix
+        Whether times under other filters are corrected and used too.
     """
     groups: dict[str, list[Measured]] = {}
     for run in runs:
@@ -105,22 +109,31 @@ def judge(
             groups.setdefault(run.build.hash, []).append(run)
     own = [run for run in runs if run.mode is not Mode.IMPORTED]
     timed = [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text]
-    found = [_judged(session, members, timed, parameters) for members in groups.values()]
+    found = [
+        _judged(session, members, timed, parameters, filters_mix or members[0].filter_text == filter_text)
+        for members in groups.values()
+    ]
     kept = [run for each in found if each.pooled for run in groups[each.build]]
     if not timed and not kept and found:
-        most = max(found, key=lambda each: (each.points, each.runs))
+        most = max(found, key=lambda each: (groups[each.build][0].filter_text == filter_text, each.points, each.runs))
         return [run for run in own if run.mode is not Mode.TIME] + groups[most.build], tuple(found)
     return own + kept, tuple(found)
 
 
 def _judged(
-    session: Session, imported: Sequence[Measured], timed: Sequence[Measured], parameters: Sequence[str]
+    session: Session,
+    imported: Sequence[Measured],
+    timed: Sequence[Measured],
+    parameters: Sequence[str],
+    same_filter: bool,
 ) -> Judged:
     build = imported[0].build
     compared = _compared(session, imported, timed, parameters)
     refused = ""
     if build.pooled and max(compared["extra"], compared["missing"]) > MOST_OTHER:
         refused = _other_paths(compared)
+    elif build.pooled and not same_filter:
+        refused = "they were taken under another filter"
     return Judged(
         origin=build.origin or "",
         build=build.hash,

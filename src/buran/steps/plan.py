@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,17 @@ from buran.campaign.point import Point
 from buran.errors import ConfigError
 from buran.experiment.jsonl import read_jsonl
 from buran.files import read_json
-from buran.model import Term, read_models
+from buran.model import Term, fit_models, read_models
 from buran.select.measured import Measured
 from buran.select.planner import next_plan
 from buran.select.question import FIXED, Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
 from buran.steps import program_model
-from buran.steps.collect import as_array, baseline, finished_runs
+from buran.steps.collect import Measured as Run
+from buran.steps.collect import as_array, baseline, experiment_of, finished_runs
 from buran.steps.findings import Findings
-from buran.steps.refine import begins_with_pilot, rules_of
+from buran.steps.imported import import_plan
+from buran.steps.refine import VALUES, begins_with_pilot, rules_of
 from buran.steps.session import Session
 
 
@@ -40,10 +43,10 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         max_iterations=config.strategy.max_iterations,
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
-        build=partial(_build_spec, session, [plan.filter_text for plan in plans]),
+        build=partial(_build_spec, session, [plan.filter_text for plan in plans if not plan.imported]),
         cores=campaign.cores,
         ranks_parameter=campaign.ranks_parameter,
-        expected_s=campaign.expected_s,
+        expected_s=expected_s(session, plans),
         budget=campaign.budget_core_hours,
         target=campaign.refinement_target,
         base=config.strategy.base,
@@ -91,6 +94,8 @@ def first_plan(session: Session) -> Plan:
     ConfigError
         The budget does not reach for the first plan.
     """
+    if session.campaign.config.measurements:
+        return import_plan(session.campaign, session.layout)
     question = question_of(session)
     path = session.layout.filter(session.id, 0)
     known = Knowledge(filter_text=rules_of(path.read_text()) if path.is_file() else "")
@@ -117,30 +122,98 @@ def make_plan(session: Session, iteration: int) -> Plan:
     findings = Findings.read(layout.findings(campaign, iteration - 1))
     known = Knowledge(
         plans=plans,
-        outcomes=tuple(outcomes(session, plans)),
+        outcomes=tuple(outcomes(session, [plan for plan in plans if not plan.imported])),
         runtime=runtime_model(session, findings),
         filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
         build_core_hours=_build_core_hours(session, plans),
     )
     question = question_of(session, plans)
-    if question.strategy not in FIXED:
-        known = replace(known, measured=_measured(session, plans), errors=_errors(session, iteration))
+    usable = list[Run]()
+    if plans[0].imported:
+        usable = usable_imports(session, plans, known.filter_text)
+        points = frozenset(run.point for run in usable)
+        known = replace(known, imported=points, tells_growth=_tells_growth(session, plans))
+    if question.strategy not in FIXED or plans[0].imported:
+        found = _measured(session, plans, usable) if known.rounds else _measured_elsewhere(session, usable)
+        known = replace(known, measured=found, errors=_errors(session, iteration))
     return next_plan(question, known)
 
 
+def usable_imports(session: Session, plans: Sequence[Plan], filter_text: str) -> list[Run]:
+    """Return the imported runs whose times go into models with those of the last filter, or the one about to be used.
+
+    Parameters
+    ----------
+    filter_text
+        Of the next iteration.
+    """
+    rounds = [plan for plan in plans if not plan.imported and not plan.pilot]
+    judged = rounds[-1].iteration if rounds else 0
+    findings = Findings.read(session.layout.findings(session.id, judged))
+    pooled = {each["build"] for each in findings.imported if each["pooled"]}
+    wanted = rounds[-1].filter_text if rounds else filter_text
+    runs = finished_runs(session.layout, plans[:1])
+    return [run for run in runs if run.build.hash in pooled and run.filter_text == wanted]
+
+
+def _tells_growth(session: Session, plans: Sequence[Plan]) -> bool:
+    points = [run.point for run in finished_runs(session.layout, plans[:1])]
+    return all(
+        len({point[name] for point in points}) >= min(VALUES, len({point[name] for point in session.campaign.points}))
+        for name in session.campaign.parameters
+    )
+
+
+def expected_s(session: Session, plans: Sequence[Plan]) -> Callable[[Point], float | None]:
+    """Return what a run is expected to take before there are models: as the campaign file says, else as imported."""
+    campaign = session.campaign
+    runs = [] if not plans or not plans[0].imported else finished_runs(session.layout, plans[:1])
+    if campaign.formulas.expected_s is not None or not runs:
+        return campaign.expected_s
+    walls = _walls(runs)
+    fitted = {point: median(own) for point, own in walls.items()}
+    fit = fit_models(as_array(fitted, campaign.parameters), np.array([list(fitted.values())])).models[0]
+    shortest, longest = min(fitted.values()), max(fitted.values())
+
+    def predict(point: Point) -> float:
+        if point in fitted:
+            return fitted[point]
+        value = longest if fit is None else float(fit.function.evaluate(as_array([point], campaign.parameters))[0])
+        return max(value, shortest) if np.isfinite(value) else longest
+
+    return predict
+
+
+def _walls(runs: Sequence[Run]) -> dict[Point, list[float]]:
+    """Return the times of whole runs by point, in seconds."""
+    walls: dict[Point, list[float]] = {}
+    for run in runs:
+        walls.setdefault(run.point, []).append(run.wall_s)
+    return walls
+
+
+def _measured_elsewhere(session: Session, usable: Sequence[Run]) -> Measured | None:
+    """Return what strategies choose by before the campaign's own first run: imported times."""
+    experiment = experiment_of(usable, tuple(session.campaign.points[0]))
+    if experiment is None or session.campaign.choices:
+        return None
+    return Measured.of(experiment, ["time"], session.campaign.config.aggregate)
+
+
 def _build_core_hours(session: Session, plans: Sequence[Plan]) -> float:
-    pointers = {session.layout.build_pointer(build.hash) for plan in plans for build in plan.builds}
+    builds = (build for plan in plans for build in plan.builds if not plan.imported)
+    pointers = {session.layout.build_pointer(build.hash) for build in builds}
     return sum(float(read_json(path).get("cost_core_hours", 0.0)) for path in sorted(pointers))
 
 
-def _measured(session: Session, plans: tuple[Plan, ...]) -> Measured | None:
+def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run] = ()) -> Measured | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
     Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
     place.
     """
     names = tuple(session.campaign.points[0])
-    times = baseline(finished_runs(session.layout, plans), Purpose.MODEL)
+    times = _walls(imported) | baseline(finished_runs(session.layout, plans), Purpose.MODEL)
     if not times:
         return None
     most = max(map(len, times.values()))

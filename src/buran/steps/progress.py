@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -155,6 +155,7 @@ def progress_of(session: Session) -> Progress:
         rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
         if plan.imported:
             failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
+    failures |= dict(_not_mixed(layout, session.id, plans))
     is_slurm = slurm.is_available() and layout.slurm_logs.is_dir()
     entries = ledger.read(layout.store)
     last = plans[-1] if plans else None
@@ -280,6 +281,16 @@ def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
     """Yield what is named by measurements and could not be imported."""
     for number, each in enumerate(read_json(path)["problems"] if path.is_file() else ()):
         yield path / str(number), Failure(each["what"], each["reason"], each["where"])
+
+
+def _not_mixed(layout: Layout, campaign: str, plans: Sequence[Plan]) -> Iterator[tuple[Path, Failure]]:
+    """Yield the imports whose times the newest models leave out, against what the campaign file asks for."""
+    found = (layout.findings(campaign, plan.iteration) for plan in reversed(plans))
+    path = next((path for path in found if path.is_file()), None) if plans and plans[0].imported else None
+    for each in read_json(path)["imported"] if path is not None else ():
+        if each["refused"]:
+            log = str(path.relative_to(layout.root)) if path is not None else ""
+            yield Path(each["build"]), Failure(f"mixing in {each['origin']}", each["refused"], log)
 
 
 def _log(layout: Layout, folder: Path, name: str) -> str:

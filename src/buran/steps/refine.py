@@ -28,7 +28,8 @@ from buran.steps.collect import as_array
 from buran.steps.findings import Findings
 from buran.steps.session import Session
 
-_VALUES = 3  # the fewest that tell growth from a constant
+VALUES = 3
+"""Of a parameter: the fewest that tell growth from a constant."""
 
 
 def rules_of(filter_text: str) -> str:
@@ -60,7 +61,8 @@ def refined_filter(session: Session, iteration: int) -> str:
 
 def _settings(session: Session) -> str:
     config = session.campaign.config
-    return digest([config.refinement.model_dump(mode="json"), config.strategy.name], 8)
+    imported = [entry.model_dump(mode="json") for entry in config.measurements]
+    return digest([config.refinement.model_dump(mode="json"), config.strategy.name, *imported], 8)
 
 
 def known_verdicts(session: Session, iteration: int) -> dict[str, Verdict]:
@@ -147,7 +149,8 @@ def _decide(session: Session, iteration: int, known: dict[str, Verdict]) -> tupl
     findings = Findings.read(session.layout.findings(session.id, iteration))
     if not session.campaign.config.refinement.enabled or len(findings.tree) == 0:
         return findings.filter_text, {}
-    if findings.filter_text and not _tells_growth(session, iteration):
+    given = findings.filter_text or session.layout.read_plan(session.id, iteration).imported
+    if given and not _tells_growth(session, iteration):
         return findings.filter_text, {}
     chosen = refinement_of(session, iteration, findings, known)
     if chosen is None or (chosen.settled and findings.filter_text):
@@ -163,7 +166,7 @@ def _tells_growth(session: Session, iteration: int) -> bool:
     used = np.array(sets[0].points).reshape(-1, len(sets[0].parameters))
     every = as_array(session.campaign.points, session.campaign.parameters)
     pairs = zip(used.T, every.T, strict=True)
-    return all(len(np.unique(own)) >= min(_VALUES, len(np.unique(all_))) for own, all_ in pairs)
+    return all(len(np.unique(own)) >= min(VALUES, len(np.unique(all_))) for own, all_ in pairs)
 
 
 def refinement_of(session: Session, iteration: int, findings: Findings, known: dict[str, Verdict]) -> Refinement | None:

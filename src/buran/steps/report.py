@@ -24,6 +24,7 @@ from buran.steps import program_model
 from buran.steps.collect import finished_runs, profiles_of
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
+from buran.steps.model import imported_models
 from buran.steps.page import write_page
 from buran.steps.plan import outcomes, question_of, runtime_model
 from buran.steps.progress import progress_of
@@ -39,6 +40,8 @@ def write_results(session: Session, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
         shutil.copy(source, folder / source.name)
+    for alone in layout.iteration(session.id, last).glob(imported_models("*")):
+        shutil.copy(alone, folder / alone.name)
     tensor = layout.models(session.id, last).with_name(program_model.FILE)
     if tensor.is_file():
         shutil.copy(tensor, folder / tensor.name)
@@ -99,7 +102,9 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
 def _builds_of_models(session: Session, plans: Sequence[Plan], findings: Findings) -> list[str]:
     """Say which builds' times models take, and what becomes of others."""
     last = plans[-1].filter_text
-    runs = [run for run in finished_runs(session.layout, plans) if run.mode is Mode.TIME]
+    pooled = {each["build"] for each in findings.imported if each["pooled"]}
+    every = finished_runs(session.layout, plans)
+    runs = [run for run in every if run.mode is Mode.TIME or run.build.hash in pooled]
     kept = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
     others = sum(run.filter_text != last for run in runs)
     if not others or not kept:
@@ -136,8 +141,10 @@ def gather(session: Session) -> Report:
     last = plans[-1].iteration - 1
     findings = Findings.read(layout.findings(session.id, last))
     state = progress_of(session)
-    measured = {bundle.point for plan in plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL}
-    filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles))
+    others = {each["build"] for each in findings.imported if not each["pooled"]}
+    bundles = [bundle for plan in plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL]
+    measured = {bundle.point for bundle in bundles if not others & {run.build for run in bundle.runs}}
+    filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles and not plan.imported))
     models = {each.metric: each for each in read_models(layout.models(session.id, last))}
     own = tuple(each for each in outcomes(session, plans) if each["purpose"] == Purpose.MODEL)
     spent = Knowledge(outcomes=own)
@@ -166,6 +173,7 @@ def gather(session: Session) -> Report:
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv",
             "models": "latest/models.json",
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
+            **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if others else {}),
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
             "filter list": "latest/scorep.filter (Score-P's format)",
             "folder": str(layout.root),
@@ -182,6 +190,7 @@ def _notes(session: Session, plans: Sequence[Plan], findings: Findings) -> list[
             notes += read_json(record)["notes"]
     notes += _missing_counters(session, plans)
     notes += _builds_of_models(session, plans, findings)
+    notes += [each["words"] for each in findings.imported]
     return list(dict.fromkeys(notes))
 
 
