@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import FormatError
-from buran.instrument import Filter, Rule, format_filter, initial_filter, only, parse, read_filter
+from buran.instrument.filter_file import Filter, Rule, format_filter, initial_filter, only, parse, read_filter
 from buran.instrument.pattern import literal
 
 TEXT = r"""

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.instrument import Wishes, parse, refine
+from buran.instrument.filter_file import parse
 from buran.instrument.filter_list import WRITERS, list_of
+from buran.instrument.refine import Wishes, refine
 from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
 from buran.profile.profile import CallTree, Region
 

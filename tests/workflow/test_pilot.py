@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from workbench import Workbench
 
-from buran.instrument import parse
+from buran.instrument.filter_file import parse
 from buran.measure.toolchain import GCC_PLUGIN, find_toolchain
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]

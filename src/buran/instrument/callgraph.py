@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from buran.errors import UsageError
+
+if TYPE_CHECKING:  # it takes a quarter of a second, and most steps need no call graph
+    from scipy.sparse import csr_array
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -135,6 +136,8 @@ class CallGraph:
         return chosen
 
     def _matrix(self, kinds: int, reverse: bool) -> csr_array:
+        from scipy.sparse import csr_array
+
         chosen = self.edges(kinds)
         ends = (self.callee[chosen], self.caller[chosen]) if reverse else (self.caller[chosen], self.callee[chosen])
         return csr_array((np.ones(int(chosen.sum()), dtype=np.int8), ends), shape=(len(self), len(self)))
@@ -149,6 +152,9 @@ class CallGraph:
         kinds
             Edges to follow.
         """
+        from scipy.sparse import csr_array, vstack
+        from scipy.sparse.csgraph import breadth_first_order
+
         out = np.zeros(len(self), dtype=bool)
         begin = np.array(sorted(set(start)), dtype=np.int64)
         if not len(begin):
@@ -183,6 +189,8 @@ class CallGraph:
         caller, callee
             Edges between different components, none twice, sorted by caller.
         """
+        from scipy.sparse.csgraph import connected_components
+
         count, label = connected_components(self._matrix(15, False), connection="strong")
         pairs = np.unique(np.stack([label[self.caller], label[self.callee]], axis=1), axis=0)
         pairs = pairs[pairs[:, 0] != pairs[:, 1]].astype(np.int64)

@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from buran.model.terms import Array, Lead, ModelFunction
 
@@ -58,6 +57,8 @@ def _order(first: Lead, second: Lead) -> Order:
 
 
 def _crossings(first: ModelFunction, second: ModelFunction, point: Array, parameter: int) -> tuple[float, ...]:
+    from scipy.optimize import brentq  # it takes long, and few need it
+
     begin = min(1.0, float(point[parameter]))
     if begin <= 0:
         begin = 1.0

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
-from scipy.optimize import minimize
 from scipy.special import ndtr
 
 from buran.select.space import Array
@@ -64,6 +63,8 @@ def fit_process(inputs: Array, values: Array, noise_variance: Array, isotropic: 
     isotropic
         One length scale for all parameters.
     """
+    from scipy.optimize import minimize  # it takes long, and other strategies do without
+
     mean = float(values.mean())
     centred = values - mean
     spread = max(float(centred.var()), 1e-12)

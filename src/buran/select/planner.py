@@ -28,12 +28,13 @@ _BATCH = 5  # runs a round for strategies that rate one run after the other
 def next_plan(question: Question, known: Knowledge) -> Plan:
     """Decide what the next iteration builds and measures, or that the campaign is done.
 
-    A campaign that ends without what was asked for says so: an accuracy, or a target that models can be trusted at.
+    A campaign that ends without what was asked for says so: an accuracy, a target that models can be trusted at, or
+    counts that do not depend on the run.
     """
     plan = _next_plan(question, known)
     if not plan.done:
         return plan
-    lacking = [each for each in (_too_far(question), _too_wide(question, known)) if each]
+    lacking = [each for each in (_too_far(question), _too_wide(question, known), _unsteady(known)) if each]
     if not lacking:
         return plan
     return replace(plan, reason="; ".join([plan.reason, *lacking]), budget_reached=True)
@@ -60,6 +61,16 @@ def _too_wide(question: Question, known: Knowledge) -> str | None:
         return None
     could = f"it is within {100 * width:.2g} %" if np.isfinite(width) else "how far it is off cannot be said"
     return f"the prediction at the target is not within {100 * question.accuracy:g} %: {could}"
+
+
+def _unsteady(known: Knowledge) -> str | None:
+    """Return in words which counts are not the same in all runs of a point; None where all are."""
+    metric, paths = next(iter(known.unsteady.items()), ("", ()))
+    if not paths:
+        return None
+    more = sum(map(len, known.unsteady.values())) - 1
+    where = f"{metric} of {paths[0]}" + (f" and {more} other counts" if more else "")
+    return f"effort depends on the run: {where}; models of them hold for the measured runs only"
 
 
 def _next_plan(question: Question, known: Knowledge) -> Plan:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -149,6 +149,8 @@ class Knowledge:
         Points whose imported times go into the models of the last filter.
     tells_growth
         Whether imported times were taken at enough values of every parameter to choose functions by.
+    unsteady
+        Call paths whose counts differ between runs of a point, by metric.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -160,6 +162,7 @@ class Knowledge:
     build_core_hours: float = 0.0
     imported: frozenset[Point] = frozenset()
     tells_growth: bool = False
+    unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def spent_core_hours(self) -> float:

@@ -126,6 +126,7 @@ def make_plan(session: Session, iteration: int) -> Plan:
         runtime=runtime_model(session, findings),
         filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
         build_core_hours=_build_core_hours(session, plans),
+        unsteady=findings.unsteady,
     )
     question = question_of(session, plans)
     usable = list[Run]()

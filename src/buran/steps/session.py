@@ -19,9 +19,6 @@ from buran.errors import BuranError, Exit, UsageError
 from buran.files import storage_error
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
-from buran.simulate.target import open_simulated
-from buran.steps.correct import check_base_models
-from buran.steps.imported import check_measurements
 
 RESULTS_VARIABLE = "BURAN_PREVIEW"
 """Names another results folder in the environment of a workflow engine that only shows what it would do."""
@@ -58,8 +55,11 @@ class Session:
     def target(self) -> Target:
         """Source, backend and identity."""
         self.layout.root.mkdir(parents=True, exist_ok=True)
-        opened = open_simulated if self.campaign.backend == "simulated" else open_target
-        return opened(self.campaign, self.layout)
+        if self.campaign.backend == "simulated":
+            from buran.simulate.target import open_simulated
+
+            return open_simulated(self.campaign, self.layout)
+        return open_target(self.campaign, self.layout)
 
     @property
     def id(self) -> str:
@@ -79,6 +79,9 @@ def open_session(path: Path, *, base_models: bool = True) -> Session:
     folder = os.environ.get(RESULTS_VARIABLE)
     session = Session(campaign, Path(folder) if folder else None)
     if base_models:
+        from buran.steps.correct import check_base_models
+        from buran.steps.imported import check_measurements
+
         check_base_models(campaign)
         check_measurements(campaign, session.layout)
     return session
