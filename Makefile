@@ -2,6 +2,7 @@
 # make test   sets everything up, test tools too, and runs all tests
 # make quick-test   the tests that take less than 3 minutes together
 # make lint   formatting, types and workflow checks alone
+# make docs   builds the documentation as pages, in build/docs
 # make slurm-sandbox   starts a whole Slurm of four emulated nodes on this machine, to try the profile slurm
 # make lock   choose new versions of all dependencies (needs uv)
 # make clean   remove what set-up and tests made; measurements stay
@@ -9,7 +10,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: demo test quick-test setup lint lock slurm-sandbox clean help
+.PHONY: demo test quick-test setup lint docs lock slurm-sandbox clean help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -32,6 +33,11 @@ quick-test:
 lint:
 	@tools/setup test
 	@tools/lint
+
+docs:
+	@tools/setup test
+	@$(VENV)/bin/python -m sphinx -b html -W --keep-going -q docs build/docs
+	@echo build/docs/index.html
 
 lock:
 	@tools/lock

@@ -17,6 +17,22 @@ class Exit(IntEnum):
     GROWN = 5
     INTERRUPTED = 130
 
+    @property
+    def meaning(self) -> str:
+        """What it tells the user."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    Exit.DONE: "done",
+    Exit.SOME_RUNS_FAILED: "some builds or runs failed; `buran status` names them",
+    Exit.USAGE: "a mistake in the command line or the campaign file",
+    Exit.ENVIRONMENT: "the environment lacks something, or the workflow stopped early",
+    Exit.BUDGET_REACHED: "the budget is reached before everything worth measuring was measured",
+    Exit.GROWN: "`buran report --compare --fail-on`: something grew since the campaign that it is compared with",
+    Exit.INTERRUPTED: "interrupted; `buran run` resumes",
+}
+
 
 class BuranError(Exception):
     """Base of all errors that are shown to the user without a traceback.

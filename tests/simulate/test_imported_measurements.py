@@ -36,9 +36,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return measured_tree(folder / "campaign", folder / "tree")
 
 
-def importing(folder: Path, path: Path, *, pool: bool = True, changes: dict[str, Any] | None = None, **entry: Any) -> Session:
+def importing(
+    folder: Path, path: Path, *, pool: bool = True, changes: dict[str, Any] | None = None, **entry: Any
+) -> Session:
     given = {"path": str(path), "pool": pool, **entry}
-    return opened(folder, measurements=[given], **{"refinement": {"enabled": False, "target": TARGET}, **(changes or {})})
+    return opened(
+        folder, measurements=[given], **{"refinement": {"enabled": False, "target": TARGET}, **(changes or {})}
+    )
 
 
 def own_runs(session: Session) -> list[dict[str, Any]]:

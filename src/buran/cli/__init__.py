@@ -16,11 +16,12 @@ VERBS = (
     "convert", "filter", "report", "correct", "suggest", "predict", "generate", "evaluate", "completion",
 )  # fmt: skip
 
-_EPILOG = """\
-exit codes: 0 done, 1 some runs failed, 2 usage or campaign file, 3 environment, 4 budget reached,
-  5 grown since the campaign that it is compared with, 130 interrupted
-first steps: buran init --example stencil demo; cd demo; buran run
-"""
+_FIRST_STEPS = "first steps: buran init --example stencil demo; cd demo; buran run"
+
+
+def _epilog() -> str:
+    codes = [f"  {code:<4} {code.meaning.replace('`', '')}" for code in Exit]
+    return "\n".join(["exit codes:", *codes, _FIRST_STEPS])
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -28,7 +29,7 @@ def command_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="buran",
         description="Measure how a parallel program scales, and learn where it stops.",
-        epilog=_EPILOG,
+        epilog=_epilog(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"buran {__version__}")

@@ -1,0 +1,73 @@
+"""The documentation as pages, and as Markdown that the forge shows."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from snippets import PAGES, ROOT, name_of
+
+from buran.cli import reference
+from buran.errors import Exit
+
+DOCS = ROOT / "docs"
+INDEXES = sorted(DOCS.glob("*/index.md"))
+
+
+@pytest.mark.slow
+def test_pages_build_without_a_warning(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-d", str(tmp_path / "trees")]
+    done = subprocess.run([*command, str(DOCS), str(tmp_path / "pages")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    built = tmp_path / "pages"
+    assert {path.relative_to(DOCS).with_suffix(".html") for path in DOCS.rglob("*.md")} <= {
+        path.relative_to(built) for path in built.rglob("*.html")
+    }
+    assert "class PMNFRegressor" in re.sub(r"<[^>]+>|\s+", " ", (built / "reference" / "api.html").read_text())
+
+
+@pytest.mark.parametrize("index", INDEXES, ids=name_of)
+def test_index_pages_name_every_page(index: Path) -> None:
+    linked = set(re.findall(r"\]\(([\w-]+\.md)", index.read_text()))
+    there = {path.name for path in index.parent.glob("*.md")} - {"index.md"}
+    assert there == linked, f"{name_of(index)}: not named: {there - linked}; not there: {linked - there}"
+
+
+def test_there_is_an_index_page_in_each_folder() -> None:
+    assert {path.parent for path in INDEXES} == {path.parent for path in DOCS.glob("*/*.md")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    """On the forge; the generator checks those between its own pages again."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{name_of(page)}: {target}"
+        assert not anchor or anchor in anchors(file), f"{name_of(page)}: {target}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Names that headings have on the forge."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_page_of_the_command_line_is_current() -> None:
+    assert (ROOT / reference.PATH).read_text() == reference.reference_text(), "run: python -m buran.cli.reference"
+
+
+def test_the_page_of_the_command_line_is_written(tmp_path: Path) -> None:
+    reference.main([str(tmp_path)])
+    assert (tmp_path / reference.PATH).read_text() == reference.reference_text()
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    for code in Exit:
+        assert f"| {code:d} | {code.meaning} |" in reference.reference_text()

@@ -1,0 +1,156 @@
+"""Every command and snippet of README and docs is run, or says why it cannot be."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from reader import Reader
+from snippets import COMMANDS, LANGUAGES, PAGES, ROOT, SHOWN, blocks_of, name_of
+
+from buran.campaign.load import load_campaign
+from buran.cli import command_parser
+
+TUTORIAL = ROOT / "docs" / "tutorial" / "your-own-program.md"
+RUN = [page for page in PAGES if any(block.is_run for block in blocks_of(page))]
+
+# What a few keys of a campaign file stand in.
+CAMPAIGN: dict[str, Any] = {
+    "name": "snippet",
+    "target": {"source": "../mycode", "build": "make CXX={mpicxx}", "binary": "mycode", "run": "{binary} {n}"},
+    "parameters": {
+        "p": {"role": "ranks", "values": [1, 2, 4, 8, 16, 32]},
+        "n": {"role": "size", "values": [10, 20, 30, 40, 50]},
+    },
+    "resources": {"expected_s": 1},
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_says_what_it_is(page: Path) -> None:
+    for block in blocks_of(page):
+        assert block.language in LANGUAGES, f"{block.place}: fence it, with one of {', '.join(LANGUAGES)}"
+        if "not run" in block.said:
+            assert block.language in (*COMMANDS, "python", "yaml") and len(block.said["not run"]) > 10, block.place
+        if block.language in SHOWN and "file" not in block.said:
+            typed = re.search(r"^(\$ |buran |make |python )", block.text, re.MULTILINE)
+            assert not typed, f"{block.place}: commands are fenced as sh or console"
+        if block.language == "console":
+            assert block.text.startswith("$ "), block.place
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_exist(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are not run, too."""
+    for block in blocks_of(page):
+        if block.language in COMMANDS:
+            for words in commands_in(block.commands):
+                mistake = mistake_in(words)
+                assert mistake is None, f"{block.place}: {shlex.join(words)}: {mistake}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_campaign_keys_are_right(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "mycode").mkdir()
+    (tmp_path / "mycode" / "Makefile").write_text("mycode:\n")
+    folder = tmp_path / "campaign"
+    folder.mkdir()
+    (folder / "points.csv").write_text("p,n\n1,10\n2,20\n")
+    blocks = list(blocks_of(page))
+    Reader(folder).write_files(blocks)
+    for block in blocks:
+        if block.language == "yaml" and not block.said.keys() & {"file", "not run"}:
+            path = folder / "snippet.yaml"
+            path.write_text(yaml.safe_dump(completed(yaml.safe_load(block.text)), sort_keys=False))
+            load_campaign(path)
+
+
+def completed(keys: dict[str, Any]) -> dict[str, Any]:
+    """Put keys into a whole campaign file, whose program takes all parameters."""
+    whole = {**CAMPAIGN, **keys}
+    if "target" not in keys:
+        command = " ".join(["{binary}", *(f"{{{name}}}" for name in whole["parameters"])])
+        whole["target"] = {**whole["target"], "run": command}
+    return whole
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tutorial, followed to its end once for all pages that go on from there."""
+    folder = tmp_path_factory.mktemp("tutorial") / "mine"
+    folder.mkdir()
+    Reader(folder).read(list(blocks_of(TUTORIAL)))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@pytest.mark.parametrize("page", RUN, ids=name_of)
+def test_pages_do_as_they_say(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if page == TUTORIAL:
+        request.getfixturevalue("campaign")
+        return
+    folder = tmp_path / "reader"
+    blocks = list(blocks_of(page))
+    if any(block.said.get("given") == "campaign" for block in blocks):
+        shutil.copytree(request.getfixturevalue("campaign"), folder, symlinks=True)
+    else:
+        folder.mkdir()
+    monkeypatch.chdir(folder)
+    Reader(folder).read(blocks)
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """Split shell commands into words; pipes and lists into their parts."""
+    for line in text.replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
+        lexer.whitespace_split = True
+        words: list[str] = []
+        for word in lexer:
+            if set(word) <= set("|&;"):
+                yield words
+                words = []
+            else:
+                words.append(word)
+        if words:
+            yield words
+
+
+def mistake_in(words: list[str]) -> str | None:
+    """Say what is wrong with a command as far as it can be told without running it."""
+    if any(set(word) <= set("<>") for word in words):
+        words = words[: next(i for i, word in enumerate(words) if set(word) <= set("<>"))]
+    match words:
+        case ["buran", *rest]:
+            return mistake_of_buran(rest)
+        case ["make", target, *_] if (ROOT / "Makefile").read_text().find(f"\n{target}:") < 0 and "=" not in target:
+            return "the Makefile has no such target"
+        case ["python", script, *options] if script.startswith("benchmarks/"):
+            if not (ROOT / script).is_file():
+                return "there is no such script"
+            source = (ROOT / script).read_text()
+            unknown = [word for word in options if word.startswith("--") and f'"{word}"' not in source]
+            return f"it has no {', '.join(unknown)}" if unknown else None
+        case [script, *_] if script.startswith("tools/") and not (ROOT / script).is_file():
+            return "there is no such script"
+    return None
+
+
+def mistake_of_buran(words: list[str]) -> str | None:
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            command_parser().parse_args(words[: words.index("--")] if "--" in words else words)
+        except SystemExit as end:
+            return said.getvalue() if end.code else None
+    return None
