@@ -52,6 +52,9 @@ include: "rules/refine.smk"
 include: "rules/report.smk"
 
 
+report: "workflow/report/campaign.rst"
+
+
 onsuccess:
     print_failures(progress_of(SESSION))
 

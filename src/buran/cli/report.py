@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, or show its page."""
     from buran.errors import UsageError
+    from buran.steps.found_report import find_report
     from buran.steps.session import open_session
 
     if arguments.compare is None:
@@ -54,17 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
     session = open_session(arguments.file)
-    folder = session.layout.results(session.id)
-    if not (folder / "report.json").is_file():
-        raise UsageError(
-            "this campaign has no report yet",
-            where=folder / "report.txt",
-            why="the campaign is not finished, or its file, sources or compiler changed since",
-            hint=f"buran run {arguments.file}",
-        )
+    found = find_report(session, earlier=arguments.compare is None)
+    for remark in found.remarks:
+        print(f"note: {remark}", file=sys.stderr)
     if arguments.compare is not None:
         return _compare(session, arguments)
-    _show(folder, "report", arguments)
+    _show(found.folder, "report", arguments)
     return 0
 
 

@@ -17,7 +17,7 @@ from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.files import read_json
 from buran.measure.bundle import PROFILE
-from buran.measure.store import Status
+from buran.measure.store import RECORD, Status
 from buran.profile.cubex_read import read_cubex
 from buran.steps.findings import Overhead
 
@@ -72,6 +72,21 @@ def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
                     run["cpu_s"],
                 )
     return list(found.values())
+
+
+def lost(runs: Iterable[Measured]) -> list[Measured]:
+    """Return the runs that were measured, but are gone from the store: their record, or the profile they had."""
+    return [run for run in runs if not _is_whole(run)]
+
+
+def there(runs: Iterable[Measured]) -> list[Measured]:
+    """Return the runs whose record and profile are in the store; what others cost and took is still known."""
+    return [run for run in runs if _is_whole(run)]
+
+
+def _is_whole(run: Measured) -> bool:
+    files = (RECORD,) if run.mode is Mode.VANILLA else (RECORD, PROFILE)
+    return all((run.folder / name).is_file() for name in files)
 
 
 def experiment_of(runs: Sequence[Measured], parameters: Sequence[str]) -> Experiment | None:

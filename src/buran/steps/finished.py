@@ -50,7 +50,7 @@ def _made(layout: Layout, campaign: str) -> Iterator[Path]:
                 yield name(campaign, plan.iteration)
         yield from (layout.build_pointer(build.hash) for build in plan.builds)
         yield from (layout.bundle_pointer(bundle.id) for bundle in plan.bundles)
-    yield layout.results(campaign) / "report.txt"
+    yield from (layout.results(campaign) / name for name in ("report.txt", "report.html", "report.csv", "points.csv"))
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

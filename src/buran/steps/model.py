@@ -48,7 +48,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     modelled = [run for run in runs if run.purpose is purpose]
     choices, at = session.campaign.choices, session.campaign.refinement_target
     # Models of call paths have numbers only: they are made at the target's choices.
-    own = [run for run in modelled if all(run.point[name] == at[name] for name in choices)]
+    own = collect.there(run for run in modelled if all(run.point[name] == at[name] for name in choices))
     earlier = config.model.pool_filters == "auto" and purpose is Purpose.MODEL
     own, imports = judge(session, own, parameters, filter_text, earlier)
     which = [run for run in own if earlier or run.filter_text == filter_text]

@@ -22,7 +22,7 @@ from buran.report.noise import TimedRun
 from buran.report.page import Iteration, page_data, predict_call_paths
 from buran.report.tables import as_csv, points_as_csv
 from buran.report.text import Report
-from buran.steps.collect import finished_runs
+from buran.steps.collect import finished_runs, there
 from buran.steps.session import Session
 
 PAGE, CSV, POINTS, DATA = "report.html", "report.csv", "points.csv", "page.json"
@@ -47,7 +47,7 @@ def write_page(session: Session, folder: Path, report: Report) -> None:
 def _timed_runs(session: Session, plans: Sequence[Plan]) -> list[TimedRun]:
     """Return when each finished run began; pilots and evaluation points too, as they tell of the machine."""
     campaign = session.campaign
-    runs = finished_runs(session.layout, plans)
+    runs = there(finished_runs(session.layout, plans))
     records = [store.record(run.folder) for run in runs]
     started = [_seconds(each.get("started")) for each in records]
     first = min((each for each in started if each is not None), default=0.0)

@@ -21,9 +21,11 @@ from buran.model.model_set import read_models
 from buran.report.text import Report, render
 from buran.select.question import Knowledge
 from buran.steps import program_model
-from buran.steps.collect import finished_runs, profiles_of
+from buran.steps.account import Item
+from buran.steps.collect import finished_runs, lost, profiles_of, there
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
+from buran.steps.found_report import CAMPAIGN
 from buran.steps.model import imported_models
 from buran.steps.page import write_page
 from buran.steps.plan import outcomes, question_of, runtime_model
@@ -38,6 +40,7 @@ def write_results(session: Session, folder: Path) -> None:
     plans = layout.read_plans(session.id)
     last = plans[-1].iteration - 1
     folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(session.campaign.path, folder / CAMPAIGN)
     for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
         shutil.copy(source, folder / source.name)
     for alone in layout.iteration(session.id, last).glob(imported_models("*")):
@@ -61,7 +64,7 @@ def _export(session: Session, mode: Mode, folder: Path) -> None:
     filter_text = plans[-1].filter_text if mode is Mode.TIME else ""
     chosen = (
         run
-        for run in finished_runs(layout, plans)
+        for run in there(finished_runs(layout, plans))
         if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
     )
     runs = list(profiles_of(chosen, parameters))
@@ -94,9 +97,34 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     """Say which counters the campaign asks for in vain, and why."""
     if not session.campaign.config.counters:
         return []
-    timed = (run for run in finished_runs(session.layout, plans) if run.mode is Mode.TIME)
+    timed = (run for run in there(finished_runs(session.layout, plans)) if run.mode is Mode.TIME)
     reasons = {read_json(run.folder / store.RECORD).get("counters_unavailable") for run in timed}
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
+
+
+def _lost(session: Session, plans: Sequence[Plan]) -> list[str]:
+    """Say how many runs are gone from the store."""
+    runs = finished_runs(session.layout, plans)
+    gone = lost(runs)
+    if not gone:
+        return []
+    example = gone[0].folder.relative_to(session.layout.root)
+    return [
+        f"{len(gone)} of {len(runs)} finished runs are gone from the store, such as {example}: models made since do "
+        f"without them, and figures made of them cannot be recomputed. `buran verify {session.campaign.path.name}` "
+        "names all that is missing."
+    ]
+
+
+def _of_other_versions(account: Sequence[Item]) -> list[str]:
+    """Say how many runs this version of the campaign does not ask for."""
+    runs = sum(item.runs for item in account if item.phase == "other versions")
+    if not runs:
+        return []
+    return [
+        f"The campaign file changed: {runs} runs of the store were made for other versions of it and are not in these "
+        "models; those that this version asks for too are."
+    ]
 
 
 def _builds_of_models(session: Session, plans: Sequence[Plan], findings: Findings) -> list[str]:
@@ -151,7 +179,12 @@ def gather(session: Session) -> Report:
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=[*_notes(session, plans, findings), *_kind(findings, campaign)],
+        notes=[
+            *_lost(session, plans),
+            *_of_other_versions(state.account),
+            *_notes(session, plans, findings),
+            *_kind(findings, campaign),
+        ],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
@@ -170,12 +203,14 @@ def gather(session: Session) -> Report:
         account=[asdict(item) for item in state.account],
         next_steps=_next_steps(session, findings),
         results={
-            "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv",
+            "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
+            "latest/points.csv",
             "models": "latest/models.json",
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
             **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if others else {}),
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
             "filter list": "latest/scorep.filter (Score-P's format)",
+            "question": f"latest/{CAMPAIGN} (the campaign file as it was)",
             "folder": str(layout.root),
         },
     )

@@ -1,0 +1,140 @@
+"""Reports of campaigns that went wrong or changed: each says so, and its numbers are right all the same."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from simulated_campaigns import CAMPAIGN, PROGRAM, opened
+
+from buran.cli import main
+from buran.files import not_synced
+from buran.steps.loop import carry_out
+from buran.steps.model import make_models
+from buran.steps.report import link_latest, write_results
+from buran.steps.session import Session, open_session
+
+SMALL: dict[str, Any] = {
+    "parameters": {"p": {"role": "ranks", "values": [4, 8, 16]}, "n": {"role": "size", "values": [20, 40]}},
+    "strategy": {"name": "full"},
+    "refinement": {"enabled": False, "target": {"p": 64, "n": 80}},
+}
+
+
+def report_of(session: Session) -> Path:
+    with not_synced():
+        write_results(session, session.layout.results(session.id))
+        link_latest(session)
+    return session.layout.results(session.id)
+
+
+def finished(folder: Path, program: dict[str, Any] | None = None, **changes: Any) -> tuple[Session, Path]:
+    session = opened(folder, program, **{**SMALL, **changes})
+    with not_synced():
+        carry_out(session)
+    return session, report_of(session)
+
+
+def data_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "page.json").read_text())
+
+
+def pages(folder: Path) -> str:
+    """Page and text: what is said must be in both."""
+    page, text = (folder / "report.html").read_text(), (folder / "report.txt").read_text()
+    return page + text
+
+
+def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:
+    program = {**copy.deepcopy(PROGRAM), "failure_probability": 1}
+    _, folder = finished(tmp_path, program, repetitions=1)
+    page = (folder / "report.html").read_text()
+    assert "There are no models: no run succeeded" in page and "Not known" in page
+    assert "made to fail" in page  # the end of a log
+    assert data_of(folder)["paths"] == [] and (folder / "report.csv").read_text().count("\n") == 1
+    states = {point["state"] for each in data_of(folder)["iterations"] for point in each["points"]}
+    assert states == {"failed"}
+
+
+def test_one_point(tmp_path: Path) -> None:
+    _, folder = finished(tmp_path, {**PROGRAM, "failure_probability": "min(1, p - 4 + n - 20)"})
+    data = data_of(folder)
+    assert data["points"] == [[4.0, 20.0]] and data["map"] == []
+    assert {path["grows"] for path in data["paths"] if path["at"]} == {"1"}  # nothing else can be told
+    assert all(path["low"] is None or path["low"] <= path["at"] for path in data["paths"] if path["at"])
+    states = [point["state"] for each in data["iterations"] for point in each["points"]]
+    assert sorted(states) == ["failed"] * 5 + ["measured"]
+    assert "1 of 6 points measured" in pages(folder)
+
+
+def test_a_program_of_one_call_path(tmp_path: Path) -> None:
+    program = {**PROGRAM, "program": {"main": {"time_s": "1e-6 * n**2", "basic_blocks": "n**2"}}}
+    values = {"p": {"role": "ranks", "values": [4, 8]}, "n": {"role": "size", "values": [10, 20, 40, 80, 160]}}
+    _, folder = finished(tmp_path, program, parameters=values)
+    paths = data_of(folder)["paths"]
+    assert [path["grows"] for path in paths if path["name"].endswith("main")] == ["n^2"]
+    assert sum(path["share"] for path in paths) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_store_that_is_partly_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session, folder = finished(tmp_path)
+    before = data_of(folder)
+    gone = sorted(session.layout.store.glob("*/*~*/rep-*"))[::5]
+    for run in gone:
+        shutil.rmtree(run)
+    assert main(["report", str(session.campaign.path), "--json"]) == 0
+    said = capsys.readouterr()
+    assert f"{len(gone)} runs that were measured are gone from the store" in said.err
+    assert json.loads(said.out)["campaign"] == "sim"  # remarks do not mix with what programs read
+    after = data_of(report_of(open_session(session.campaign.path)))
+    assert pages(folder).count(f"{len(gone)} of 36 finished runs are gone from the store") == 2
+    assert [path["at"] for path in after["paths"]] == [path["at"] for path in before["paths"]]
+    assert after["iterations"] == before["iterations"]  # what it cost is known all the same
+
+
+def test_models_made_after_a_loss_do_without_what_is_lost(tmp_path: Path) -> None:
+    session, _ = finished(tmp_path)
+    for run in sorted(session.layout.store.glob("*/*~*/rep-01")):
+        shutil.rmtree(run)
+    layout, last = session.layout, session.layout.read_plans(session.id)[-1].iteration - 1
+    written = [each(session.id, last) for each in (layout.models, layout.findings, layout.table)]
+    make_models(session, last, *written)
+    folder = report_of(session)
+    data = data_of(folder)
+    largest = max(data["paths"], key=lambda path: path["share"])
+    assert largest["measured"][1] == largest["measured"][2]  # one repetition is left
+    assert "gone from the store" in pages(folder)
+
+
+def test_a_campaign_file_that_changed_since_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session, folder = finished(tmp_path)
+    file = session.campaign.path
+    old = json.loads((folder / "report.json").read_text())["points"]
+    data = {**CAMPAIGN, **SMALL, "repetitions": 3}
+    data["parameters"] = {**SMALL["parameters"], "n": {"role": "size", "values": [20, 30]}}
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+    assert main(["report", str(file), "--json"]) == 0
+    said = capsys.readouterr()
+    assert "answers an earlier version of the campaign" in said.err
+    assert "changed since: parameters.n.values, repetitions" in said.err
+    assert json.loads(said.out)["points"] == old
+    changed = open_session(file)
+    with not_synced():
+        carry_out(changed)
+    after = report_of(changed)
+    assert "The campaign file changed: " in pages(after)
+    assert {tuple(point) for point in data_of(after)["points"]} == {(p, n) for p in (4, 8, 16) for n in (20, 30)}
+    capsys.readouterr()
+    assert main(["report", str(file)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_without_any_report_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = opened(tmp_path, **SMALL)
+    assert main(["report", str(session.campaign.path)]) == 2
+    assert "has no report yet" in capsys.readouterr().err
