@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from imported_trees import measured_tree, plans
-from simulated_campaigns import opened, written
+from simulated_campaigns import opened
 
 from buran.campaign.plan import Mode
 from buran.files import not_synced

@@ -45,15 +45,18 @@ def write_page(session: Session, folder: Path, report: Report) -> None:
 
 
 def _timed_runs(session: Session, plans: Sequence[Plan]) -> list[TimedRun]:
-    """Return when each finished run began; pilots and evaluation points too, as they tell of the machine."""
+    """Return when each finished run began; pilots and evaluation points too, as they tell of the machine.
+
+    Imported runs are none: they were made at another time, maybe elsewhere.
+    """
     campaign = session.campaign
-    runs = there(finished_runs(session.layout, plans))
+    runs = [run for run in there(finished_runs(session.layout, plans)) if not run.build.origin]
     records = [store.record(run.folder) for run in runs]
     started = [_seconds(each.get("started")) for each in records]
     first = min((each for each in started if each is not None), default=0.0)
     return [
         TimedRun(
-            group=f"{record['build']} {run.point.key}",
+            group=f"{run.build.hash} {run.point.key}",
             point=tuple(float(run.point[name]) for name in campaign.parameters),
             mode=run.mode,
             started_s=None if began is None or record.get("clock") == "virtual" else began - first,

@@ -22,7 +22,7 @@ from buran.report.text import Report, render
 from buran.select.question import Knowledge
 from buran.steps import program_model
 from buran.steps.account import Item
-from buran.steps.collect import finished_runs, lost, profiles_of, there
+from buran.steps.collect import Measured, finished_runs, lost, profiles_of, there
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
 from buran.steps.found_report import CAMPAIGN
@@ -102,9 +102,8 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
-def _lost(session: Session, plans: Sequence[Plan]) -> list[str]:
+def _lost(session: Session, runs: Sequence[Measured]) -> list[str]:
     """Say how many runs are gone from the store."""
-    runs = finished_runs(session.layout, plans)
     gone = lost(runs)
     if not gone:
         return []
@@ -170,8 +169,8 @@ def gather(session: Session) -> Report:
     findings = Findings.read(layout.findings(session.id, last))
     state = progress_of(session)
     others = {each["build"] for each in findings.imported if not each["pooled"]}
-    bundles = [bundle for plan in plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL]
-    measured = {bundle.point for bundle in bundles if not others & {run.build for run in bundle.runs}}
+    runs = finished_runs(layout, plans)
+    measured = {run.point for run in runs if run.purpose is Purpose.MODEL and run.build.hash not in others}
     filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles and not plan.imported))
     models = {each.metric: each for each in read_models(layout.models(session.id, last))}
     own = tuple(each for each in outcomes(session, plans) if each["purpose"] == Purpose.MODEL)
@@ -180,7 +179,7 @@ def gather(session: Session) -> Report:
         campaign=campaign.name,
         reason=plans[-1].reason,
         notes=[
-            *_lost(session, plans),
+            *_lost(session, runs),
             *_of_other_versions(state.account),
             *_notes(session, plans, findings),
             *_kind(findings, campaign),
