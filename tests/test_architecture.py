@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "buran"
 EVERYWHERE = {"errors", "files", "assets"}
 MAY_IMPORT = {
     "profile": set(),
+    "project": set(),
     "model": set(),
     "tensor": set(),
     "campaign": {"profile"},

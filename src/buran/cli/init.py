@@ -1,14 +1,24 @@
-"""``buran init``: a campaign file to start from, alone or with one of the bundled programs."""
+"""``buran init``: a campaign file to start from: for a project, with a bundled program, or a template."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
+from buran.cli.arguments import CAMPAIGN_FILE
 from buran.errors import Exit, UsageError
 
-HELP = "write a commented campaign file to start from, or copy a bundled example"
+if TYPE_CHECKING:
+    from buran.project.campaign_text import Number, Wishes
+    from buran.project.found import Project
+
+_Read = TypeVar("_Read")
+
+HELP = "write a commented campaign file for a project with a Makefile or CMake, or copy a bundled example"
 EXAMPLES = ("stencil", "sweep", "treesort")
 # Where each example's campaign file lies below config/, and what it calls its source folder.
 _FILES = {
@@ -23,33 +33,65 @@ _SOURCES = ("*.c", "*.cpp", "*.h", "*.hpp", "Makefile", "*.md", "*.yaml")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder to write to; made if it is missing")
-    parser.add_argument("--example", choices=EXAMPLES, help="bring this bundled program along, ready to run")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--example", choices=EXAMPLES, help="bring this bundled program along, ready to run")
+    kind.add_argument(
+        "--from", dest="project", type=Path, metavar="PROJECT", help="folder with a Makefile or CMake files"
+    )
+    said = parser.add_argument_group("what is known of the project; on a terminal the rest is asked")
+    said.add_argument("--system", choices=("make", "cmake"), help="where a project has both (default cmake)")
+    said.add_argument("--name", help="of the campaign (default: the project's folder)")
+    said.add_argument("--binary", help="what the build makes, relative to PROJECT")
+    said.add_argument(
+        "--run", dest="command", metavar="COMMAND", help="such as '{binary} -s {n}'; parameters in braces"
+    )
+    said.add_argument("--ranks", metavar="1,2,4", help="numbers of MPI ranks")
+    said.add_argument(
+        "--size", metavar="n=16,32", action="append", default=[], help="values of a parameter (repeatable)"
+    )
+    said.add_argument("--core-hours", type=float, metavar="H", help="budget")
+    said.add_argument("--yes", action="store_true", help="ask nothing; what is unknown is marked in the file")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the files; refuse to overwrite any."""
+    folder: Path = arguments.folder
+    _refuse_existing(folder, [folder / CAMPAIGN_FILE, *([folder / arguments.example] if arguments.example else [])])
+    may_ask = not arguments.yes and not arguments.example and sys.stdin.isatty() and sys.stdout.isatty()
+    if may_ask and arguments.project is None:
+        answer = _ask("Folder with the sources of your program (Enter for a template)", "")
+        arguments.project = Path(answer) if answer else None
+    if arguments.project is not None:
+        return _for_project(arguments, may_ask)
+    return _from_assets(folder, arguments.example)
+
+
+def _from_assets(folder: Path, example: str | None) -> int:
     from buran.assets import folder as assets
 
-    folder: Path = arguments.folder
-    campaign, example = folder / "campaign.yaml", arguments.example
-    targets = [campaign] + ([folder / example] if example else [])
-    _refuse_existing(folder, targets)
     text = (assets("config") / (_FILES[example] if example else _TEMPLATE)).read_text(encoding="utf-8")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+
+    def bring_along() -> None:
         if example:
             _copy_sources(assets("examples") / example, folder / example)
-            text = _relocated(text, example)
-        with campaign.open("x", encoding="utf-8") as file:
+
+    _write(folder, _relocated(text, example) if example else text, bring_along)
+    print(f"wrote {folder / CAMPAIGN_FILE}" + (f" and {folder / example}/" if example else ""))
+    if example:
+        print(f"next: cd {folder} && buran run")
+    else:
+        print(f"next: fill in the target and the parameters, then: cd {folder} && buran check")
+    return int(Exit.DONE)
+
+
+def _write(folder: Path, text: str, before: Callable[[], None] = lambda: None) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        before()
+        with (folder / CAMPAIGN_FILE).open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise UsageError("cannot write the files", where=error.filename or folder, why=error.strerror) from None
-    print(f"wrote {campaign}" + (f" and {folder / example}/" if example else ""))
-    if example:
-        print(f"next: buran run {campaign}")
-    else:
-        print(f"next: fill in the target and the parameters, then: buran check {campaign}")
-    return int(Exit.DONE)
 
 
 def _refuse_existing(folder: Path, targets: list[Path]) -> None:
@@ -62,6 +104,9 @@ def _refuse_existing(folder: Path, targets: list[Path]) -> None:
             where=", ".join(map(str, existing)),
             hint="name another folder, or move them away",
         )
+
+
+# -- bundled examples ------------------------------------------------------------------------------------
 
 
 def _copy_sources(source: Path, destination: Path) -> None:
@@ -86,3 +131,112 @@ def _relocated(text: str, example: str) -> str:
             line = f"{key}:{value.replace(old, new, 1)}"
         lines.append(line)
     return "".join(lines)
+
+
+# -- projects --------------------------------------------------------------------------------------------
+
+
+def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
+    from buran.campaign.launcher import usable_cores
+    from buran.project.campaign_text import campaign_text, relative_source
+    from buran.project.examine import examine_project
+
+    project = examine_project(arguments.project, arguments.system)
+    wishes = _wishes(arguments)
+    if may_ask:
+        print("\n".join(project.remarks))
+        wishes = _asked(project, wishes)
+    text = campaign_text(project, relative_source(project.folder, arguments.folder), wishes, usable_cores())
+    _write(arguments.folder, text)
+    path = arguments.folder / CAMPAIGN_FILE
+    print(f"wrote {path}: {project.build}")
+    _say_mistakes(path)
+    marked = text.count("# <-")
+    look = f"look at the {marked} places marked with <-, then: " if marked else ""
+    print(f"next: {look}cd {arguments.folder} && buran check")
+    return int(Exit.DONE)
+
+
+def _wishes(arguments: argparse.Namespace) -> Wishes:
+    from buran.project.campaign_text import Wishes
+
+    sizes = {}
+    for text in arguments.size:
+        name, equals, values = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--size {text!r} is not understood", hint="write it as n=16,32,64")
+        sizes[name] = _numbers(values, "--size")
+    ranks = _ranks(arguments.ranks, "--ranks") if arguments.ranks else ()
+    return Wishes(
+        arguments.name or "", arguments.binary or "", arguments.command or "", ranks, sizes, arguments.core_hours
+    )
+
+
+def _numbers(text: str, where: str) -> tuple[Number, ...]:
+    try:
+        found = tuple(
+            float(word) if "." in word or "e" in word else int(word) for word in text.split(",") if word.strip()
+        )
+    except ValueError:
+        found = ()
+    if len(set(found)) < 2 or min(found) <= 0:
+        raise UsageError(f"{where}: at least two different positive numbers are needed, not {text!r}", hint="16,32,64")
+    return tuple(sorted(set(found)))
+
+
+def _ranks(text: str, where: str) -> tuple[int, ...]:
+    return tuple(int(value) for value in _numbers(text, where))
+
+
+def _asked(project: Project, wishes: Wishes) -> Wishes:
+    """Ask for what was not said."""
+    from dataclasses import replace
+
+    from buran.campaign.launcher import usable_cores
+    from buran.project.campaign_text import DEFAULT_RUN, first_ranks, parameters_of
+
+    if not wishes.binary:
+        known = f", one of {', '.join(project.binaries)}" if len(project.binaries) > 1 else ""
+        binary = _ask(f"What the build makes{known}", project.binaries[0] if project.binaries else "program")
+        wishes = replace(wishes, binary=binary)
+    if not wishes.run:
+        wishes = replace(wishes, run=_ask("How it is run, with parameters in braces", DEFAULT_RUN))
+    if project.uses_mpi and not wishes.ranks:
+        proposed = ",".join(map(str, first_ranks(usable_cores())))
+        wishes = replace(wishes, ranks=_asked_numbers("Numbers of MPI ranks", proposed, _ranks))
+    for name in parameters_of(wishes.run):
+        if name not in wishes.sizes and name != "p":
+            values = _asked_numbers(f"Values of {name}", "16,32,64,128,256", _numbers)
+            wishes = replace(wishes, sizes={**wishes.sizes, name: values})
+    if wishes.core_hours is None:
+        hours = _asked_numbers("Budget in core hours", "2", lambda text, where: (float(text),))
+        wishes = replace(wishes, core_hours=hours[0])
+    return wishes
+
+
+def _asked_numbers(question: str, proposed: str, read: Callable[[str, str], _Read]) -> _Read:
+    while True:
+        try:
+            return read(_ask(question, proposed), question)
+        except (UsageError, ValueError) as error:
+            print(error, file=sys.stderr)
+
+
+def _ask(question: str, proposed: str) -> str:
+    try:
+        answer = input(f"{question}{f' [{proposed}]' if proposed else ''}: ").strip()
+    except EOFError:
+        print()
+        answer = ""
+    return answer or proposed
+
+
+def _say_mistakes(path: Path) -> None:
+    """Name what `buran check` would find: only what was said by hand can be wrong."""
+    from buran.campaign.load import load_campaign
+    from buran.campaign.mistakes import CampaignError
+
+    try:
+        load_campaign(path)
+    except CampaignError as error:
+        print(f"it still has mistakes: {error}", file=sys.stderr)

@@ -1,0 +1,102 @@
+"""What was found out about a project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+MOST_FILES = 2000
+MOST_BYTES = 200_000
+
+
+class Language(StrEnum):
+    """Languages with a compiler that instruments; the value is its placeholder in a build command."""
+
+    C = "mpicc"
+    CXX = "mpicxx"
+    FORTRAN = "mpifort"
+
+
+@dataclass(frozen=True)
+class Project:
+    """How a project is built.
+
+    Attributes
+    ----------
+    build
+        Shell command with placeholders for compilers and flags.
+    binaries
+        What the build makes, relative to the project's folder, the likeliest first; empty where nothing was found.
+    uses_mpi
+        Whether anything of MPI was seen in build files or sources.
+    remarks
+        What was found, and what a person has to look at; the latter begin with ``<-``.
+    """
+
+    folder: Path
+    build: str
+    binaries: tuple[str, ...]
+    uses_mpi: bool
+    remarks: tuple[str, ...]
+
+
+_SUFFIXES = {
+    **dict.fromkeys((".c",), Language.C),
+    **dict.fromkeys((".cc", ".cpp", ".cxx", ".c++", ".C", ".hpp", ".hh"), Language.CXX),
+    **dict.fromkeys((".f", ".F", ".f90", ".F90", ".f95", ".F95", ".f03", ".F03", ".f08", ".F08"), Language.FORTRAN),
+}
+_COMPILERS = (
+    (r"(mpi)?(g\+\+|c\+\+|clang\+\+|icpc|icpx|nvc\+\+|CC)|mpicxx|mpicpc|mpiicpc|mpiicpx", Language.CXX),
+    (r"(mpi)?(cc|gcc|clang|icc|icx|nvc)|mpiicc|mpiicx|c99", Language.C),
+    (r"(mpi)?(gfortran|ifort|ifx|flang|nvfortran|f77|f90|f95)|mpifort|mpifc|mpiifort|mpiifx|ftn", Language.FORTRAN),
+)  # fmt: skip
+_NAMES = (
+    (r".*(CXX|CPP|C\+\+)", Language.CXX),
+    (r".*(CC)", Language.C),
+    (r".*(FC|F77|F90|FORT|FTN)", Language.FORTRAN),
+)
+_MPI = re.compile(rb"#\s*include\s*[<\"]mpi\.h|\buse\s+mpi\b|\buse\s+mpi_f08\b|mpif\.h", re.IGNORECASE)
+
+
+def language_of_command(command: str) -> Language | None:
+    """Tell which language a compiler of this name, with or without folder and version, is for."""
+    name = re.sub(r"-[0-9.]+$", "", command.rpartition("/")[2])
+    return next((language for pattern, language in _COMPILERS if re.fullmatch(pattern, name)), None)
+
+
+def language_of_variable(name: str) -> Language | None:
+    """Tell which language a variable of a Makefile names the compiler of, by its name."""
+    return next((language for pattern, language in _NAMES if re.fullmatch(pattern, name)), None)
+
+
+def sources_below(folder: Path) -> list[Path]:
+    """Return source files, hidden folders and builds left out, the highest first."""
+    found: list[Path] = []
+    folders = [folder]
+    while folders and len(found) < MOST_FILES:
+        for path in sorted(folders.pop(0).iterdir()):
+            if path.is_dir() and not path.is_symlink() and not path.name.startswith((".", "build", "CMakeFiles")):
+                folders.append(path)
+            elif path.suffix in _SUFFIXES and path.is_file():
+                found.append(path)
+    return found
+
+
+def languages(sources: Iterable[Path]) -> set[Language]:
+    """Return what the sources are written in."""
+    return {_SUFFIXES[path.suffix] for path in sources if path.suffix in _SUFFIXES}
+
+
+def mention_mpi(sources: Iterable[Path]) -> bool:
+    """Tell whether a source file uses MPI."""
+    for path in sources:
+        try:
+            with path.open("rb") as file:
+                if _MPI.search(file.read(MOST_BYTES)):
+                    return True
+        except OSError:
+            continue
+    return False

@@ -1,0 +1,140 @@
+"""Campaign files for projects: by flags, and by questions in a real pseudo terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from buran.campaign.load import load_campaign
+from buran.cli import main
+
+MAKEFILE = (
+    "CC = mpicc\nall: solve other\nsolve: solve.c\n\t$(CC) -O2 -o $@ solve.c\nother: solve\n\t$(CC) -o other o.c\n"
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "my solver"
+    folder.mkdir()
+    (folder / "Makefile").write_text(MAKEFILE)
+    (folder / "solve.c").write_text("#include <mpi.h>\nint main(void) { return 0; }\n")
+    return folder
+
+
+def test_without_flags_what_is_unknown_is_marked(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "campaign"
+    assert main(["init", str(folder), "--from", str(project), "--yes"]) == 0
+    text = (folder / "campaign.yaml").read_text()
+    shown = capsys.readouterr()
+    assert f"{text.count('# <-')} places" in shown.out and not shown.err
+    campaign = load_campaign(folder / "campaign.yaml")
+    assert campaign.name == "my-solver" and campaign.source_folder.resolve() == project
+    assert campaign.config.target.build == "make CC={mpicc}"
+    assert campaign.config.target.binary == "solve" and "# <- or other" in text
+    assert "its arguments" in text and "MPI ranks" in text
+    assert campaign.config.parameters["p"].role == "ranks"
+    assert main(["check", str(folder / "campaign.yaml")]) == 0
+
+
+def test_flags_leave_no_marks_but_the_time_limit(project: Path, tmp_path: Path) -> None:
+    words = [
+        "--name",
+        "x",
+        "--binary",
+        "solve",
+        "--ranks",
+        "1,8,27",
+        "--size",
+        "m=1.5,2.5",
+        "--size",
+        "n=10,20",
+        "--core-hours",
+        "3",
+    ]
+    command = "{binary} -m {m} -n {n}"
+    assert main(["init", str(tmp_path / "c"), "--from", str(project), "--run", command, *words]) == 0
+    text = (tmp_path / "c" / "campaign.yaml").read_text()
+    assert text.count("# <-") == 1
+    campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
+    assert campaign.name == "x" and len(campaign.points) == 12
+    assert campaign.config.budget.core_hours == 3
+
+
+def test_a_program_without_mpi_has_no_ranks(project: Path, tmp_path: Path) -> None:
+    (project / "solve.c").write_text("int main(void) { return 0; }\n")
+    (project / "Makefile").write_text(MAKEFILE.replace("mpicc", "gcc"))
+    assert main(["init", str(tmp_path / "c"), "--from", str(project)]) == 0
+    campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
+    assert list(campaign.parameters) == ["n"] and campaign.ranks(campaign.points[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--size", "n"], "--size 'n' is not understood"),
+        (["--size", "n=1,x"], "at least two different positive numbers"),
+        (["--ranks", "4"], "at least two different positive numbers"),
+        (["--size", "n=-1,2"], "at least two different positive numbers"),
+    ],
+)
+def test_wrong_flags_are_named(
+    words: list[str], said: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", str(tmp_path / "c"), "--from", str(project), *words]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
+def test_mistakes_in_what_was_said_are_shown_at_once(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", str(tmp_path / "c"), "--from", str(project), "--run", "solve {n}"]) == 0
+    assert "{binary}" in capsys.readouterr().err
+
+
+def answered(folder: Path, answers: list[str], *words: str) -> str:
+    """Run `buran init` in a pseudo terminal and answer its questions one by one."""
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "buran.cli", "init", str(folder), *words]
+    with subprocess.Popen(command, stdin=follower, stdout=follower, stderr=follower) as process:
+        os.close(follower)
+        out, waiting = b"", list(answers)
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:
+                break
+            out += part
+            if out.endswith(b": ") and waiting:
+                os.write(leader, (waiting.pop(0) + "\n").encode())
+        os.close(leader)
+    assert process.returncode == 0, out.decode()
+    assert not waiting, out.decode()
+    return out.decode()
+
+
+def test_on_a_terminal_it_asks(project: Path, tmp_path: Path) -> None:
+    answers = [str(project), "other", "{binary} {cells}", "1", "1,2", "", "4"]
+    shown = answered(tmp_path / "c", answers)
+    assert "one of solve, other [solve]" in shown
+    assert "at least two different positive numbers" in shown  # of the answer "1", and it asks again
+    campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
+    assert campaign.config.target.binary == "other" and campaign.config.target.run == "{binary} {cells}"
+    assert sorted(campaign.parameters) == ["cells", "p"]
+    assert sorted({point["cells"] for point in campaign.points}) == [16, 32, 64, 128, 256]
+    assert campaign.config.budget.core_hours == 4
+
+
+def test_on_a_terminal_enter_is_enough(project: Path, tmp_path: Path) -> None:
+    answered(tmp_path / "a", [""])
+    assert "path/to/sources" in (tmp_path / "a" / "campaign.yaml").read_text()
+    answered(tmp_path / "b", ["", "", "", "", ""], "--from", str(project))
+    assert load_campaign(tmp_path / "b" / "campaign.yaml").config.target.binary == "solve"
