@@ -153,6 +153,14 @@ class SlurmBench(Workbench):
         found = sorted((self.results / "store").glob("*/*~*/rep-*/run.json"))
         return [json.loads(path.read_text()) for path in found]
 
+    def warmups(self) -> list[dict[str, Any]]:
+        found = sorted((self.results / "store").glob("*/*~*/warmup*/run.json"))
+        return [json.loads(path.read_text()) for path in found]
+
+    def plans(self) -> list[dict[str, Any]]:
+        found = sorted((self.results / "iterations").glob("*/*/plan.json"))
+        return [json.loads(path.read_text()) for path in found]
+
     def attempts(self) -> list[dict[str, Any]]:
         """Records of failed and interrupted attempts."""
         found = sorted((self.results / "store").glob("*/*~*/failed/*/run.json"))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from cluster import Cluster, SlurmBench
+from cluster import Cluster, SlurmBench, call
 
 from buran.measure import slurm
 from buran.steps import cluster as driving
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+STENCIL = Path(__file__).parents[2] / "examples" / "stencil"
 
 
 @pytest.fixture
@@ -36,3 +40,51 @@ def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: Slurm
     assert "--slurm-status-command sacct" in output
     bench.assert_whole({}, interrupted=0)
     assert {record["slurm"]["account"] for record in bench.records()} == {"sandbox"}
+
+
+def test_the_whole_loop_is_charged_no_more_than_its_jobs_held(accounting: Cluster, bench: SlurmBench) -> None:
+    """Filter, models, adaptive points and a budget, without a hand on it; the ledger against Slurm's own records."""
+    shutil.copytree(STENCIL, bench.folder / "stencil")
+    budget = 0.02
+    bench.write(
+        target={
+            "source": "stencil",
+            "build": "make MPICXX={mpicxx} CXXFLAGS='{flags}'",
+            "binary": "stencil",
+            "run": "{binary} {n} 10",
+        },
+        parameters={"p": {"role": "ranks", "values": [1, 2, 4]}, "n": {"role": "size", "values": [8, 12, 16, 20]}},
+        resources={"nodes": "ceil(p / 2)", "time_limit_s": 60, "points_per_job": 8, "account": "sandbox"},
+        refinement={"enabled": True, "pilot": True, "share": 0.05, "target": {"p": 8, "n": 40}},
+        strategy={"name": "design", "max_iterations": 2},
+        budget={"core_hours": budget},
+    )
+    output = bench.run(expect=None)
+    state = bench.status()
+    assert state["done"] and state["reason"] in output
+    phases = {plan["phase"] for plan in bench.plans()}
+    assert {"first look", "times", "end"} <= phases
+    # The ledger is the sum of the records of the runs, to the last digit but rounding.
+    records = [*bench.records(), *bench.warmups(), *bench.attempts()]
+    charged = math.fsum(record["cost_core_hours"] for record in records)
+    assert state["spent_core_hours"] == pytest.approx(charged, rel=1e-12)
+    assert math.fsum(item["core_hours"] for item in state["account"]) == pytest.approx(charged, rel=1e-12)
+    most = max(record["cost_core_hours"] for record in records)
+    assert charged <= budget + most, "exceeded by no more than the run in flight"
+    # Slurm's records: each job held at least what its runs are charged for; they end before it does.
+    held = slurm_records()
+    assert {record["slurm_job"] for record in records} <= held.keys()
+    for job, core_seconds in held.items():
+        own = [record for record in records if record["slurm_job"] == job]
+        width = max((record["slurm"]["cpus"] for record in own), default=0)
+        used = math.fsum(3600 * record["cost_core_hours"] for record in own)
+        assert used <= core_seconds + width, f"job {job}"  # Slurm counts whole seconds
+    whole = math.fsum(held[job] for job in {record["slurm_job"] for record in records}) / 3600
+    print(f"ledger {charged:.4g} core hours, jobs {whole:.4g}, {len(held)} jobs, ended: {state['reason']}")
+
+
+def slurm_records() -> dict[str, float]:
+    """Return the core seconds that Slurm says its jobs held, by job."""
+    shown = call("sacct", "--noheader", "--parsable2", "--allocations", "--format=JobIDRaw,ElapsedRaw,AllocCPUS")
+    fields = (line.split("|") for line in shown.splitlines())
+    return {job: float(elapsed_s) * int(cpus) for job, elapsed_s, cpus in fields}

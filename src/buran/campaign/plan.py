@@ -184,6 +184,8 @@ class Plan:
         Expected cost of this iteration; None where nothing is known yet.
     budget_core_hours
         The budget in force; None without one.
+    ended
+        Of evaluation points: why no more points are measured for models.
     budget_reached
         Whether something worth measuring was left out for lack of budget.
     """
@@ -198,6 +200,7 @@ class Plan:
     predicted_core_hours: float | None = None
     budget_core_hours: float | None = None
     budget_reached: bool = False
+    ended: str = ""
     schema: int = field(default=SCHEMA)
 
     @property

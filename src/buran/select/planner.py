@@ -94,23 +94,18 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
         with_what = (
             (hooks if known.plans else "the first filter") if known.filter_text else "the default instrumentation"
         )
-        plan = draft.plan(base, Purpose.MODEL, f"first iteration: {which}, with {with_what}", known.filter_text)
+        plan = draft.plan(base, Purpose.MODEL, f"first times: {which}, with {with_what}", known.filter_text)
         if known.plans and not plan.bundles:
             return draft.done("nothing fits into the budget", budget_reached=True)
         return plan
     last = known.plans[-1]
-    evaluated = bool(known.planned(Purpose.EVALUATION))
     if any(not outcome["complete"] for outcome in known.outcomes):
-        reason = "the budget is spent; some planned runs were not started"
-        if question.evaluation_points and not evaluated:
-            return draft.evaluation(last.filter_text, reason)
-        return draft.done(reason, budget_reached=True)
+        return draft.ending("the budget is spent; some planned runs were not started", budget_reached=True)
     if not any(run["status"] == "measured" for outcome in known.outcomes for run in outcome["runs"]):
         return draft.done("no run succeeded: there is nothing to model")
-    rounds = len(known.rounds)
-    if rounds >= question.max_iterations and not (question.evaluation_points and not evaluated):
-        return draft.done(f"the limit of {question.max_iterations} iterations is reached")
-    if not evaluated and rounds < question.max_iterations:
+    if known.planned(Purpose.EVALUATION):
+        return draft.done(last.ended or "the evaluation points are measured", last.budget_reached)
+    if len(known.rounds) < question.max_iterations:
         fixed = question.strategy in FIXED
         measured = known.planned(Purpose.MODEL)
         if fixed:
@@ -130,19 +125,15 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
             plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), filter_text)
             if plan.bundles:
                 return plan
-            if not fixed and question.evaluation_points:
-                return draft.evaluation(last.filter_text, "nothing more fits into the budget")
-            return draft.done("nothing more fits into the budget", budget_reached=True)
-        if advice.stop is not None and not (question.evaluation_points and not evaluated):
-            return draft.done(advice.stop, advice.budget_reached)
+            return draft.ending("nothing more fits into the budget", budget_reached=True)
         if advice.stop is not None:
-            return draft.evaluation(last.filter_text, advice.stop)
-    if question.evaluation_points and not evaluated:
-        return draft.evaluation(last.filter_text)
+            return draft.ending(advice.stop, advice.budget_reached)
+    else:
+        return draft.ending(f"the limit of {question.max_iterations} iterations is reached")
     reached = any(plan.budget_reached for plan in known.rounds)
     chosen = "every point" if len(known.planned(Purpose.MODEL)) == len(question.points) else "every chosen point"
     what = "every affordable point is measured" if reached else f"{chosen} is measured"
-    return draft.done(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)
+    return draft.ending(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)
 
 
 def _why(advice: Advice) -> str:
@@ -174,6 +165,21 @@ class _Draft:
             budget_core_hours=self.budget(Purpose.MODEL),
             budget_reached=budget_reached,
         )
+
+    def ending(self, reason: str, budget_reached: bool = False) -> Plan:
+        """Plan the evaluation points where there are some to measure, else the end; `reason` says why no other points.
+
+        Where they do not fit into the budget the campaign ends without them.
+        """
+        question, known = self.question, self.known
+        if not question.evaluation_points or known.planned(Purpose.EVALUATION):
+            return self.done(reason, budget_reached)
+        points = dict.fromkeys(question.evaluation_points, question.repetitions)
+        why = f"{reason}; evaluation points last, to compare with the models' predictions"
+        plan = self.plan(points, Purpose.EVALUATION, why, known.plans[-1].filter_text)
+        if plan.bundles:
+            return replace(plan, ended=reason, budget_reached=plan.budget_reached or budget_reached)
+        return self.done(f"{reason}; the evaluation points do not fit into the budget", budget_reached=True)
 
     def pilot(self) -> Plan | None:
         """Plan the next runs that only find functions; None where there are none left or they gain nothing.
@@ -285,15 +291,6 @@ class _Draft:
         for build, _ in set().union(*modes):
             counts[build] = counts.get(build, 0) + 1
         return max(counts.values(), default=self.question.repetitions)
-
-    def evaluation(self, filter_text: str, before: str = "") -> Plan:
-        """Plan the evaluation points, or the end where they do not fit; `before` says why no other points."""
-        points = dict.fromkeys(self.question.evaluation_points, self.question.repetitions)
-        reason = f"{before}{'; ' if before else ''}evaluation points, to compare with the models' predictions"
-        plan = self.plan(points, Purpose.EVALUATION, reason, filter_text)
-        if plan.bundles:
-            return plan
-        return self.done("the evaluation points do not fit into the budget", budget_reached=True)
 
     def plan(self, points: Mapping[Point, int], purpose: Purpose, reason: str, filter_text: str) -> Plan:
         bundles = [self.bundle(point, purpose, filter_text, count) for point, count in points.items()]

@@ -12,7 +12,7 @@ from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, State, Suggestion
 from buran.select.space import Ids, Space
 
-BASE = "base: needed for a first model"
+BASE = "points of the base, needed for a first model"
 
 
 @dataclass(frozen=True)
