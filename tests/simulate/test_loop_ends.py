@@ -164,3 +164,35 @@ def test_effort_that_depends_on_the_run_is_reported(tmp_path: Path) -> None:
     carry_out(session)
     assert "basic_blocks differs between repetitions in: simulated->main->setup" in render(gather(session))
     assert any(run.mode is Mode.EFFORT for bundle in plans(session)[0].bundles for run in bundle.runs)
+
+
+EVALUATION = [{"p": 64, "n": 60}]
+
+
+def test_evaluation_points_that_come_later_are_all_that_is_measured(tmp_path: Path) -> None:
+    def runs(session: Session) -> set[str]:
+        return {str(path.parent) for path in session.layout.store.glob("*/*~*/rep-*/run.json")}
+
+    before = opened(tmp_path, repetitions=1)
+    carry_out(before)
+    measured = runs(before)
+    after = opened(tmp_path, repetitions=1, evaluation_points=EVALUATION)
+    assert carry_out(after).reason == "every chosen point is measured and the filter has settled"
+    new = runs(after) - measured
+    assert len(new) == 4 and {Path(folder).parent.name.partition("~")[0] for folder in new} == {"n=60,p=64"}
+
+
+def test_the_reason_for_no_more_points_outlives_the_evaluation_points(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        repetitions=1,
+        strategy={"name": "cpf", "max_iterations": 20},
+        refinement={"enabled": False, "target": TARGET},
+        budget={"core_hours": 0.05},
+        evaluation_points=EVALUATION,
+    )
+    last = carry_out(session)
+    *_, evaluation, end = plans(session)
+    assert evaluation.phase == "evaluation"
+    assert evaluation.reason == f"{last.reason}; evaluation points last, to compare with the models' predictions"
+    assert end.reason == "nothing more fits into the budget" and end.budget_reached  # exit code 4
