@@ -62,3 +62,18 @@ def test_storage_without_hard_links_is_refused(tmp_path, monkeypatch):
 def test_storage_whose_links_overwrite_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", lambda first, second: Path(second).touch())
     assert doctor._storage(tmp_path).state is State.NEEDED
+
+
+@pytest.mark.mpi
+def test_the_last_line_is_the_verdict(tmp_path):
+    assert ask(tmp_path).stdout.splitlines()[-1].startswith("this machine can measure")
+    assert (
+        ask(tmp_path, PATH=str(tmp_path), BURAN_MPICC="").stdout.splitlines()[-1].startswith("nothing can be measured")
+    )
+
+
+def test_what_is_not_installed_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    found = {each.part: each for each in doctor._helpers()}
+    for part, extra in (("plots", "plots"), ("progress bar", "progress"), ("completion", "completion")):
+        assert found[part].state is State.MISSING and found[part].remedy == f"pip install 'buran[{extra}]'"

@@ -37,5 +37,9 @@ def run(arguments: argparse.Namespace) -> int:
             for label, text in (("costs", each.costs), ("next", each.remedy)):
                 if text:
                     print(f"{'':{9 + width}}  {label + ':':<7}{text}")
-    stuck = any(each.state is State.NEEDED for each in findings)
+    stuck = [each.part for each in findings if each.state is State.NEEDED]
+    if not arguments.json:
+        lacks = sum(each.state in (State.LIMITED, State.MISSING) for each in findings)
+        verdict = f"nothing can be measured here without: {', '.join(stuck)}" if stuck else "this machine can measure"
+        print(f"\n{verdict}" + (f"; {lacks} of {len(findings)} parts are limited or missing" if lacks else ""))
     return int(Exit.ENVIRONMENT if stuck else Exit.DONE)

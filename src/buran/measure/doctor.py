@@ -151,7 +151,9 @@ def _slurm() -> Finding:
         costs = "the profile slurm cannot submit jobs"
         return Finding("Slurm", State.LIMITED, f"no {_SLURM_PLUGIN}", costs, f"pip install {_SLURM_PLUGIN}")
     if slurm.campaign_jobs(Path()) is None:
-        return Finding("Slurm", State.LIMITED, "squeue gets no answer", "jobs cannot be followed", "scontrol ping")
+        costs = "the profile slurm cannot follow its jobs; campaigns run on this machine alone"
+        remedy = "ask the controller: scontrol ping; a Slurm of its own to try it: make slurm-sandbox"
+        return Finding("Slurm", State.LIMITED, "installed, but squeue gets no answer", costs, remedy)
     if not slurm.has_accounting():
         costs = "after a restart of slurmctld, ends of jobs are only known for as long as it remembers them"
         return Finding("Slurm", State.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd")
@@ -163,7 +165,7 @@ def _scorep() -> Finding:
         return Finding("Score-P", State.WORKS, find_scorep().version)
     except ToolError as error:
         costs = "none for the embedded backend; filter lists for Score-P are written anyway"
-        return Finding("Score-P", State.MISSING, _said(error), costs, "load its module")
+        return Finding("Score-P", State.MISSING, _said(error), costs, "module load scorep, or spack install scorep")
 
 
 def _counters() -> Finding:
@@ -181,13 +183,13 @@ def _counters() -> Finding:
         os.close(handle)
         return Finding("counters", State.WORKS, f"instructions can be counted (perf_event_paranoid {paranoid})")
     reason = os.strerror(ctypes.get_errno())
-    virtual = "a virtual machine may have none" if paranoid is not None and int(paranoid) <= 2 else ""
+    allowed = paranoid is not None and int(paranoid) <= 2
     return Finding(
         "counters",
         State.MISSING,
-        f"{reason} (perf_event_paranoid {paranoid})",
+        f"{reason} (perf_event_paranoid {paranoid}{'; a virtual machine may have none' if allowed else ''})",
         costs,
-        virtual or "sysctl kernel.perf_event_paranoid=2",
+        "use a machine that is not virtual, or leave them out" if allowed else "sysctl kernel.perf_event_paranoid=2",
     )
 
 
@@ -195,7 +197,9 @@ def _frequency() -> Finding:
     governor = read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     costs = "times vary with the processor's frequency; more repetitions, or models from counts, help"
     if governor is None:
-        return Finding("CPU frequency", State.LIMITED, "cannot be seen or set here (virtual machine?)", costs)
+        return Finding(
+            "CPU frequency", State.LIMITED, "cannot be seen or set here (virtual machine?)", costs, "key repetitions"
+        )
     if governor == "performance":
         return Finding("CPU frequency", State.WORKS, "governor performance")
     return Finding(
@@ -239,15 +243,20 @@ def _helpers() -> Iterator[Finding]:
     for program, what, costs in (
         ("ccache", "ccache", "every filter compiles everything again"),
         ("git", "git", "sources from git repositories cannot be measured; revisions are not recorded"),
+        ("make", "make", "neither the bundled examples nor programs with a Makefile can be built"),
+        ("cmake", "cmake", "programs that are built with CMake cannot be measured"),
     ):
         path = find_tool(program)
         if path is None:
             yield Finding(what, State.MISSING, "not in PATH", costs, f"apt install {program}")
         else:
             yield Finding(what, State.WORKS, path)
-    if importlib.util.find_spec("matplotlib") is None:
-        yield Finding(
-            "plots", State.MISSING, "no matplotlib", "evaluations have no plots", "pip install 'buran[plots]'"
-        )
-    else:
-        yield Finding("plots", State.WORKS, f"matplotlib {_version('matplotlib')}")
+    for package, what, extra, costs in (
+        ("matplotlib", "plots", "plots", "evaluations have no plots"),
+        ("rich", "progress bar", "progress", "progress is shown as lines of text"),
+        ("shtab", "completion", "completion", "the shell cannot complete verbs, options and campaign files"),
+    ):
+        if importlib.util.find_spec(package) is None:
+            yield Finding(what, State.MISSING, f"no {package}", costs, f"pip install 'buran[{extra}]'")
+        else:
+            yield Finding(what, State.WORKS, f"{package} {_version(package)}")
