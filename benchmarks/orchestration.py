@@ -36,7 +36,7 @@ from buran.campaign.plan import Plan
 from buran.files import write_json
 from buran.measure import ledger, store
 from buran.measure.build import build
-from buran.measure.bundle import _outcome, slots_of
+from buran.measure.bundle import outcome_of, slots_of
 from buran.steps import controller, finished
 from buran.steps.plan import first_plan
 from buran.steps.progress import progress_of
@@ -109,7 +109,7 @@ def fill(session: Session, plan: Plan) -> None:
             }
             (slot.folder / store.RECORD).write_text(json.dumps(record))
             lines.append(ledger.entry_of(layout.store, slot.folder))
-        outcomes = [_outcome(layout, run, slot) for run, slot in slots]
+        outcomes = [outcome_of(layout, run, slot) for run, slot in slots]
         path = layout.bundle_pointer(bundle.id)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({**bundle.to_json(), "complete": True, "runs": outcomes}))
