@@ -85,7 +85,10 @@ class Reader:
             "BURAN_LOCK_FOLDER": str(self.folder.parent / "lock"),
             "NO_COLOR": "1",
             "COLUMNS": "120",
-            "PS1": "",
+            # Open MPI refuses root, which containers are, and more ranks than cores.
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
         }
         return {**os.environ, **own}
 
