@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import copy
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from imported_trees import measured_tree, plans
-from simulated_campaigns import opened
+from simulated_campaigns import PROGRAM, opened, written
 
+from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
+from buran.cli import main
+from buran.experiment.jsonl import write_jsonl
+from buran.experiment.read import read_experiment
 from buran.files import not_synced
 from buran.measure import ledger, store
 from buran.model.model_set import read_models
+from buran.profile.cubex_read import read_cubex
+from buran.profile.cubex_write import write_cubex
 from buran.report.text import render
 from buran.steps.loop import carry_out
 from buran.steps.progress import progress_of
 from buran.steps.report import gather, write_results
-from buran.steps.session import Session
+from buran.steps.session import Session, open_session
 
 TARGET = {"p": 4096, "n": 200}
 
@@ -36,13 +46,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return measured_tree(folder / "campaign", folder / "tree")
 
 
-def importing(
-    folder: Path, path: Path, *, pool: bool = True, changes: dict[str, Any] | None = None, **entry: Any
-) -> Session:
-    given = {"path": str(path), "pool": pool, **entry}
-    return opened(
-        folder, measurements=[given], **{"refinement": {"enabled": False, "target": TARGET}, **(changes or {})}
-    )
+def importing(folder: Path, path: Path, *, pool: bool = True, **changes: Any) -> Session:
+    """Open a campaign that imports a tree; `changes` of the campaign, and `entry` of what it says of the tree."""
+    entry = {"path": str(path), "pool": pool, **changes.pop("entry", {})}
+    return opened(folder, measurements=[entry], **{"refinement": {"enabled": False, "target": TARGET}, **changes})
 
 
 def own_runs(session: Session) -> list[dict[str, Any]]:
@@ -91,3 +98,221 @@ def test_what_was_imported_says_so_everywhere(tmp_path: Path, tree: Path) -> Non
     folder = tmp_path / "results-of-it"
     write_results(session, folder)
     assert (folder / "report.html").is_file()
+
+
+def copied(tree: Path, folder: Path) -> Path:
+    shutil.copytree(tree, folder)
+    return folder
+
+
+def reasons(session: Session) -> str:
+    return "\n".join(f"{each.what}: {each.reason}" for each in progress_of(session).failures)
+
+
+def imported(session: Session) -> int:
+    return next(item.runs for item in progress_of(session).account if item.phase == "imported")
+
+
+def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_path: Path, tree: Path) -> None:
+    session = importing(tmp_path / "with", tree, pool=False, refinement={"target": TARGET})
+    last = carry_out(session)
+    without = opened(tmp_path / "without", refinement={"target": TARGET})
+    assert last.filter_text == carry_out(without).filter_text
+    assert len(own_runs(session)) < 0.75 * len(own_runs(without))
+    assert [plan.phase for plan in plans(session)] == ["import", "times", "end"]
+    assert "INCLUDE MANGLED solve" in plans(session)[1].filter_text
+    assert "tiny" not in last.filter_text
+    assert plans(session)[1].predicted_core_hours == pytest.approx(last.spent_core_hours, rel=0.3)
+    timed = [each for each in own_runs(session) if each["mode"] == Mode.TIME]
+    assert len(timed) > 10  # all of them here
+    assert not progress_of(session).failures  # nobody asked for mixing
+    assert "Their times have models of their own" in render(gather(session))
+    folder = tmp_path / "results-of-it"
+    write_results(session, folder)
+    (alone,) = folder.glob("imported-*.json")
+    times = next(each for each in read_models(alone) if each.metric == "time")
+    assert "simulated->main->solve->tiny" in times.call_paths
+
+
+def test_times_under_another_filter_are_corrected_or_left_out(tmp_path: Path, tree: Path) -> None:
+    mixed = importing(tmp_path / "mixed", tree, refinement={"target": TARGET})
+    carry_out(mixed)
+    assert "runs under other filters, without what the hooks that are gone have cost" in render(gather(mixed))
+    apart = importing(tmp_path / "apart", tree, refinement={"target": TARGET}, model={"pool_filters": "off"})
+    carry_out(apart)
+    assert "not mixed" in render(gather(apart))
+    assert "they were taken under another filter" in reasons(apart)  # exit code 1
+
+
+def test_runs_under_the_filter_that_is_named_count_for_that_filter(tmp_path: Path, tree: Path) -> None:
+    filter_file = tmp_path / "old.filter"
+    filter_file.write_text("SCOREP_REGION_NAMES_BEGIN\n  EXCLUDE tiny\nSCOREP_REGION_NAMES_END\n")
+    session = importing(tmp_path / "campaign", tree, entry={"filter": str(filter_file)}, goal="models")
+    carry_out(session)
+    assert {plan.filter_text for plan in plans(session)} == {plans(session)[0].filter_text}
+    assert "EXCLUDE tiny" in plans(session)[1].filter_text
+
+
+def test_a_strategy_that_chooses_goes_on_from_what_is_imported(tmp_path: Path, tree: Path) -> None:
+    budget = {"core_hours": 0.05}
+    session = importing(tmp_path, tree, strategy={"name": "design", "max_iterations": 2}, budget=budget)
+    last = carry_out(session)
+    first = plans(session)[1]
+    known = {run.point for run in plans(session)[0].bundles}
+    assert any(bundle.point not in known for bundle in first.bundles)
+    assert last.spent_core_hours <= budget["core_hours"] * 1.2
+
+
+def test_a_table_is_imported_too(tmp_path: Path, tree: Path) -> None:
+    table = tmp_path / "old.jsonl"
+    write_jsonl(read_experiment(tree), table)
+    session = importing(tmp_path / "campaign", table)
+    carry_out(session)
+    assert imported(session) == len(list(tree.iterdir()))
+    assert not progress_of(session).failures
+    models = {each.metric: each for each in read_models(session.layout.models(session.id, 1))}
+    assert "simulated->main->solve->tiny" in models["time"].call_paths
+
+
+def test_other_call_paths_are_named_and_not_mixed(tmp_path: Path) -> None:
+    program = copy.deepcopy(PROGRAM)
+    calls = program["program"]["main"]["calls"]
+    calls["work"] = calls.pop("solve")
+    tree = measured_tree(tmp_path / "earlier", tmp_path / "tree", program)
+    session = importing(tmp_path / "campaign", tree)
+    carry_out(session)
+    said = reasons(session)
+    assert "they have other call paths" in said
+    assert "% of the time of theirs is in call paths that this program does not have (simulated->main->work" in said
+    assert "% of the time of this program's is in call paths that they do not have (simulated->main->solve" in said
+    times = next(e for e in read_models(session.layout.models(session.id, 2)) if e.metric == "time")
+    assert not any("work" in path for path in times.call_paths)
+    assert len({bundle.point for plan in plans(session)[1:] for bundle in plan.bundles}) == len(
+        plans(session)[0].bundles
+    )
+
+
+def test_a_call_path_of_one_side_alone_has_no_zeros_on_the_other(tmp_path: Path) -> None:
+    program = copy.deepcopy(PROGRAM)
+    program["program"]["main"]["calls"]["extra"] = {"time_s": "1e-9 * n**2"}
+    tree = measured_tree(tmp_path / "earlier", tmp_path / "tree", program)
+    session = importing(tmp_path / "campaign", tree)
+    carry_out(session)
+    assert not progress_of(session).failures
+    table = read_experiment(session.layout.table(session.id, 1))
+    values = table.over_locations("time")[table.tree.names.index("simulated->main->extra")]
+    assert np.isfinite(values).any()
+    assert (values[np.isfinite(values)] > 0).all()
+
+
+def test_what_cannot_be_used_is_named_and_the_rest_is(tmp_path: Path, tree: Path) -> None:
+    own = copied(tree, tmp_path / "tree")
+    runs = sorted(own.iterdir())
+    data = (runs[0] / "profile.cubex").read_bytes()
+    (runs[0] / "profile.cubex").write_bytes(data[: len(data) // 2])  # truncated
+    shutil.copy(runs[2] / "profile.cubex", runs[3] / "profile.cubex")  # one run, there twice
+    shutil.copytree(runs[4], own / "old.p4n999.r1")  # outside
+    shutil.copytree(runs[4], own / "something else")  # no name of a run
+    shutil.copytree(runs[4], own / f"again{runs[4].name[3:]}")  # a point and repetition twice
+    wrong = runs[-1]
+    shutil.copy(runs[5] / "profile.cubex", wrong / "profile.cubex")  # of fewer ranks
+    session = importing(tmp_path / "campaign", own)
+    last = carry_out(session)
+    assert last.done
+    said = reasons(session)
+    for text in (
+        "the profile cannot be read",
+        "it is the same run as",
+        "imported run at n=999,p=4: it is no point of the campaign",
+        "the name of a run's folder cannot be read",
+        "two folders have the same point and repetition",
+        "but a run at",
+    ):
+        assert text in said
+    assert imported(session) == len(runs) - 3
+
+
+def test_a_file_that_changed_is_named_and_what_was_imported_stays(tmp_path: Path, tree: Path) -> None:
+    own = copied(tree, tmp_path / "tree")
+    session = importing(tmp_path / "campaign", own)
+    carry_out(session)
+    before = imported(session)
+    run, other = sorted(own.iterdir())[:2]
+    shutil.copy(other / "profile.cubex", run / "profile.cubex")
+    assert main(["verify", str(session.campaign.path)]) == 1
+    again = open_session(session.campaign.path)
+    assert again.id != session.id
+    carry_out(again)
+    assert "it changed after it was imported on" in reasons(again)
+    assert imported(again) == before
+    assert len(own_runs(again)) == len(own_runs(session))  # nothing was measured again
+
+
+def test_what_is_imported_outlives_its_files(tmp_path: Path, tree: Path) -> None:
+    own = copied(tree, tmp_path / "tree")
+    session = importing(tmp_path / "campaign", own)
+    carry_out(session)
+    before = imported(session)
+    shutil.rmtree(own)
+    again = open_session(session.campaign.path)
+    carry_out(again)
+    assert imported(again) == before
+    assert not progress_of(again).failures
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"path": "nowhere"}, "the measurements 'nowhere' are missing"),
+        ({"names": {"n": "q"}}, "'q' is no parameter"),
+        ({"fixed": {"q": 1}}, "'q' is no parameter"),
+        ({"filter": "nowhere"}, "the filter 'nowhere' cannot be read"),
+        ({"core_hours": "q"}, "q"),
+    ],
+)
+def test_mistakes_in_the_campaign_file(tmp_path: Path, tree: Path, entry: dict[str, Any], message: str) -> None:
+    given = {"path": str(tree), **entry}
+    with pytest.raises(CampaignError, match=message) as caught:
+        open_session(written(tmp_path, measurements=[given]))
+    assert "measurements" in str(caught.value)
+
+
+def test_parameters_that_the_names_do_not_tell_can_be_given(tmp_path: Path, tree: Path) -> None:
+    own = tmp_path / "tree"
+    own.mkdir()
+    for run in sorted(tree.iterdir()):
+        if ".p4n" in run.name:
+            shutil.copytree(run, own / run.name.replace("p4n", "size"))
+    with pytest.raises(CampaignError, match="do not say the value of p and n") as caught:
+        importing(tmp_path / "one", own)
+    assert "the runs have size; the campaign's parameters are p, n" in str(caught.value)
+    with pytest.raises(CampaignError, match="vary size, which is no parameter"):
+        importing(tmp_path / "two", own, entry={"fixed": {"p": 4, "n": 20}})
+    session = importing(tmp_path / "three", own, entry={"fixed": {"p": 4}, "names": {"size": "n"}, "core_hours": 2})
+    carry_out(session)
+    assert imported(session) == len(list(own.iterdir()))
+    assert f"had cost {2 * imported(session)} core hours elsewhere" in render(gather(session))
+
+
+def test_a_tree_without_anything_to_import_is_a_mistake(tmp_path: Path, tree: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CampaignError, match="cannot be read"):
+        importing(tmp_path / "one", tmp_path / "empty")
+    outside = tmp_path / "outside"
+    shutil.copytree(next(tree.iterdir()), outside / "old.p4n999.r1")
+    with pytest.raises(CampaignError, match=r"nothing in .* can be imported") as caught:
+        importing(tmp_path / "two", outside)
+    assert "it is no point of the campaign" in str(caught.value)
+
+
+def test_profiles_of_another_kind_are_refused_with_the_reason(tmp_path: Path, tree: Path) -> None:
+    own = tmp_path / "tree"
+    for run in sorted(tree.iterdir())[:4]:
+        profile = read_cubex(run / "profile.cubex")
+        kept = {"visits": profile.metrics["visits"]}
+        (own / run.name).mkdir(parents=True)
+        write_cubex(replace(profile, metrics=kept), own / run.name / "profile.cubex")
+    session = importing(tmp_path / "campaign", own)
+    carry_out(session)
+    assert "it has no metric time, but visits" in reasons(session)
+    assert len([each for each in own_runs(session) if each["mode"] == Mode.TIME]) > 10  # measured here instead

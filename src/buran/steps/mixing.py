@@ -36,6 +36,8 @@ class Judged:
         Where they are from, and what stands for their build.
     had_cost_core_hours
         What they had cost, elsewhere.
+    same_filter
+        Whether they were taken under the filter of the models.
     pooled
         Whether they may be mixed with times of the campaign.
     refused
@@ -55,6 +57,7 @@ class Judged:
     runs: int
     points: int
     had_cost_core_hours: float
+    same_filter: bool
     pooled: bool
     refused: str
     compared: int
@@ -79,11 +82,13 @@ class Judged:
             )
         if not self.compared:
             return f"{said} Their times are used as they are: no point was measured here too."
+        if not self.same_filter:
+            return f"{said} They were taken under another filter: their times are corrected, where that is certain."
         assert self.ratio is not None
         far = "; are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
         return (
-            f"{said} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at "
-            f"{self.compared} points that both have{far}."
+            f"{said} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
+            f"points that both have ({self.compared}){far}."
         )
 
 
@@ -110,7 +115,7 @@ def judge(
     own = [run for run in runs if run.mode is not Mode.IMPORTED]
     timed = [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text]
     found = [
-        _judged(session, members, timed, parameters, filters_mix or members[0].filter_text == filter_text)
+        _judged(session, members, timed, parameters, members[0].filter_text == filter_text, filters_mix)
         for members in groups.values()
     ]
     kept = [run for each in found if each.pooled for run in groups[each.build]]
@@ -126,13 +131,14 @@ def _judged(
     timed: Sequence[Measured],
     parameters: Sequence[str],
     same_filter: bool,
+    filters_mix: bool,
 ) -> Judged:
     build = imported[0].build
     compared = _compared(session, imported, timed, parameters)
     refused = ""
     if build.pooled and max(compared["extra"], compared["missing"]) > MOST_OTHER:
         refused = _other_paths(compared)
-    elif build.pooled and not same_filter:
+    elif build.pooled and not same_filter and not filters_mix:
         refused = "they were taken under another filter"
     return Judged(
         origin=build.origin or "",
@@ -140,6 +146,7 @@ def _judged(
         runs=len(imported),
         points=len({run.point for run in imported}),
         had_cost_core_hours=float(sum(store.record(run.folder)["had_cost_core_hours"] for run in imported)),
+        same_filter=same_filter,
         pooled=build.pooled and not refused,
         refused=refused,
         **compared,

@@ -232,11 +232,13 @@ def static_features(session: Session, iteration: int) -> StaticFeatures | None:
 
 
 def visit_cost_s(session: Session, iteration: int) -> float:
-    """Return what a visit costs where the program was built: the median over builds, or Score-P's usual cost."""
+    """Return what a visit costs where the program was built, or will be; Score-P's usual cost where nobody knows."""
     costs = []
     for number in range(iteration + 1):
         for build in _timed_builds(session, number):
             folder = session.layout.build(build.hash)
             if (folder / store.RECORD).is_file() and (cost := store.record(folder).get("visit_cost_s")):
                 costs.append(float(cost))
+    if not costs and session.layout.read_plan(session.id, 0).imported:  # nothing is built yet
+        costs = [session.target.backend.visit_cost_s() or VISIT_COST_S]
     return median(costs) if costs else VISIT_COST_S
