@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,20 +22,27 @@ from simulated_campaigns import PROGRAM, opened, written
 
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
+from buran.campaign.point import Point
 from buran.cli import main
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.read import read_experiment
-from buran.files import not_synced
+from buran.files import not_synced, write_json
 from buran.measure import ledger, store
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.report.text import render
+from buran.steps.controller import engines
+from buran.steps.import_runs import import_runs
+from buran.steps.imported import import_plan
 from buran.steps.loop import carry_out
+from buran.steps.model import make_models
 from buran.steps.progress import progress_of
+from buran.steps.remeasure import open_generation
 from buran.steps.report import gather, write_results
 from buran.steps.session import Session, open_session
 
+ROOT = Path(__file__).parents[2]
 TARGET = {"p": 4096, "n": 200}
 
 
@@ -49,7 +62,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def importing(folder: Path, path: Path, *, pool: bool = True, **changes: Any) -> Session:
     """Open a campaign that imports a tree; `changes` of the campaign, and `entry` of what it says of the tree."""
     entry = {"path": str(path), "pool": pool, **changes.pop("entry", {})}
-    return opened(folder, measurements=[entry], **{"refinement": {"enabled": False, "target": TARGET}, **changes})
+    usual = {"refinement": {"enabled": False, "target": TARGET}, "metrics": ["time", "visits"], "warmup": False}
+    return opened(folder, measurements=[entry], **{**usual, **changes})
 
 
 def own_runs(session: Session) -> list[dict[str, Any]]:
@@ -58,8 +72,9 @@ def own_runs(session: Session) -> list[dict[str, Any]]:
 
 
 def test_points_that_are_imported_are_not_measured_again(tmp_path: Path, tree: Path) -> None:
-    without = opened(tmp_path / "without", refinement={"enabled": False, "target": TARGET})
-    session = importing(tmp_path / "with", tree)
+    metrics = ["time", "visits", "basic_blocks"]
+    without = opened(tmp_path / "without", refinement={"enabled": False, "target": TARGET}, metrics=metrics)
+    session = importing(tmp_path / "with", tree, metrics=metrics)
     carry_out(without)
     last = carry_out(session)
     found = plans(session)
@@ -116,7 +131,7 @@ def imported(session: Session) -> int:
 def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_path: Path, tree: Path) -> None:
     session = importing(tmp_path / "with", tree, pool=False, refinement={"target": TARGET})
     last = carry_out(session)
-    without = opened(tmp_path / "without", refinement={"target": TARGET})
+    without = opened(tmp_path / "without", refinement={"target": TARGET}, metrics=["time", "visits"], warmup=False)
     assert last.filter_text == carry_out(without).filter_text
     assert len(own_runs(session)) < 0.75 * len(own_runs(without))
     assert [plan.phase for plan in plans(session)] == ["import", "times", "end"]
@@ -237,8 +252,9 @@ def test_a_file_that_changed_is_named_and_what_was_imported_stays(tmp_path: Path
     session = importing(tmp_path / "campaign", own)
     carry_out(session)
     before = imported(session)
-    run, other = sorted(own.iterdir())[:2]
-    shutil.copy(other / "profile.cubex", run / "profile.cubex")
+    file = own / "old.p4n20.r0" / "profile.cubex"
+    profile = read_cubex(file)
+    write_cubex(replace(profile, values={**profile.values, "time": 1.01 * profile.values["time"]}), file)
     assert main(["verify", str(session.campaign.path)]) == 1
     again = open_session(session.campaign.path)
     assert again.id != session.id
@@ -246,6 +262,30 @@ def test_a_file_that_changed_is_named_and_what_was_imported_stays(tmp_path: Path
     assert "it changed after it was imported on" in reasons(again)
     assert imported(again) == before
     assert len(own_runs(again)) == len(own_runs(session))  # nothing was measured again
+    open_generation(again, Point.of({"p": 4, "n": 20}))  # as `buran remeasure` does
+    again.layout.forget_derived(again.id)
+    carry_out(again)
+    assert not progress_of(again).failures
+    assert imported(again) == before
+
+
+def test_an_import_that_was_killed_is_gone_on_with(tmp_path: Path, tree: Path) -> None:
+    whole, broken = importing(tmp_path / "whole", tree), importing(tmp_path / "broken", tree)
+    carry_out(whole)
+    carry_out(broken)
+    bundle = plans(broken)[0].bundles[0]
+    run, other = (broken.layout.point(bundle.runs[0].build, bundle.point, "imported") / run.name for run in bundle.runs)
+    (run / store.SUMS).unlink()
+    run.rename(run.with_name(f".tmp-{run.name}-1-dead"))  # before it was sealed
+    other.rename(other.with_name(f".tmp-{other.name}-1-dead"))
+    (other.with_name(f".tmp-{other.name}-1-dead") / store.RECORD).unlink()  # while it was copied
+    broken.layout.bundle_pointer(bundle.id).unlink()
+    broken.layout.forget_derived(broken.id)
+    carry_out(broken)
+    assert imported(broken) == imported(whole)
+    assert plans(broken) == plans(whole)
+    ledger.rebuild(broken.layout.store)
+    assert progress_of(broken).spent_core_hours == pytest.approx(progress_of(whole).spent_core_hours)
 
 
 def test_what_is_imported_outlives_its_files(tmp_path: Path, tree: Path) -> None:
@@ -316,3 +356,80 @@ def test_profiles_of_another_kind_are_refused_with_the_reason(tmp_path: Path, tr
     carry_out(session)
     assert "it has no metric time, but visits" in reasons(session)
     assert len([each for each in own_runs(session) if each["mode"] == Mode.TIME]) > 10  # measured here instead
+
+
+SHARED = Path(os.environ.get("BURAN_EXTRAP_DATA", Path(__file__).parents[3] / "shared/data/extrap"))
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="Extra-P's sample profiles are not here")
+def test_profiles_of_scorep_are_imported(tmp_path: Path) -> None:
+    values = [1, 10, 25]
+    session = opened(
+        tmp_path,
+        {"schema": "buran-program/1", "program": {"main": {"time_s": "1e-9 * x * y * z"}}},
+        parameters={name: {"role": "size", "values": values} for name in "xyz"},
+        resources={"ranks": 1},
+        measurements=[{"path": str(SHARED / "cube" / "multi_parameter")}],
+        refinement={"enabled": False},
+    )
+    plan = import_plan(session.campaign, session.layout)
+    write_json(session.layout.plan(session.id, 0), plan.to_json())
+    assert import_runs(session, 0) == {"problems": []}
+    assert imported(session) == 27
+    paths = (session.layout.models, session.layout.findings, session.layout.table)
+    make_models(session, 0, *(path(session.id, 0) for path in paths))
+    times = next(each for each in read_models(session.layout.models(session.id, 0)) if each.metric == "time")
+    assert "main->mat_mul" in times.call_paths
+
+
+RELEARN = SHARED.parent / "relearn" / "relearn.txt"
+
+
+@pytest.mark.skipif(not RELEARN.is_file(), reason="the data of RELeARN are not here")
+def test_repetitions_that_were_copied_are_found(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        parameters={
+            "p": {"role": "ranks", "values": [32, 64, 128, 256, 512]},
+            "n": {"role": "size", "values": [5000, 6000, 7000, 8000, 9000]},
+        },
+        measurements=[{"path": str(RELEARN)}],
+        refinement={"enabled": False},
+    )
+    write_json(session.layout.plan(session.id, 0), import_plan(session.campaign, session.layout).to_json())
+    import_runs(session, 0)
+    assert imported(session) == 44
+    assert reasons(session).count("it is the same run as") == 6
+
+
+def drive(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "NO_COLOR": "1", "BURAN_LOCK_FOLDER": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, "-m", *words], cwd=ROOT, stdout=subprocess.DEVNULL, env=environment, start_new_session=True
+    )
+
+
+@pytest.mark.slow
+def test_the_workflow_imports_killed_and_resumed(tmp_path: Path, tree: Path) -> None:
+    whole, broken = (importing(tmp_path / name, tree) for name in ("whole", "broken"))
+    carry_out(whole)
+    file, root = broken.campaign.path, broken.layout.root
+    for pattern, least in (("store/*/*~imported/rep-*/run.json", 4), ("store/*/*~*/rep-*/run.json", 20)):
+        process = drive(["buran.cli", "run", str(file)], tmp_path)
+        while process.poll() is None and len(list(root.glob(pattern))) < least:
+            time.sleep(0.02)
+        assert process.poll() is None, "it ended before it was to be killed"
+        running = engines(root)
+        for group in (process.pid, *running):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(group, signal.SIGKILL)
+        process.wait()
+    assert drive(["snakemake", "--configfile", str(file), "--unlock"], tmp_path).wait() == 0
+    assert drive(["snakemake", "--configfile", str(file)], tmp_path).wait() == 0  # the workflow alone
+    folders = [session.layout.root / "iterations" for session in (whole, broken)]
+    names = sorted(str(path.relative_to(folders[0])) for path in folders[0].rglob("*.json"))
+    assert len(names) > 6
+    for name in names:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+    assert drive(["buran.cli", "run", str(file)], tmp_path).wait() == 0
+    assert len(own_runs(broken)) == len(own_runs(whole))  # and nothing is measured twice

@@ -144,7 +144,7 @@ def _last_words(leftover: Path) -> dict[str, Any]:
         # All by the file system's clock: this host's and that of the vanished process may differ.
         started = (leftover / RECORD).stat().st_mtime
         data["wall_s"] = max(path.stat().st_mtime for path in leftover.iterdir()) - started
-        if data.get("clock") == "virtual":
+        if data.get("clock") in ("virtual", "elsewhere"):
             data["wall_s"] = 0.0
         data["cost_core_hours"] = data["wall_s"] * data["cores"] / 3600.0
     except (FormatError, KeyError):

@@ -86,15 +86,7 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
         if not base:
             reached = advice.budget_reached if advice.stop else True
             return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=reached)
-        every = len(base) == len(question.points)
-        which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
-        if known.imported:
-            which = f"{len(base)} points beside {len(known.imported)} whose times are imported"
-        hooks = "the filter of the pilot runs" if known.own else "the filter of what is imported"
-        with_what = (
-            (hooks if known.plans else "the first filter") if known.filter_text else "the default instrumentation"
-        )
-        plan = draft.plan(base, Purpose.MODEL, f"first times: {which}, with {with_what}", known.filter_text)
+        plan = draft.plan(base, Purpose.MODEL, draft.first_reason(base), known.filter_text)
         if known.plans and not plan.bundles:
             return draft.done("nothing fits into the budget", budget_reached=True)
         return plan
@@ -109,7 +101,7 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
         fixed = question.strategy in FIXED
         measured = known.planned(Purpose.MODEL)
         if fixed:
-            measured += sorted(known.imported - set(measured))
+            measured += [point for point in question.points if point in known.imported - set(measured)]
         changed = question.refine and known.filter_text != last.filter_text
         settled = fixed and (known.own == known.plans or known.measured is None)
         rest, advice = (dict[Point, int](), Advice()) if settled else draft.chosen()
@@ -260,6 +252,25 @@ class _Draft:
                 continue
             out[point] = out.get(point, 0) + 1
         return out, advice
+
+    def first_reason(self, base: Mapping[Point, int]) -> str:
+        """Say why these points are measured first."""
+        question, known = self.question, self.known
+        every = len(base) == len(question.points)
+        which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
+        if known.imported:
+            new, timed = (
+                len(base.keys() - known.imported),
+                sum(base[point] > 0 for point in base.keys() & known.imported),
+            )
+            which = (
+                f"{new} points beside the {len(known.imported)} whose times are imported; {timed} of these are timed "
+                "here too, and counts of effort"
+            )
+        hooks = "the filter of the pilot runs" if known.own else "the filter that imported times have chosen"
+        if not known.plans:
+            hooks = "the first filter"
+        return f"first times: {which}, with {hooks if known.filter_text else 'the default instrumentation'}"
 
     def beside_imported(self, base: Mapping[Point, int]) -> dict[Point, int]:
         """Return further points to run where times are imported, with the number of timed runs.

@@ -103,6 +103,7 @@ class _Taking:
             "point": dict(run.point),
             "repetition": run.repetition,
             "imported": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "clock": "elsewhere",
             "cores": campaign.cores(run.point),
             "cost_core_hours": 0.0,
         }

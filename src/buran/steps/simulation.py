@@ -77,7 +77,8 @@ def write_twin(
     data.pop("environments", None)
     data.pop("environment", None)
     data.pop("target", None)
-    data.pop("correct", None)
+    for key in ("correct", "measurements"):  # of the real program
+        data.pop(key, None)
     if "points_file" in data:
         data["points_file"] = str(below(original.folder, data["points_file"]))
     if budget_core_hours is not None:
