@@ -45,7 +45,7 @@ def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: Slurm
 def test_the_whole_loop_is_charged_no_more_than_its_jobs_held(accounting: Cluster, bench: SlurmBench) -> None:
     """Filter, models, adaptive points and a budget, without a hand on it; the ledger against Slurm's own records."""
     shutil.copytree(STENCIL, bench.folder / "stencil")
-    budget = 0.02
+    budget = 0.05
     bench.write(
         target={
             "source": "stencil",
@@ -70,7 +70,7 @@ def test_the_whole_loop_is_charged_no_more_than_its_jobs_held(accounting: Cluste
     assert state["spent_core_hours"] == pytest.approx(charged, rel=1e-12)
     assert math.fsum(item["core_hours"] for item in state["account"]) == pytest.approx(charged, rel=1e-12)
     most = max(record["cost_core_hours"] for record in records)
-    assert charged <= budget + most, "exceeded by no more than the run in flight"
+    assert charged <= budget + 4 * most, "exceeded by no more than the run in flight on each node"
     # Slurm's records: each job held at least what its runs are charged for; they end before it does.
     held = slurm_records()
     assert {record["slurm_job"] for record in records} <= held.keys()
