@@ -28,7 +28,8 @@ _MEANINGS = {
     Exit.SOME_RUNS_FAILED: "some builds or runs failed; `buran status` names them",
     Exit.USAGE: "a mistake in the command line or the campaign file",
     Exit.ENVIRONMENT: "the environment lacks something, or the workflow stopped early",
-    Exit.BUDGET_REACHED: "the budget is reached before everything worth measuring was measured",
+    Exit.BUDGET_REACHED: "done without all that was asked for, and the reason says which: the budget is reached, the "
+    "accuracy or the target is out of reach, or effort depends on the run",
     Exit.GROWN: "`buran report --compare --fail-on`: something grew since the campaign that it is compared with",
     Exit.INTERRUPTED: "interrupted; `buran run` resumes",
 }
