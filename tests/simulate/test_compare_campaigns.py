@@ -124,7 +124,7 @@ def test_what_cannot_be_compared_is_said_with_what_to_do(files, capsys, tmp_path
 
     latest = files["log"].parent / "results" / "sim" / "latest"
     assert "no such file or folder" in refused(tmp_path / "missing")
-    assert "holds no results" in refused(tmp_path)
+    assert "there is no" in refused(tmp_path)
     assert "page.json is what the page draws" in refused(latest / "page.json")
     damaged = tmp_path / "report.json"
     damaged.write_text(json.dumps({"campaign": "x", "models": {"time": {}}, "target": {}, "runtime": None}))
@@ -135,7 +135,7 @@ def test_what_cannot_be_compared_is_said_with_what_to_do(files, capsys, tmp_path
     assert "cannot be compared with itself" in said
     assert "keep report.json" in said
     unfinished = opened(tmp_path / "unfinished", PROGRAM).campaign.path
-    assert "no results yet" in refused(unfinished)
+    assert "buran run" in refused(unfinished)
     assert main(["report", str(files["old"]), "--fail-on", "grown"]) == 2
     assert "--compare OTHER" in capsys.readouterr().err
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import get_args
 
-from buran.campaign.config import below
+from buran.campaign.config import Campaign, below
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_wish
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
@@ -126,6 +126,28 @@ def command_mistakes(
     if binary.is_absolute() or ".." in binary.parts or binary == PurePosixPath("."):
         why = "it is a path inside the build folder"
         yield Mistake(("target", "binary"), f"{target.binary!r} is not allowed", why)
+
+
+def comparison_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+    """Check that the earlier version has results that stay what they are while this campaign runs."""
+    key = ("compare_with",)
+    try:
+        folder = campaign.earlier_results
+    except UsageError as error:
+        yield Mistake(key, error.what, error.why, error.hint)
+        return
+    if folder is None:
+        return
+    if campaign.config.goal == "filter":
+        what = "a filter is the goal, but a comparison with an earlier version takes its filter"
+        yield Mistake(("goal",), what, hint="leave goal or compare_with out")
+    if campaign.config.measurements:
+        what = "measurements of another version are imported, or this one is compared with it, not both"
+        yield Mistake(key, what, hint="leave measurements or compare_with out")
+    if below(campaign.folder, str(campaign.config.compare_with)) in (campaign.path, campaign.results_root / "latest"):
+        why = "its results are replaced when it has run"
+        hint = f"name a folder that stays, such as {campaign.results_root.name}/reports/{folder.name}, or a copy of it"
+        yield Mistake(key, "a campaign cannot be compared with itself", why, hint)
 
 
 def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:

@@ -12,6 +12,7 @@ from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.extrapolate import extrapolated
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
 from buran.campaign.point import Point, Value
+from buran.campaign.results import READ, results_folder
 from buran.campaign.shape import CampaignFile, Environment, GitSource, Modelling
 from buran.campaign.template import Template
 from buran.errors import ConfigError, UsageError
@@ -86,6 +87,18 @@ class Campaign:
     def results_root(self) -> Path:
         """Folder of everything this campaign measures, absolute."""
         return below(self.folder, self.config.results) / self.name
+
+    @cached_property
+    def earlier_results(self) -> Path | None:
+        """Folder with the results of the earlier version that this campaign is compared with, if one is.
+
+        Raises
+        ------
+        UsageError
+            It has none.
+        """
+        own = self.config.compare_with
+        return None if own is None else results_folder(below(self.folder, own))
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -360,6 +373,11 @@ class Campaign:
             del config["budget"]["build_cores"]
         if config["goal"] == "both":  # likewise
             del config["goal"]
+        folder = self.earlier_results
+        if folder is None:  # likewise
+            del config["compare_with"]
+        else:
+            config["compare_with"] = [file_sha256(folder / name) for name in READ if (folder / name).is_file()]
         if config["program"] is None:  # likewise; what it says is part of the target
             del config["program"]
         strategy = config["strategy"]

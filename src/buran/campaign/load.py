@@ -122,6 +122,7 @@ class _Loading:
             imported_core_hours=imported_core_hours,
         )
         self._check_budget(campaign)
+        mistakes.add(*checks.comparison_mistakes(campaign))
         mistakes.stop()
         return campaign
 

@@ -32,6 +32,7 @@ class Purpose(StrEnum):
 
     PILOT = "pilot"  # to find functions that are worth their hooks, before everything is measured
     MODEL = "model"
+    COMPARISON = "comparison"  # to see whether the program changed since an earlier version; taken again for models
     EVALUATION = "evaluation"  # compared with predictions, never fitted
 
 
@@ -205,11 +206,16 @@ class Plan:
 
     @property
     def phase(self) -> str:
-        """Part of the campaign: ``import``, ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``."""
+        """Part of the campaign.
+
+        ``import``, ``comparison``, ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``.
+        """
         if self.done:
             return "end"
         if self.imported:
             return "import"
+        if self.comparison:
+            return "comparison"
         if self.pilot:
             return "refinement" if self.iteration else "first look"
         return "evaluation" if any(each.purpose is Purpose.EVALUATION for each in self.bundles) else "times"
@@ -223,6 +229,11 @@ class Plan:
     def pilot(self) -> bool:
         """Whether it only finds functions."""
         return any(bundle.purpose is Purpose.PILOT for bundle in self.bundles)
+
+    @property
+    def comparison(self) -> bool:
+        """Whether it only tells whether the program changed."""
+        return any(bundle.purpose is Purpose.COMPARISON for bundle in self.bundles)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""

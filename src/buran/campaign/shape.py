@@ -557,6 +557,13 @@ class CampaignFile(Part):
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
     )
+    compare_with: Text | None = Field(
+        None,
+        description="An earlier version of the program: the campaign file that measured it, or a folder with its "
+        "results (`results/NAME/latest`, or a copy), relative to this file. A few cheap runs under its last filter "
+        "then tell first whether anything has changed; if nothing has, the campaign ends with that.",
+        examples=["../before/campaign.yaml"],
+    )
     goal: Literal["both", "filter", "models"] = Field(
         "both",
         description="`filter`: single runs at a few small points, again under each new filter until it has settled. "

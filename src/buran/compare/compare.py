@@ -201,7 +201,11 @@ class _Metric:
             share_after=float(self.shares[1][row, 0]),
             matters=bool(self.matters[row]),
             target=target,
-            measured=self._counted(row) if exact else measured[0] if measured else None,
+            measured=self.counted.change(row)
+            if exact and self.counted is not None
+            else measured[0]
+            if measured
+            else None,
             growth_before=growth_class(first.function, parameters) if first else "",
             growth_after=growth_class(second.function, parameters) if second else "",
             model_before=format_function(first.function, parameters) if first else "",
@@ -220,23 +224,6 @@ class _Metric:
             for values, models in zip(self.values, (self.first, self.second), strict=True)
         )
         return Change(self.points[place], before, after, *self.intervals[:, row, place].tolist())
-
-    def _counted(self, row: int) -> Change:
-        """Return the counts at the point that says most: where they differ, upwards first; else the largest."""
-        assert self.counted is not None
-        first, second, differs = (each[row] for each in (self.counted.first, self.counted.second, self.counted.differs))
-        known = np.isfinite(first) & np.isfinite(second)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(known & (first > 0), second / first, np.where(known & (second > 0), np.inf, np.nan))
-        if (differs > 0).any():
-            place = int(np.nanargmax(np.where(differs > 0, ratio, np.nan)))
-        elif (differs < 0).any():
-            place = int(np.nanargmin(np.where(differs < 0, ratio, np.nan)))
-        else:
-            place = int(np.nanargmax(np.where(known, second, np.nan)))
-            ratio = np.where(first > 0, 1.0, np.nan)
-        end = float(ratio[place])
-        return Change(self.counted.points[place], float(first[place]), float(second[place]), end, end, end)
 
     def _verdict(self, found: Difference) -> Verdict:
         measured = None if found.measured is None else found.measured.verdict

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.compare.difference import Change
 from buran.compare.fold import Places, fold
 from buran.compare.measured import Measured, common_points
 from buran.compare.ratio import ROUNDING
@@ -50,6 +51,22 @@ class Counted:
             gap = self.second - self.first
             large = np.abs(gap) > ROUNDING * np.maximum(np.abs(self.first), np.abs(self.second))
         return np.asarray(np.where(large, np.sign(gap), 0), dtype=np.int64)
+
+    def change(self, row: int) -> Change:
+        """Return the counts at the point that says most: where they differ, upwards first; else the largest."""
+        first, second, differs = self.first[row], self.second[row], self.differs[row]
+        known = np.isfinite(first) & np.isfinite(second)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(known & (first > 0), second / first, np.where(known & (second > 0), np.inf, np.nan))
+        if (differs > 0).any():
+            place = int(np.nanargmax(np.where(differs > 0, ratio, np.nan)))
+        elif (differs < 0).any():
+            place = int(np.nanargmin(np.where(differs < 0, ratio, np.nan)))
+        else:
+            place = int(np.nanargmax(np.where(known, second, np.nan)))
+            ratio = np.where(first > 0, 1.0, np.nan)
+        end = float(ratio[place])
+        return Change(self.points[place], float(first[place]), float(second[place]), end, end, end)
 
 
 def count_measured(both: Measured) -> Counted:

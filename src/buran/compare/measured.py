@@ -84,12 +84,12 @@ def measured_in_both(
         number = {point: row for row, point in enumerate(own)}
         chosen = table.over_locations(metric, cast(Aggregate, models[1].aggregate))
         values.append(
-            _folded(chosen[:, [number[point] for point in points]], fold(table.tree.names, common), len(common))
+            folded_values(chosen[:, [number[point] for point in points]], fold(table.tree.names, common), len(common))
         )
     return Measured(points, (values[0], values[1]), cast(Repetition, models[1].repetition))
 
 
-def _folded(values: Array, places: NDArray[np.int64], size: int) -> Array:
+def folded_values(values: Array, places: NDArray[np.int64], size: int) -> Array:
     """Add what counts to the same call path; NaN where none of it was measured."""
     out, seen = np.zeros((size, *values.shape[1:])), np.zeros((size, *values.shape[1:]), dtype=bool)
     kept = places >= 0

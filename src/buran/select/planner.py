@@ -15,11 +15,13 @@ import numpy as np
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.select.base import base_places
+from buran.select.changes import telling_places
 from buran.select.design import width_at_target
 from buran.select.measured import Measured
 from buran.select.pilot import pilot_places
 from buran.select.protocol import Advice, Budget, State
 from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
+from buran.select.space import Array
 
 _FARTHEST = 1000.0  # factor beyond all points from which on no model is trusted
 _BATCH = 5  # runs a round for strategies that rate one run after the other
@@ -76,6 +78,9 @@ def _unsteady(known: Knowledge) -> str | None:
 def _next_plan(question: Question, known: Knowledge) -> Plan:
     draft = _Draft(question, known)
     if not known.rounds:
+        comparison = draft.comparison()
+        if comparison is not None:
+            return comparison
         pilot = draft.pilot()
         if pilot is not None:
             return pilot
@@ -86,9 +91,10 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
         if not base:
             reached = advice.budget_reached if advice.stop else True
             return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=reached)
-        plan = draft.plan(base, Purpose.MODEL, draft.first_reason(base), known.filter_text)
+        found = "" if known.changes is None else f"{known.changes.in_words()}; "
+        plan = draft.plan(base, Purpose.MODEL, found + draft.first_reason(base), known.filter_text)
         if known.plans and not plan.bundles:
-            return draft.done("nothing fits into the budget", budget_reached=True)
+            return draft.done(f"{found}nothing fits into the budget", budget_reached=True)
         return plan
     last = known.plans[-1]
     if any(not outcome["complete"] for outcome in known.outcomes):
@@ -172,6 +178,47 @@ class _Draft:
         if plan.bundles:
             return replace(plan, ended=reason, budget_reached=plan.budget_reached or budget_reached)
         return self.done(f"{reason}; the evaluation points do not fit into the budget", budget_reached=True)
+
+    def comparison(self) -> Plan | None:
+        """Plan the next runs that tell whether the program changed, or the end because it did not.
+
+        None without an earlier version, and as soon as something is known to have changed. Counts come first: they
+        are exact, and one run is enough.
+        """
+        question, known = self.question, self.known
+        if not question.earlier:
+            return None
+        if not known.plans and question.earlier_counts:
+            places = pilot_places(self.earlier_points)
+            reason = f"counts at {len(places)} small points, to see whether the work of the program changed"
+            return self.affordable_comparison(places, reason)
+        if known.plans and not any(run["status"] == "measured" for each in known.outcomes for run in each["runs"]):
+            return self.done("no run succeeded: there is nothing to compare")
+        if any(not outcome["complete"] for outcome in known.outcomes):
+            return self.done("the budget is spent; whether the program changed is not known", budget_reached=True)
+        found = known.changes
+        if found is not None and found.changed:
+            return None
+        if found is None or not (found.timed or found.open):
+            places = telling_places(self.earlier_points)
+            before = f"counts are the same at {found.counted} points; " if found is not None and found.counted else ""
+            reason = f"{before}times at {len(places)} points, to compare them with the earlier version's predictions"
+            return self.affordable_comparison(places, reason)
+        return None if found.open else self.done(found.in_words())
+
+    @property
+    def earlier_points(self) -> Array:
+        """Shape (point, parameter): those of the earlier version, cheapest first."""
+        rows = [[point[name] for name in self.question.space.parameters] for point in self.question.earlier]
+        return np.array(rows, dtype=np.float64)
+
+    def affordable_comparison(self, places: Sequence[int], reason: str) -> Plan:
+        points = [self.question.earlier[place] for place in places]
+        runs = dict.fromkeys(points, self.question.repetitions)
+        plan = self.plan(runs, Purpose.COMPARISON, reason, self.known.filter_text)
+        if plan.bundles:
+            return plan
+        return self.done("the budget does not reach for comparing with the earlier version", budget_reached=True)
 
     def pilot(self) -> Plan | None:
         """Plan the next runs that only find functions; None where there are none left or they gain nothing.
@@ -270,6 +317,8 @@ class _Draft:
         hooks = "the filter of the pilot runs" if known.own else "the filter that imported times have chosen"
         if not known.plans:
             hooks = "the first filter"
+        if question.earlier:
+            hooks = "the earlier version's filter"
         return f"first times: {which}, with {hooks if known.filter_text else 'the default instrumentation'}"
 
     def beside_imported(self, base: Mapping[Point, int]) -> dict[Point, int]:
@@ -342,7 +391,11 @@ class _Draft:
 
     def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
         """Return the builds of an iteration; effort is always counted under the widest instrumentation."""
+        if purpose is Purpose.COMPARISON and not self.known.plans and self.question.earlier_counts:
+            return [(Mode.EFFORT, "")]
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)]
+        if purpose is Purpose.COMPARISON:
+            return variants
         guard = purpose is Purpose.PILOT and not self.known.own
         if self.question.metrics & EFFORT_METRICS and not guard:
             variants.append((Mode.EFFORT, ""))
@@ -365,7 +418,8 @@ class _Draft:
                 repetitions[name, mode] = range(first, first + count)
             elif name not in earlier:
                 repetitions[name, mode] = range(question.effort_repetitions)
-        warmup = question.warmup and count > 0 and not earlier and purpose is not Purpose.PILOT
+        timed = count > 0 and any(mode is not Mode.EFFORT for _, mode in repetitions)
+        warmup = question.warmup and timed and not earlier and purpose is not Purpose.PILOT
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
         return Bundle(point, purpose, runs, self.seconds(point))
 

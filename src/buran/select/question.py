@@ -11,6 +11,7 @@ import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.select.changes import Changes
 from buran.select.measured import Measured
 from buran.select.protocol import Strategy
 from buran.select.space import MOST_REPETITIONS, Space
@@ -45,6 +46,11 @@ class Question:
         Whether functions are chosen by a few small runs before everything is measured.
     models
         Whether models are wanted; without, only small runs are made until the filter has settled.
+    earlier
+        Points that an earlier version of the program was measured at, cheapest first: there it is looked first
+        whether anything changed. Empty without one.
+    earlier_counts
+        Whether counts can be compared there.
     """
 
     points: tuple[Point, ...]
@@ -73,6 +79,8 @@ class Question:
     retry_failed: bool = False
     pilot: bool = False
     models: bool = True
+    earlier: tuple[Point, ...] = ()
+    earlier_counts: bool = False
 
     @cached_property
     def chooser(self) -> Strategy:
@@ -151,6 +159,8 @@ class Knowledge:
         Whether imported times were taken at enough values of every parameter to choose functions by.
     unsteady
         Call paths whose counts differ between runs of a point, by metric.
+    changes
+        What was found so far when comparing with an earlier version; None without one.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -163,6 +173,7 @@ class Knowledge:
     imported: frozenset[Point] = frozenset()
     tells_growth: bool = False
     unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    changes: Changes | None = None
 
     @property
     def spent_core_hours(self) -> float:
@@ -181,8 +192,8 @@ class Knowledge:
 
     @cached_property
     def rounds(self) -> tuple[Plan, ...]:
-        """The plans that measure, without those that only find functions."""
-        return tuple(plan for plan in self.own if not plan.pilot)
+        """The plans that measure, without those that only find functions, or tell whether the program changed."""
+        return tuple(plan for plan in self.own if not plan.pilot and not plan.comparison)
 
     @property
     def failed(self) -> frozenset[Point]:

@@ -12,10 +12,11 @@ from buran.measure.ledger import Entry
 from buran.measure.store import Status
 
 PHASES = (
-    "imported", "builds", "warm-ups", "vanilla", "refinement", "effort", "time", "evaluation", "failures", "aborted",
-    "duplicates", "other versions",
+    "imported", "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "time", "evaluation", "failures",
+    "aborted", "duplicates", "other versions",
 )  # fmt: skip
-"""In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``refinement``: pilots,
+"""In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``comparison``: runs that
+only told whether the program changed; ``refinement``: pilots,
 and times under filters that were replaced; ``time``: under the last one; ``duplicates``: finished runs that were made
 again; ``other versions``: runs that this version of the campaign file does not ask for."""
 _GENERATION = re.compile(r"-g\d+$")
@@ -87,6 +88,8 @@ def _phase(
         return "imported"
     if purpose is Purpose.PILOT:
         return "refinement"
+    if purpose is Purpose.COMPARISON:
+        return "comparison"
     if place[2] == "warmup":
         return "warm-ups"
     if purpose is Purpose.EVALUATION:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,8 @@ class Findings:
         What of times under earlier filters went into the models, and how it was corrected; None where nothing did.
     imported
         What became of each import.
+    comparison
+        What runs that are compared with an earlier version told; empty for others.
     program_model
         Kind of the model that predicts the program's run time, and why.
     """
@@ -86,6 +88,7 @@ class Findings:
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Mapping[str, float] | None = None
     imported: tuple[Mapping[str, Any], ...] = ()
+    comparison: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Write the file."""
@@ -112,6 +115,7 @@ class Findings:
                 "program_model": list(self.program_model),
                 "pooled": None if self.pooled is None else dict(self.pooled),
                 "imported": [dict(each) for each in self.imported],
+                **({"comparison": dict(self.comparison)} if self.comparison else {}),
             },
         )
 
@@ -148,4 +152,5 @@ class Findings:
             program_model=tuple(data.get("program_model", ("pmnf", ""))),
             pooled=data.get("pooled"),
             imported=tuple(data.get("imported", ())),
+            comparison=data.get("comparison", {}),
         )

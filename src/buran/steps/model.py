@@ -27,6 +27,7 @@ from buran.profile.cubex_read import read_cubex
 from buran.profile.profile import CallTree
 from buran.select.question import EFFORT_METRICS
 from buran.steps import collect
+from buran.steps.comparison import compare_runs
 from buran.steps.findings import Findings
 from buran.steps.mixing import judge, said_of
 from buran.steps.pool import pooled_times
@@ -42,6 +43,9 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     layout, config = session.layout, session.campaign.config
     parameters = session.campaign.parameters
     plans: Sequence[Plan] = [layout.read_plan(session.id, each) for each in range(iteration + 1)]
+    if plans[-1].comparison:
+        compare_runs(session, iteration, models_path, findings_path, table_path)
+        return
     filter_text = plans[-1].filter_text
     runs = collect.finished_runs(layout, plans)
     purpose = Purpose.PILOT if plans[-1].pilot else Purpose.MODEL

@@ -18,11 +18,12 @@ from buran.files import read_json
 from buran.model import Term, fit_models, read_models
 from buran.select.measured import Measured
 from buran.select.planner import next_plan
-from buran.select.question import FIXED, Knowledge, Question
+from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
 from buran.steps import program_model
 from buran.steps.collect import Measured as Run
 from buran.steps.collect import as_array, baseline, experiment_of, finished_runs
+from buran.steps.comparison import changes_so_far
 from buran.steps.findings import Findings
 from buran.steps.imported import import_plan
 from buran.steps.refine import VALUES, begins_with_pilot, rules_of
@@ -59,11 +60,17 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         retry_failed=config.strategy.retry_failed,
         pilot=_has_pilot(session),
         models=config.goal != "filter",
+        earlier=() if session.earlier is None else session.earlier.points,
+        earlier_counts=session.earlier is not None
+        and session.earlier.has_counts
+        and bool(EFFORT_METRICS & set(config.metrics)),
     )
 
 
 def _has_pilot(session: Session) -> bool:
     config = session.campaign.config
+    if session.earlier is not None:
+        return False  # its filter is there
     if config.goal == "both":
         return config.refinement.enabled and begins_with_pilot(config.refinement)
     return config.goal == "filter"
@@ -99,6 +106,8 @@ def first_plan(session: Session) -> Plan:
     question = question_of(session)
     path = session.layout.filter(session.id, 0)
     known = Knowledge(filter_text=rules_of(path.read_text()) if path.is_file() else "")
+    if session.earlier is not None:
+        known = replace(known, runtime=session.earlier.runtime)
     measuring = replace(question, pilot=question.pilot and not question.models)
     plan = next_plan(measuring, known)
     if plan.budget_reached:
@@ -127,6 +136,7 @@ def make_plan(session: Session, iteration: int) -> Plan:
         filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
         build_core_hours=_build_core_hours(session, plans),
         unsteady=findings.unsteady,
+        changes=changes_so_far(session, plans),
     )
     question = question_of(session, plans)
     usable = list[Run]()
@@ -281,7 +291,7 @@ def outcomes(session: Session, plans: Sequence[Plan]) -> list[dict[str, Any]]:
 def runtime_model(session: Session, findings: Findings) -> Callable[[Point], float | None]:
     """Return the prediction of a run's wall time; never below the shortest run that was seen."""
     if findings.runtime is None:
-        return lambda point: None
+        return (lambda point: None) if session.earlier is None else session.earlier.runtime
     model, names = findings.runtime, session.campaign.parameters
     tensor = None
     if findings.program_model[0] == "cpr":

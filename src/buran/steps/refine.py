@@ -48,7 +48,11 @@ def refined_filter(session: Session, iteration: int) -> str:
     if decided.is_file():
         return decided.read_text()
     known = known_verdicts(session, iteration - 1)
-    if iteration == 0:
+    if session.earlier is not None and (
+        iteration == 0 or session.layout.read_plan(session.id, iteration - 1).comparison
+    ):
+        text, found = session.earlier.filter_text, dict[str, Verdict]()
+    elif iteration == 0:
         text, found = _started(session), dict[str, Verdict]()
     elif session.layout.read_plan(session.id, iteration - 1).pilot:
         text, found = _guarded(session, iteration - 1)
@@ -62,7 +66,8 @@ def refined_filter(session: Session, iteration: int) -> str:
 def _settings(session: Session) -> str:
     config = session.campaign.config
     imported = [entry.model_dump(mode="json") for entry in config.measurements]
-    return digest([config.refinement.model_dump(mode="json"), config.strategy.name, *imported], 8)
+    earlier = [] if session.earlier is None else [session.earlier.filter_text]
+    return digest([config.refinement.model_dump(mode="json"), config.strategy.name, *imported, *earlier], 8)
 
 
 def known_verdicts(session: Session, iteration: int) -> dict[str, Verdict]:
@@ -79,7 +84,7 @@ def begins_with_pilot(refinement: RefinementPart) -> bool:
 def starts_by_itself(session: Session) -> bool:
     """Tell whether a campaign chooses the functions it starts with."""
     own = session.campaign.config.refinement
-    return own.enabled and own.start != "default"
+    return session.earlier is not None or (own.enabled and own.start != "default")
 
 
 def start_build(session: Session) -> BuildSpec | None:
@@ -87,7 +92,11 @@ def start_build(session: Session) -> BuildSpec | None:
 
     The one that counts: its static features come from the compiler plugin whatever measures the times.
     """
-    if not starts_by_itself(session) or session.campaign.config.refinement.start == "everything":
+    if (
+        not starts_by_itself(session)
+        or session.earlier is not None
+        or session.campaign.config.refinement.start == "everything"
+    ):
         return None
     spec = session.target.build_spec(Mode.EFFORT, "", session.campaign.points[0])
     session.layout.write_build_spec(spec)

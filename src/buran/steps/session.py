@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
@@ -19,6 +19,9 @@ from buran.errors import BuranError, Exit, UsageError
 from buran.files import storage_error
 from buran.measure.process import Interrupted
 from buran.measure.target import Target, open_target
+
+if TYPE_CHECKING:
+    from buran.steps.earlier import Earlier
 
 RESULTS_VARIABLE = "BURAN_PREVIEW"
 """Names another results folder in the environment of a workflow engine that only shows what it would do."""
@@ -41,6 +44,15 @@ class Session:
     def layout(self) -> Layout:
         """Absolute paths."""
         return Layout(self.folder or self.campaign.results_root)
+
+    @cached_property
+    def earlier(self) -> Earlier | None:
+        """The earlier version that the campaign is compared with, if it is."""
+        if self.campaign.config.compare_with is None:
+            return None
+        from buran.steps.earlier import read_earlier
+
+        return read_earlier(self.campaign)
 
     def elsewhere(self, folder: Path) -> Session:
         """Return the same with another results folder."""
@@ -84,6 +96,7 @@ def open_session(path: Path, *, base_models: bool = True) -> Session:
 
         check_base_models(campaign)
         check_measurements(campaign, session.layout)
+        _ = session.earlier  # mistakes show before anything runs
     return session
 
 

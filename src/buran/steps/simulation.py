@@ -79,8 +79,11 @@ def write_twin(
     data.pop("target", None)
     for key in ("correct", "measurements"):  # of the real program
         data.pop(key, None)
-    if "points_file" in data:
-        data["points_file"] = str(below(original.folder, data["points_file"]))
+    if original.backend != "simulated":
+        data.pop("compare_with", None)  # likewise
+    for key in ("points_file", "compare_with"):
+        if key in data:
+            data[key] = str(below(original.folder, data[key]))
     if budget_core_hours is not None:
         data["budget"] = {**(data.get("budget") or {}), "core_hours": float(budget_core_hours)}
     if seed is not None:

@@ -1,0 +1,73 @@
+"""Reading what a comparison needs of a finished campaign, from its results or from what was kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from buran.campaign.results import REPORT, TABLE, results_folder
+from buran.compare.side import RUNTIME, Side
+from buran.errors import FormatError
+from buran.experiment.jsonl import read_jsonl
+from buran.files import read_json
+from buran.model.model_set import SCHEMA as MODELS_SCHEMA
+from buran.model.model_set import ModelSet, read_models
+
+KEEP = "keep report.json of an earlier campaign, or its whole folder latest/, with which counts are compared exactly"
+
+
+def read_side(path: Path) -> Side:
+    """Read what was kept of a campaign: a campaign file, a folder of results, report.json or models.json.
+
+    Raises
+    ------
+    UsageError, FormatError
+        It is none of these, or cannot be read.
+    """
+    return _side_of_json(path) if path.suffix == ".json" else side_of_results(results_folder(path), str(path))
+
+
+def side_of_results(folder: Path, name: str) -> Side:
+    """Read a folder of results: report.json, and the measurements beside it for exact counts."""
+    path, table = folder / REPORT, folder / TABLE
+    counts = read_jsonl(table) if table.is_file() and table.stat().st_size else None
+    return _side_of_report(path, read_json(path), name, counts)
+
+
+def _side_of_json(path: Path) -> Side:
+    data = read_json(path)
+    if isinstance(data, Mapping) and data.get("schema") == MODELS_SCHEMA:
+        models = {each.metric: each for each in read_models(path)}
+        parameters = next((each.parameters for each in models.values()), ())
+        return Side(str(path), parameters, {}, models)
+    if isinstance(data, Mapping) and {"campaign", "models", "target"} <= data.keys():
+        return _side_of_report(path, data, str(path), None)
+    why = "page.json is what the page draws, without models" if path.name == "page.json" else None
+    raise FormatError("these are no results to compare with", where=path, why=why, hint=KEEP)
+
+
+def _side_of_report(path: Path, data: Mapping[str, Any], name: str, counts: Any) -> Side:
+    try:
+        models = {metric: ModelSet.from_json(each) for metric, each in data["models"].items()}
+        if data["runtime"]:
+            models[RUNTIME] = ModelSet.from_json(data["runtime"])
+        ratios = [each["time_ratio"] for each in _of_last_filter(data["overhead"]) if each["time_ratio"] is not None]
+        return Side(
+            f"{data['campaign']} ({name})",
+            tuple(map(str, data["parameters"])),
+            {str(key): float(value) for key, value in data["target"].items()},
+            models,
+            counts,
+            {str(metric): tuple(paths) for metric, paths in data["unsteady"].items()},
+            median(ratios) if ratios else None,
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
+        raise FormatError("a report is damaged, or of another version", where=path, why=why, hint=KEEP) from error
+
+
+def _of_last_filter(overhead: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    last = max((each["filter_number"] for each in overhead), default=0)
+    return [each for each in overhead if each["filter_number"] == last]
