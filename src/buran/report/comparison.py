@@ -13,8 +13,7 @@ from buran.compare.condition import Broken
 from buran.compare.counts import EXACT
 from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.compare.side import RUNTIME
-from buran.report.text import brief, section
-from buran.report.words import named
+from buran.report.plain import brief, named, section
 
 _ROWS = 12
 _SHOWN = 1e-4  # width of an interval below which its ends are not written
@@ -83,7 +82,8 @@ def sentences(comparison: Comparison) -> list[str]:
             continue
         told = ", ".join(f"{len(each)} {verdict}" for verdict, each in counts if each)
         sure = ", beyond doubt" if metric in EXACT and all(each.exact for each in rows) else ""
-        said.append(f"{title_of(metric)}, of {len(rows)} call path{'s' * (len(rows) > 1)} that matter: {told}{sure}.")
+        all_of_them = f"{len(rows)} call paths that matter" if len(rows) > 1 else "the call path that matters"
+        said.append(f"{title_of(metric)}, of {all_of_them}: {told}{sure}.")
     return said
 
 
@@ -122,6 +122,47 @@ def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> st
     true = [(each.condition, brief(each.call_path), each.metric) for each in broken]
     parts.append(section("Conditions that came true", ("condition", "call path", "metric"), true))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def checked_rows(parameters: Sequence[str], checked: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return what a few runs told beside an earlier version, as cells; what changed first."""
+    ordered = sorted(checked, key=lambda row: (_ORDER.index(row["verdict"]), -row["share"]))
+    return [
+        (
+            row["verdict"],
+            title_of(row["metric"]),
+            brief(row["call_path"]),
+            named(dict(zip(parameters, row["point"], strict=True))),
+            _figure(row["before"]),
+            _figure(row["after"]),
+            change_in_words(_change(row)),
+        )
+        for row in ordered
+    ]
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.6g}"
+
+
+def _change(row: Mapping[str, Any]) -> Change:
+    """Return what `checked_rows` shows; ends that are missing are infinite, other numbers unknown."""
+    before, after, ratio, lower = (
+        math.nan if row[name] is None else row[name] for name in ("before", "after", "ratio", "lower")
+    )
+    return Change(tuple(row["point"]), before, after, ratio, lower, math.inf if row["upper"] is None else row["upper"])
+
+
+def earlier_text(
+    earlier: str, parameters: Sequence[str], checked: Sequence[Mapping[str, Any]], comparison: Comparison | None
+) -> str:
+    """Return what a report says of an earlier version."""
+    title = f"Compared with {earlier}"
+    if comparison is not None:
+        said = [*sentences(comparison), "All of it is in comparison.txt, .html, .csv and .json."]
+        return "\n".join([title, "-" * len(title), *said])
+    header = ("", "metric", "call path", "point", "before", "now", "change")
+    return section(title, header, checked_rows(parameters, checked))
 
 
 def largest(found: Sequence[OneSided]) -> list[OneSided]:

@@ -21,8 +21,8 @@ from buran.report.comparison import (
     sentences,
     title_of,
 )
-from buran.report.html import asset, environment
-from buran.report.text import brief
+from buran.report.files import asset, environment
+from buran.report.plain import brief
 
 MOST_ROWS = 200
 """Call paths with a row of their own, of each metric."""
@@ -37,7 +37,7 @@ def render_comparison_page(comparison: Comparison, broken: Sequence[Broken] = ()
         environment()
         .get_template("comparison-page.html.j2")
         .render(
-            comparison_values(comparison, broken),
+            compared=comparison_values(comparison, broken),
             style=asset("report.css") + asset(STYLE),
             version=buran.__version__,
         )

@@ -6,24 +6,26 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup, escape
 
 import buran
 from buran.profile.profile import SEPARATOR
+from buran.report.comparison import checked_rows
+from buran.report.comparison_page import STYLE, comparison_values
+from buran.report.files import asset, environment
+from buran.report.plain import named
 from buran.report.text import Report, warnings_of
-from buran.report.words import answers_of, named, percent, sentence, summary_of
+from buran.report.words import answers_of, percent, sentence, summary_of
 
-_TEMPLATES = Path(__file__).parent / "templates"
 _SCRIPTS = ("base.js", "plots.js", "table.js", "overview.js", "noise.js", "course.js", "start.js")
 _CODE = re.compile("`([^`]+)`")
 _LONGEST_NAME = 400
 _OF_FEW = ("curves", "surface", "measured", "residuals", "noise")
 _SECTIONS = (
     ("summary", "Summary"),
+    ("comparison", "What changed"),
     ("call-paths", "Call paths"),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
@@ -52,6 +54,7 @@ def render_page(
         Why there are no models, if there are none.
     """
     absent = {
+        "comparison": not (report.comparison or report.checked),
         "evaluation": not report.evaluation,
         "noise": not has_noise(data),
         "balance": not report.balance,
@@ -64,7 +67,7 @@ def render_page(
         report=report,
         data=data,
         json=_json(packed(data)),
-        style=asset("report.css"),
+        style=asset("report.css") + asset(STYLE),
         script="\n".join(map(asset, _SCRIPTS)),
         version=buran.__version__,
         sections=[{"id": name, "title": title} for name, title in _SECTIONS if not absent.get(name)],
@@ -76,6 +79,8 @@ def render_page(
         no_models=no_models,
         named=named,
         percent=percent,
+        compared=None if report.comparison is None else comparison_values(report.comparison),
+        checked=checked_rows(report.parameters, report.checked),
         at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )
 
@@ -113,22 +118,6 @@ def packed(data: Mapping[str, Any]) -> dict[str, Any]:
             "plots": {row: each for row, each in few.items() if each},
         },
     }
-
-
-def environment() -> jinja2.Environment:
-    """Return where templates come from; names of call paths are never markup."""
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def asset(name: str) -> str:
-    """Return a file that pages carry within them."""
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _prose(text: str, names: Sequence[str]) -> Markup:

@@ -25,7 +25,8 @@ from buran.report.curves import (
     stack_of,
 )
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
-from buran.report.text import Report, brief
+from buran.report.plain import brief
+from buran.report.text import Report
 
 __all__ = ["Iteration", "page_data", "predict_call_paths"]
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.collect import split_call_path, without_arguments
+from buran.compare.difference import Comparison
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
-from buran.profile.profile import SEPARATOR
+from buran.report.comparison import earlier_text
+from buran.report.plain import brief, section
 
 _ROWS = 12
 _FAR = 2.0  # sum of the call paths over the whole program: beyond this, extrapolations contradict each other
@@ -51,6 +52,12 @@ class Report:
         Functions that ranks share unevenly, the worst first.
     account
         What the core hours went into, phase by phase: runs and core hours.
+    earlier
+        Name of the earlier version that this one is compared with; empty without one.
+    checked
+        What a few runs told beside what the earlier version predicts and counted; empty without one.
+    comparison
+        With the earlier version; None without one, or without models.
     """
 
     campaign: str
@@ -75,6 +82,9 @@ class Report:
     corrections: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
     account: Sequence[Mapping[str, Any]] = ()
+    earlier: str = ""
+    checked: Sequence[Mapping[str, Any]] = ()
+    comparison: Comparison | None = None
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -91,6 +101,8 @@ def render(report: Report) -> str:
         f"Buran report: {report.campaign}\n{'=' * (14 + len(report.campaign))}",
         _summary(report, target),
     ]
+    if report.earlier:
+        parts.append(earlier_text(report.earlier, report.parameters, report.checked, report.comparison))
     if "time" in report.models:
         parts.append(_time_table(report, target))
     if report.priors:
@@ -292,18 +304,3 @@ def _account(report: Report) -> str:
 def _failures(report: Report) -> str:
     rows = [(each["what"], each["reason"].splitlines()[0], each["log"]) for each in report.failures]
     return section("Failures", ("what", "reason", "log"), rows)
-
-
-def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return an underlined title with a table; nothing without rows."""
-    if not rows:
-        return ""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
-    return "\n".join([title, "-" * len(title), *(line.rstrip() for line in lines)])
-
-
-def brief(call_path: str, limit: int = 64) -> str:
-    """Shorten a call path for a table: without argument lists, and its end if it is still too long."""
-    short = SEPARATOR.join(without_arguments(part) for part in split_call_path(call_path))
-    return short if len(short) <= limit else "..." + short[-(limit - 3) :]

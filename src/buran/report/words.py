@@ -11,7 +11,8 @@ import numpy as np
 from buran.experiment.collect import split_call_path
 from buran.model.text import format_function
 from buran.report.call_paths import LEVEL
-from buran.report.text import Report, brief, target_values, warnings_of
+from buran.report.plain import brief, named
+from buran.report.text import Report, target_values, warnings_of
 
 _WORST = 3
 _STEPS = 3
@@ -23,11 +24,6 @@ def sentence(text: str, names: Sequence[str]) -> str:
     """Begin with a capital letter, unless a name of a parameter or a command comes first."""
     word = text.partition(" ")[0]
     return text if word in names or not word.isalpha() else text[:1].upper() + text[1:]
-
-
-def named(point: Mapping[str, float]) -> str:
-    """Return a point as ``p=4, n=100``."""
-    return ", ".join(f"{name}={value:g}" for name, value in point.items())
 
 
 def percent(ratio: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -84,6 +84,16 @@ class Measured:
             for path in np.flatnonzero(own).tolist()
         )
         return cls(experiment.points, values, program, groups=groups, names=names)
+
+    def only(self, rows: Sequence[int]) -> Measured:
+        """Return some of the call paths."""
+        return replace(
+            self,
+            values=self.values[list(rows)],
+            skeletons=tuple(self.skeletons[row] for row in rows) if self.skeletons else (),
+            groups=None if self.groups is None else self.groups[list(rows)],
+            names=tuple(self.names[row] for row in rows) if self.names else (),
+        )
 
     @cached_property
     def counts(self) -> Ids:

@@ -204,7 +204,11 @@ class _Draft:
             before = f"counts are the same at {found.counted} points; " if found is not None and found.counted else ""
             reason = f"{before}times at {len(places)} points, to compare them with the earlier version's predictions"
             return self.affordable_comparison(places, reason)
-        return None if found.open else self.done(found.in_words())
+        if found.open:
+            return None
+        reached = any(plan.budget_reached for plan in known.plans)
+        less = "; the budget does not reach for more points" if reached else ""
+        return self.done(f"{found.in_words()}{less}", budget_reached=reached)
 
     @property
     def earlier_points(self) -> Array:

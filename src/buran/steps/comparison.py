@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,15 +95,21 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
+def _told(session: Session, plans: Sequence[Plan]) -> list[Mapping[str, Any]]:
+    own = [plan.iteration for plan in plans if plan.comparison]
+    return [Findings.read(session.layout.findings(session.id, iteration)).comparison for iteration in own]
+
+
+def checked_so_far(session: Session, plans: Sequence[Plan]) -> list[dict[str, Any]]:
+    """Return what was measured beside what the earlier version predicts and counted, for the report."""
+    return [row for each in _told(session, plans) for row in each["rows"]]
+
+
 def changes_so_far(session: Session, plans: Sequence[Plan]) -> Changes | None:
     """Return what comparing runs told in the iterations so far; None without an earlier version."""
     if session.earlier is None:
         return None
-    told = [
-        Findings.read(session.layout.findings(session.id, plan.iteration)).comparison
-        for plan in plans
-        if plan.comparison
-    ]
+    told = _told(session, plans)
     rows = [row for each in told for row in each["rows"]]
     changed = sorted(
         (row for row in rows if row["verdict"] in ("grown", "shrunk")),

@@ -12,6 +12,7 @@ import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.compare.fold import fold
 from buran.errors import ConfigError
 from buran.experiment.jsonl import read_jsonl
 from buran.files import read_json
@@ -244,12 +245,28 @@ def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run]
                 seconds[row, : len(own)] = own
             terms = _terms(session, plans[-1].iteration, names)
             own_terms = tuple(terms.get((metric, path)) for metric, path in found.names)
-            return replace(found, points=points, program_s=seconds, skeletons=own_terms)
+            return _of_changed(session, plans, replace(found, points=points, program_s=seconds, skeletons=own_terms))
     points = np.array(list(walls), dtype=np.float64)
     values = np.full((1, len(points), most), np.nan)
     for row, own in enumerate(walls.values()):
         values[0, row, : len(own)] = own
     return Measured(points, values)
+
+
+def _of_changed(session: Session, plans: Sequence[Plan], found: Measured) -> Measured:
+    """Return what was measured of the call paths whose times changed since the earlier version; without one, of all.
+
+    The others are predicted well enough already: by the earlier version's models.
+    """
+    changes = changes_so_far(session, plans)
+    if changes is None or not changes.timed:
+        return found
+    changed = [path for metric, path in changes.changed if metric == "time"]
+    paths = [path for _, path in found.names]
+    known = list(dict.fromkeys(paths))
+    kept = {known[place] for place in fold(changed, known).tolist() if place >= 0}
+    rows = [row for row, path in enumerate(paths) if path in kept]
+    return found.only(rows) if rows else found
 
 
 def _terms(session: Session, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Term, ...]]:

@@ -12,6 +12,8 @@ from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Plan, Purpose
+from buran.compare.compare import compare_sides
+from buran.errors import UsageError
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
@@ -23,6 +25,8 @@ from buran.select.question import Knowledge
 from buran.steps import program_model
 from buran.steps.account import Item
 from buran.steps.collect import Measured, finished_runs, lost, profiles_of, there
+from buran.steps.compare import write_comparison
+from buran.steps.comparison import checked_so_far
 from buran.steps.correct import correct_kernels
 from buran.steps.findings import Findings
 from buran.steps.found_report import CAMPAIGN
@@ -32,6 +36,7 @@ from buran.steps.plan import outcomes, question_of, runtime_model
 from buran.steps.progress import progress_of
 from buran.steps.refine import known_verdicts, refinement_of, rules_of
 from buran.steps.session import Session
+from buran.steps.sides import side_of_results
 
 
 def write_results(session: Session, folder: Path) -> None:
@@ -52,9 +57,23 @@ def write_results(session: Session, folder: Path) -> None:
     for mode in (Mode.TIME, Mode.EFFORT):
         _export(session, mode, folder / "extrap" / mode)
     report = replace(gather(session), corrections=correct_kernels(session.campaign, folder))
-    write_text(folder / "report.txt", render(report))
     write_json(folder / "report.json", _plain(report))
+    report = _compared(session, folder, report)
+    write_text(folder / "report.txt", render(report))
     write_page(session, folder, report)
+
+
+def _compared(session: Session, folder: Path, report: Report) -> Report:
+    """Return the report with the comparison with an earlier version, and write that beside it."""
+    if session.earlier is None or not report.models:
+        return report
+    try:
+        comparison = compare_sides(session.earlier.side, side_of_results(folder, str(session.campaign.path)))
+    except UsageError as error:
+        why = f"Not compared with {session.earlier.name}: {error.what}."
+        return replace(report, notes=[*report.notes, why])
+    write_comparison(folder, comparison)
+    return replace(report, comparison=comparison)
 
 
 def _export(session: Session, mode: Mode, folder: Path) -> None:
@@ -173,7 +192,8 @@ def gather(session: Session) -> Report:
     measured = {run.point for run in runs if run.purpose is Purpose.MODEL and run.build.hash not in others}
     filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles and not plan.imported))
     models = {each.metric: each for each in read_models(layout.models(session.id, last))}
-    own = tuple(each for each in outcomes(session, plans) if each["purpose"] == Purpose.MODEL)
+    towards = (Purpose.MODEL, Purpose.COMPARISON)
+    own = tuple(each for each in outcomes(session, plans) if each["purpose"] in towards)
     spent = Knowledge(outcomes=own)
     return Report(
         campaign=campaign.name,
@@ -200,6 +220,8 @@ def gather(session: Session) -> Report:
         full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
         budget_core_hours=state.budget_core_hours,
         account=[asdict(item) for item in state.account],
+        earlier="" if session.earlier is None else session.earlier.name,
+        checked=checked_so_far(session, plans),
         next_steps=_next_steps(session, findings),
         results={
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
@@ -238,6 +260,8 @@ def _functions(filter_text: str) -> int | None:
 def _next_steps(session: Session, findings: Findings) -> list[str]:
     campaign = session.campaign
     file = campaign.path.name
+    if findings.comparison and session.earlier is not None:
+        return [f"the models of {session.earlier.name} hold for this version too: look at its report"]
     steps = []
     for name in campaign.parameters:
         values = sorted({point[name] for point in campaign.points})
@@ -256,6 +280,7 @@ def _next_steps(session: Session, findings: Findings) -> list[str]:
 
 def _plain(report: Report) -> dict[str, Any]:
     plain = {name: getattr(report, name) for name in report.__dataclass_fields__}
+    del plain["comparison"]  # a file of its own
     plain["target"] = dict(report.target)
     plain["models"] = {metric: models.to_json() for metric, models in report.models.items()}
     plain["runtime"] = report.runtime.to_json() if report.runtime else None

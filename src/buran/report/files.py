@@ -1,0 +1,25 @@
+"""Templates, styles and scripts of pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def environment() -> jinja2.Environment:
+    """Return where templates come from; names of call paths are never markup."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def asset(name: str) -> str:
+    """Return a file that pages carry within them."""
+    return (_TEMPLATES / name).read_text(encoding="utf-8")

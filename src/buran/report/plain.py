@@ -1,0 +1,28 @@
+"""Points, call paths and tables as plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from buran.experiment.collect import split_call_path, without_arguments
+from buran.profile.profile import SEPARATOR
+
+
+def named(point: Mapping[str, float]) -> str:
+    """Return a point as ``p=4, n=100``."""
+    return ", ".join(f"{name}={value:g}" for name, value in point.items())
+
+
+def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an underlined title with a table; nothing without rows."""
+    if not rows:
+        return ""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
+    return "\n".join([title, "-" * len(title), *(line.rstrip() for line in lines)])
+
+
+def brief(call_path: str, limit: int = 64) -> str:
+    """Shorten a call path for a table: without argument lists, and its end if it is still too long."""
+    short = SEPARATOR.join(without_arguments(part) for part in split_call_path(call_path))
+    return short if len(short) <= limit else "..." + short[-(limit - 3) :]
