@@ -64,6 +64,10 @@ def test_campaign_keys_are_right(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "campaign"
     folder.mkdir()
     (folder / "points.csv").write_text("p,n\n1,10\n2,20\n")
+    before = tmp_path / "before"  # an earlier version with results
+    (before / "results" / "mine" / "latest").mkdir(parents=True)
+    (before / "results" / "mine" / "latest" / "report.json").write_text("{}")
+    (before / "campaign.yaml").write_text("name: mine\n")
     blocks = list(blocks_of(page))
     Reader(folder).write_files(blocks)
     for block in blocks:
