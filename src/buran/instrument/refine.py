@@ -46,6 +46,9 @@ class Wishes:
         Share of the predicted time that kernels and MPI should hold together.
     constants
         Whether functions whose time does not grow are kernels too.
+    harmless
+        Share of the predicted time that the hooks of a function take; with less it stays, whatever it matters: to drop
+        it gains nothing, and may lose what early models underrate. 0 to keep nothing for that.
     closure
         Which functions lead to a kernel: those of measured call paths, or all that the call graph knows.
     keep, drop
@@ -57,6 +60,7 @@ class Wishes:
     overhead: float | None = 0.05
     coverage: float = 0.95
     constants: bool = False
+    harmless: float = 0.0
     closure: Literal["measured", "static"] = "measured"
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
@@ -260,6 +264,8 @@ def refine(
     keep = own.filterable & (own.leading_to(kernels) | own.main) & ~unwanted
     if wishes.closure == "static":
         keep |= own.filterable & _static_closure(graph, regions, kernels & keep) & ~unwanted
+    harmless = own.filterable & (own.hook_s < wishes.harmless * own.total_s) & ~(unwanted | keep)
+    keep |= harmless
     kept = within_overhead(own, keep, kernels, own.main | wanted, wishes.overhead)
     costly = keep & ~kept
     added: dict[str, str] = {}
@@ -268,7 +274,7 @@ def refine(
         added = {name: why for name, why in added.items() if not any(glob(each).match(name) for each in wishes.drop)}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(
-        _reason(own, i, wishes, kernels, kept, costly, steady, distorted, waiting, wanted, unwanted)
+        _reason(own, i, wishes, kernels, kept, costly, steady, harmless, distorted, waiting, wanted, unwanted)
         for i in range(len(regions))
     )
     result = Refinement(own, kept, kernels & (kept | ~own.filterable), reasons, added, (), never)
@@ -334,6 +340,7 @@ def _reason(
     kept: Mask,
     costly: Mask,
     steady: Mask,
+    harmless: Mask,
     distorted: Mask,
     waiting: Mask,
     wanted: Mask,
@@ -356,8 +363,10 @@ def _reason(
         return "on the list of what is always kept" if wanted[i] else f"ranks wait for each other, {percent}"
     if own.main[i]:
         return "begin of the program"
-    if kept[i]:
+    if kept[i] and not harmless[i]:
         return f"on the way to such a function, {100 * share:.2g} % itself"
+    if kept[i]:
+        return f"its hooks cost next to nothing, {100 * share:.2g} % of the time"
     if steady[i] and share >= wishes.share:
         return f"{percent}{CONSTANT}"
     if distorted[i] and own.own_s[i] > 0:

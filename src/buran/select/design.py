@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buran.select.belief import Belief, belief_of
+from buran.select.cover import lacking
 from buran.select.measured import Measured
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, State
-from buran.select.simple import ONCE, Base, nothing_left, suggestions
+from buran.select.simple import BASE, ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Ids, Mask, Space
 
 _STEPS = 40  # of the search for the best plan
 _CAREFUL = 1.1  # costs are taken for so much larger: a run that is stopped at the budget is lost
 _HELPS = 0.01  # share of the variance at the target that the whole rest of the budget must remove
 _BASE_SHARE = 1 / 8  # of what is left, that a run of the base may take
+_FIRST_TOGETHER = 1 / 3  # likewise, what models cannot do without, in a round
 _BASE_TOGETHER = 1 / 2  # likewise, all runs of a round
 _LEVEL = 0.9
 _COUNTS = 0.01  # share of the run time from which on a call path must reach the accuracy
@@ -46,6 +48,8 @@ class Design:
     def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
         """Return the next part of the plan, the cheapest runs first."""
         look = Outlook.of(measured, space, state)
+        if first := self._first(look, space, budget):
+            return first
         known = bool(measured.skeletons) and all(terms is not None for terms in measured.skeletons)
         base = Base(1, 2) if known else self.base
         # with few rounds left, the base must not take many of them
@@ -84,6 +88,17 @@ class Design:
         reasons = ["tells hypotheses apart" if told[place] else "makes coefficients certain" for place in chosen]
         out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
         return Advice(out, expected_error=error) if out else nothing_left(look, budget)
+
+    def _first(self, look: Outlook, space: Space, budget: Budget) -> Advice | None:
+        """Return the points without which models tell nothing, as far as costs are known and allow it."""
+        if look.cost is None:
+            return None
+        places = lacking(look, space)
+        total = np.cumsum(_CAREFUL * look.cost[places])
+        most = max(_FIRST_TOGETHER * budget.left, float(total[0])) if places else 0.0
+        chosen = [place for place, sum_ in zip(places, total.tolist(), strict=True) if sum_ <= most]
+        out = suggestions(chosen, look, [0.0] * len(chosen), [BASE] * len(chosen), budget)
+        return Advice(out) if out else None
 
     def _narrow(self, measured: Measured, space: Space, belief: Belief) -> bool:
         assert self.accuracy is not None

@@ -18,12 +18,14 @@ from buran.select.base import base_places
 from buran.select.changes import telling_places
 from buran.select.design import width_at_target
 from buran.select.measured import Measured
+from buran.select.outlook import predicted_s
 from buran.select.pilot import pilot_places
 from buran.select.protocol import Advice, Budget, State
-from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
-from buran.select.space import Array
+from buran.select.question import EFFORT_METRICS, Knowledge, Question
+from buran.select.space import Array, Space
 
 _FARTHEST = 1000.0  # factor beyond all points from which on no model is trusted
+_CHANGE = 0.5  # of what is left of the budget, that measuring again under a new filter may take
 _BATCH = 5  # runs a round for strategies that rate one run after the other
 
 
@@ -104,13 +106,11 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
     if known.planned(Purpose.EVALUATION):
         return draft.done(last.ended or "the evaluation points are measured", last.budget_reached)
     if len(known.rounds) < question.max_iterations:
-        fixed = question.strategy in FIXED
-        measured = known.planned(Purpose.MODEL)
-        if fixed:
-            measured += [point for point in question.points if point in known.imported - set(measured)]
-        changed = question.refine and known.filter_text != last.filter_text
+        fixed = not question.adaptive
+        changed = question.refine and known.filter_text != last.filter_text and draft.can_change()
         settled = fixed and (known.own == known.plans or known.measured is None)
-        rest, advice = (dict[Point, int](), Advice()) if settled else draft.chosen()
+        later = settled or (changed and question.weighs_runs)
+        rest, advice = (dict[Point, int](), Advice()) if later else draft.chosen()
         if rest or changed:
             reasons = []
             if changed:
@@ -118,7 +118,7 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
             if rest:
                 reasons.append(f"strategy {question.strategy!r}: {_why(advice)}")
             filter_text = known.filter_text if changed else last.filter_text
-            again = {point: draft.repetitions_of(point) for point in (measured if changed else [])}
+            again = draft.again() if changed else {}
             points = again | {point: again.get(point, 0) + count for point, count in rest.items()}
             plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), filter_text)
             if plan.bundles:
@@ -227,12 +227,14 @@ class _Draft:
     def pilot(self) -> Plan | None:
         """Plan the next runs that only find functions; None where there are none left or they gain nothing.
 
-        The first is a single one at the smallest point. The others follow only if it succeeded.
+        The first is a single one at the smallest point. The others follow only if it succeeded. A strategy that
+        adapts begins with cheap points of its own: what they show of functions needs no runs that are lost to models.
         """
         question, known = self.question, self.known
         if len(known.own) > 1 and not question.models:
             return self.pilot_again()
-        if not question.pilot or len(known.own) > 1 or (question.models and known.tells_growth):
+        alone = question.models and question.adaptive and bool(known.own)
+        if not question.pilot or len(known.own) > 1 or alone or (question.models and known.tells_growth):
             return None
         if not known.own:
             reason = "pilot run at the smallest point, to find functions whose hooks cost too much"
@@ -278,8 +280,8 @@ class _Draft:
     def chosen(self) -> tuple[dict[Point, int], Advice]:
         """Ask the strategy: points with the number of runs wanted at each, most wanted first."""
         question, known = self.question, self.known
-        space = question.space
-        fixed = question.strategy in FIXED
+        space = self.space
+        fixed = not question.adaptive
         budget = None if fixed else self.budget(Purpose.MODEL)
         ids = {point: place for place, point in enumerate(question.points)}
         failed = frozenset() if question.retry_failed else frozenset(ids[p] for p in known.failed if p in ids)
@@ -356,6 +358,24 @@ class _Draft:
             counts[build] = counts.get(build, 0) + 1
         return max(counts.values(), default=self.question.repetitions)
 
+    def again(self) -> dict[Point, int]:
+        """Return the runs that a new filter asks for at the points that were measured under another."""
+        once, points = self.question.weighs_runs, self.known.planned(Purpose.MODEL)
+        if not self.question.adaptive:
+            points += [point for point in self.question.points if point in self.known.imported - set(points)]
+        return {point: 1 if once else self.repetitions_of(point) for point in points}
+
+    def can_change(self) -> bool:
+        """Tell whether measuring again under a new filter leaves enough of the budget to gain from it."""
+        budget = self.budget(Purpose.MODEL)
+        if not self.question.adaptive or budget is None:
+            return True
+        filter_text = self.known.filter_text
+        bundles = [self.bundle(point, Purpose.MODEL, filter_text, count) for point, count in self.again().items()]
+        costs = [self.cost(bundle) for bundle in bundles]
+        left = budget - self.known.spent_core_hours
+        return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= _CHANGE * left
+
     def plan(self, points: Mapping[Point, int], purpose: Purpose, reason: str, filter_text: str) -> Plan:
         bundles = [self.bundle(point, purpose, filter_text, count) for point, count in points.items()]
         builds: dict[str, BuildSpec] = {}
@@ -415,7 +435,8 @@ class _Draft:
             name = question.build(mode, text, point).hash
             if mode is Mode.VANILLA:
                 # A new filter is compared with baseline runs made beside it, not with those of another day.
-                fresh = count if baseline == 0 or question.strategy not in FIXED else 1
+                timed = earlier.get(question.build(Mode.TIME, filter_text, point).hash, 0)
+                fresh = self.baselines(count, baseline, timed)
                 repetitions[name, mode] = range(baseline, baseline + fresh)
             elif mode is Mode.TIME:
                 first = earlier.get(name, 0)
@@ -426,6 +447,32 @@ class _Draft:
         warmup = question.warmup and timed and not earlier and purpose is not Purpose.PILOT
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
         return Bundle(point, purpose, runs, self.seconds(point))
+
+    def baselines(self, count: int, baseline: int, timed: int) -> int:
+        """Return how many runs of the baseline go with `count` timed ones, after so many of either."""
+        if not self.question.adaptive:
+            return count if baseline == 0 else 1
+        if self.question.paired:
+            return count
+        return min(count, 1) if timed == 0 else 0
+
+    @cached_property
+    def space(self) -> Space:
+        """The modelling points as the strategy sees them, with what runs were seen to cost."""
+        question, known = self.question, self.known
+        space = question.space
+        expected = space.expected_s
+        if expected is None and known.pilot_s is not None and not known.rounds:
+            expected = known.pilot_s * question.work
+        timed, effort = self.ratio(Mode.TIME), self.ratio(Mode.EFFORT) * question.effort_runs
+        with_each, once = (1.0, 0.0) if question.paired else (0.0, 1.0)
+        return replace(
+            space, overhead=timed + with_each, first_runs=question.warmup + effort + once, expected_s=expected
+        )
+
+    def ratio(self, mode: Mode) -> float:
+        """Return what a run costs, over the baseline's."""
+        return self.known.ratios.get(mode, 1.0)
 
     @cached_property
     def runs_before(self) -> dict[Point, dict[str, int]]:
@@ -438,16 +485,29 @@ class _Draft:
                     own[run.build] = max(own.get(run.build, 0), run.repetition + 1)
         return counts
 
+    @cached_property
+    def foreseen_s(self) -> dict[Point, float]:
+        """What a strategy that adapts expects of runs at its points: its plans and their budget must agree."""
+        seconds = predicted_s(self.known.measured, self.space) if self.known.measured is not None else None
+        return {} if seconds is None else dict(zip(self.question.points, seconds.tolist(), strict=True))
+
     def seconds(self, point: Point) -> float | None:
+        if point in self.foreseen_s:
+            return self.foreseen_s[point]
         modelled = self.known.runtime(point)
-        return self.question.expected_s(point) if modelled is None else modelled
+        if modelled is None and (expected := self.question.expected_s(point)) is not None:
+            return expected
+        if modelled is None and self.question.adaptive and not self.known.rounds and self.known.pilot_s is not None:
+            return self.known.pilot_s * float(self.question.work[self.question.points.index(point)])
+        return modelled
 
     def cost(self, bundle: Bundle) -> float | None:
         """Predicted core hours of a bundle's runs; None where nothing is known."""
         seconds = self.seconds(bundle.point)
         if seconds is None:
             return None
-        return seconds * self.question.cores(bundle.point) * len(bundle.runs) / 3600.0
+        baselines = sum(self.ratio(run.mode) for run in bundle.runs)
+        return seconds * self.question.cores(bundle.point) * baselines / 3600.0
 
     def budget(self, purpose: Purpose) -> float | None:
         """Return the budget in force; a share of the full matrix needs a prediction of its cost.

@@ -14,7 +14,7 @@ from buran.campaign.point import Point
 from buran.select.changes import Changes
 from buran.select.measured import Measured
 from buran.select.protocol import Strategy
-from buran.select.space import MOST_REPETITIONS, Space
+from buran.select.space import MOST_REPETITIONS, Array, Space
 from buran.select.strategies import base_of, strategy_of
 
 EFFORT_METRICS = frozenset({"basic_blocks", "bytes_sent", "bytes_received"})
@@ -51,6 +51,9 @@ class Question:
         whether anything changed. Empty without one.
     earlier_counts
         Whether counts can be compared there.
+    paired
+        Whether strategies that adapt need a baseline run for each timed one, as they choose by it; else the first
+        timed run of a point under a filter has one beside it.
     """
 
     points: tuple[Point, ...]
@@ -81,6 +84,7 @@ class Question:
     models: bool = True
     earlier: tuple[Point, ...] = ()
     earlier_counts: bool = False
+    paired: bool = False
 
     @cached_property
     def chooser(self) -> Strategy:
@@ -95,8 +99,7 @@ class Question:
     def space(self) -> Space:
         """The modelling points as the strategy sees them.
 
-        With each timed run goes one of the baseline, and with the first one at a point the counting runs and the
-        warm-up.
+        All that was said beforehand; `Knowledge` may say more of what runs cost.
         """
         names = tuple(self.points[0])
         guess = [self.expected_s(point) for point in self.points]
@@ -108,21 +111,37 @@ class Question:
             np.array([self.cores(point) for point in self.points], dtype=np.float64),
             np.array([target[name] for name in names], dtype=np.float64),
             most_repetitions=most,
-            overhead=2.0,
-            first_runs=float(self.first_runs),
             expected_s=None if None in guess else np.array(guess, dtype=np.float64),
             ranks=self.ranks_parameter,
             choices=self.choices,
         )
 
+    @cached_property
+    def work(self) -> Array:
+        """Shape (place,): how much longer a run takes than at the first point, if all that grows is proportional."""
+        names = [name for name in self.points[0] if name != self.ranks_parameter and name not in self.choices]
+        sizes = np.array([[point[name] for name in names] for point in self.points], dtype=np.float64)
+        product = sizes.prod(axis=1)
+        return np.asarray(product / product[0], dtype=np.float64)
+
     @property
-    def first_runs(self) -> int:
-        """Runs that come once at each point, beside the timed ones and their baseline."""
-        return self.warmup + (self.effort_repetitions if self.metrics & EFFORT_METRICS else 0)
+    def weighs_runs(self) -> bool:
+        """Whether the strategy decides of each single run, with no fixed number for a point."""
+        return self.strategy == "design"
+
+    @property
+    def effort_runs(self) -> int:
+        """Counting runs of each point."""
+        return self.effort_repetitions if self.metrics & EFFORT_METRICS else 0
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether points are chosen by what was measured at others."""
+        return self.strategy not in FIXED
 
     def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
         """Return what measuring every point would cost; None where the run time of some point is unknown."""
-        runs = 2 * self.repetitions + self.first_runs
+        runs = 2 * self.repetitions + self.warmup + self.effort_runs
         total = 0.0
         for point in self.points:
             own = seconds(point)
@@ -161,6 +180,10 @@ class Knowledge:
         Call paths whose counts differ between runs of a point, by metric.
     changes
         What was found so far when comparing with an earlier version; None without one.
+    ratios
+        Run time over that of the baseline, by mode, where it was seen.
+    pilot_s
+        Longest baseline run of pilots; None without.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -174,6 +197,8 @@ class Knowledge:
     tells_growth: bool = False
     unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
     changes: Changes | None = None
+    ratios: Mapping[Mode, float] = field(default_factory=dict)
+    pilot_s: float | None = None
 
     @property
     def spent_core_hours(self) -> float:

@@ -65,6 +65,7 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         earlier_counts=session.earlier is not None
         and session.earlier.has_counts
         and bool(EFFORT_METRICS & set(config.metrics)),
+        paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
 
 
@@ -138,6 +139,8 @@ def make_plan(session: Session, iteration: int) -> Plan:
         build_core_hours=_build_core_hours(session, plans),
         unsteady=findings.unsteady,
         changes=changes_so_far(session, plans),
+        ratios=_ratios(findings),
+        pilot_s=_longest_pilot_s(session, plans),
     )
     question = question_of(session, plans)
     usable = list[Run]()
@@ -216,6 +219,21 @@ def _build_core_hours(session: Session, plans: Sequence[Plan]) -> float:
     builds = (build for plan in plans for build in plan.builds if not plan.imported)
     pointers = {session.layout.build_pointer(build.hash) for build in builds}
     return sum(float(read_json(path).get("cost_core_hours", 0.0)) for path in sorted(pointers))
+
+
+def _ratios(findings: Findings) -> dict[Mode, float]:
+    """Return what a timed and a counting run take over the baseline, as medians over points; newest filter first."""
+    seen = findings.overhead
+    timed = [each.time_ratio for each in seen if each.filter_number == seen[-1].filter_number]
+    counted = [each.effort_ratio for each in seen]
+    found = {Mode.TIME: timed, Mode.EFFORT: counted}
+    known = {mode: [ratio for ratio in own if ratio is not None] for mode, own in found.items()}
+    return {mode: median(own) for mode, own in known.items() if own}
+
+
+def _longest_pilot_s(session: Session, plans: Sequence[Plan]) -> float | None:
+    times = baseline(finished_runs(session.layout, [plan for plan in plans if plan.pilot]), Purpose.PILOT)
+    return max((max(own) for own in times.values()), default=None)
 
 
 def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run] = ()) -> Measured | None:

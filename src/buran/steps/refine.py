@@ -24,10 +24,12 @@ from buran.measure import store
 from buran.measure.build import STATIC
 from buran.measure.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
+from buran.select.question import FIXED
 from buran.steps.collect import as_array
 from buran.steps.findings import Findings
 from buran.steps.session import Session
 
+_HARMLESS = 1e-4  # of the run time at the target: early models of few runs must not lose kernels for so little
 VALUES = 3
 """Of a parameter: the fewest that tell growth from a constant."""
 
@@ -151,6 +153,7 @@ def wishes_of(session: Session) -> Wishes:
         closure=own.closure,
         keep=own.keep,
         drop=own.drop,
+        harmless=0.0 if session.campaign.config.strategy.name in FIXED else _HARMLESS,
     )
 
 
@@ -158,8 +161,7 @@ def _decide(session: Session, iteration: int, known: dict[str, Verdict]) -> tupl
     findings = Findings.read(session.layout.findings(session.id, iteration))
     if not session.campaign.config.refinement.enabled or len(findings.tree) == 0:
         return findings.filter_text, {}
-    given = findings.filter_text or session.layout.read_plan(session.id, iteration).imported
-    if given and not _tells_growth(session, iteration):
+    if not _tells_growth(session, iteration):
         return findings.filter_text, {}
     chosen = refinement_of(session, iteration, findings, known)
     if chosen is None or (chosen.settled and findings.filter_text):

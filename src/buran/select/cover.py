@@ -1,0 +1,62 @@
+"""The fewest cheap points that tell how each parameter acts: what any model needs before it can say where to go on."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from buran.select.outlook import Outlook
+from buran.select.space import Array, Space
+
+_VALUES = 3  # of each parameter: the fewest that tell growth from a constant
+_SINGULAR = 1e-6  # of the largest singular value: directions below tell nothing
+
+
+def lacking(look: Outlook, space: Space) -> list[int]:
+    """Return the places that are to be added to those with runs, the cheapest that help first.
+
+    Wanted are three values of each parameter, and points that tell the effects of all parameters, and a product of
+    two from their sum, apart: the columns 1, log x and log x log y must be independent on them. In a full matrix
+    these are lines through the cheapest point and points beside them; in a band along a diagonal, where such lines
+    are dear or do not exist, two cheap diagonals.
+    """
+    assert look.cost is not None
+    order = [int(place) for place in np.argsort(look.cost, kind="stable") if look.free[place] and not look.runs[place]]
+    chosen = np.flatnonzero(look.runs > 0).tolist()
+    before = set(chosen)
+    for place in order:
+        if any(_new(space.points, chosen, place, column) for column in range(space.points.shape[1])):
+            chosen.append(place)
+    columns = _columns(space.points)
+    rank, most = _rank(columns, chosen), _rank(columns, range(len(columns)))
+    for place in order:
+        if rank == most:
+            break
+        with_it = _rank(columns, [*chosen, place])
+        if with_it > rank:
+            chosen.append(place)
+            rank = with_it
+    return sorted(set(chosen) - before, key=order.index)
+
+
+def _new(points: Array, chosen: list[int], place: int, column: int) -> bool:
+    """Tell whether a place has a value of a parameter that is wanted beside those that were chosen."""
+    seen = np.unique(points[chosen, column])
+    return len(seen) < _VALUES and points[place, column] not in seen
+
+
+def _columns(points: Array) -> Array:
+    """Return shape (place, column): 1, the parameters' logarithms between -1 and 1, and their products."""
+    logs = np.log(np.maximum(points, np.finfo(np.float64).tiny))
+    middle, half = (logs.max(axis=0) + logs.min(axis=0)) / 2, np.ptp(logs, axis=0) / 2
+    scaled = (logs - middle) / np.where(half > 0, half, 1.0)
+    products = [scaled[:, i] * scaled[:, j] for i, j in combinations(range(scaled.shape[1]), 2)]
+    return np.stack([np.ones(len(points)), *scaled.T, *products], axis=1)
+
+
+def _rank(columns: Array, places: list[int] | range) -> int:
+    if not len(places):
+        return 0
+    sizes = np.linalg.svd(columns[list(places)], compute_uv=False)
+    return int((sizes > _SINGULAR * sizes[0]).sum())
