@@ -2,13 +2,15 @@
 
 Each way is judged by its models' predictions at P+ for the kernels above 1 % of the run time there, a kernel with all
 that it calls; a kernel that a way has no model of counts as missed. The manual way instruments everything but inline
-functions and measures the full matrix; what it costs is the measure of all budgets.
+functions and measures the full matrix; what it costs is the measure of all budgets. Its models are Extra-P's own where
+a Python with Extra-P is named, else those of Buran's hypotheses.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +19,12 @@ import yaml
 
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
-from buran.errors import ConfigError
+from buran.errors import ConfigError, UsageError
+from buran.evaluate import campaign_measured
 from buran.evaluate.campaign_cases import CASES, Case, campaign, program
-from buran.evaluate.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
-from buran.evaluate.statistics import mean_and_error
+from buran.evaluate.campaign_summary import BURAN, MANUAL, PIRA, summary
+from buran.evaluate.evaluation import Evaluation, Kind
+from buran.evaluate.extrap import extrap_python, predictions_by_extrap
 from buran.evaluate.study import Settings, Shard
 from buran.experiment.build import experiment_from_profiles
 from buran.experiment.modelling import model_experiment
@@ -35,25 +39,36 @@ from buran.simulate.run import Variant
 from buran.steps.loop import carry_out
 from buran.steps.session import Session, open_session
 
-MANUAL, PIRA, BURAN = "manual", "PIRA II with CPF", "Buran"
 SHARES = (0.05, 0.1, 1.0)
 """Budgets, over what the manual way costs."""
 _PIRA_SHARES = (0.1, 1.0)
 _QUICK_CASES, _QUICK_SHARES = ("LULESH",), (0.1,)
 _KERNEL_SHARE = 0.01
-_CLOSE = 0.1
-_DRAWS = 1
+_DRAWS = 3
+_PRESETS = ("default", campaign_measured.PRESET, campaign_measured.TINY)
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for each program that is drawn and each way and budget."""
+    """One shard for each program that is drawn and each way and budget; of examples, see `campaign_measured`.
+
+    Raises
+    ------
+    UsageError
+        For a preset that there is not: ``default`` is simulated, ``examples`` measures the bundled examples,
+        ``examples-tiny`` the least of one.
+    """
+    if settings.preset not in _PRESETS:
+        raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_PRESETS)}")
+    if settings.preset != "default":
+        return campaign_measured.shards(settings.preset)
     names = _QUICK_CASES if settings.quick else tuple(CASES)
     shares = _QUICK_SHARES if settings.quick else SHARES
     out: list[Shard] = []
     for draw in range(settings.draws or _DRAWS):
         for name in names:
             seed = settings.seed + draw
-            out.append({"case": name, "way": MANUAL, "share": 1.0, "seed": seed})
+            once = {} if settings.quick else {1 / CASES[name].repetitions}
+            out += [{"case": name, "way": MANUAL, "share": share, "seed": seed} for share in sorted({1.0, *once})]
             for share in shares:
                 out.append({"case": name, "way": BURAN, "share": share, "seed": seed})
                 if share in _PIRA_SHARES:
@@ -61,18 +76,21 @@ def shards(settings: Settings) -> Sequence[Shard]:
     return out
 
 
-def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
+def run_shard(shard: Shard, settings: Settings) -> Any:
     """Go one way; return the core hours that were spent and the error of each kernel, None where it has no model."""
+    if settings.preset != "default":
+        return campaign_measured.run_shard(shard, settings.preset, settings.seed)
     case, seed = CASES[shard["case"]], shard["seed"]
     with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
         folder = Path(name)
         described = program(case, seed)
         write_text(folder / "program.yaml", yaml.safe_dump(described, sort_keys=False))
         own = program_of(described, tuple(case.values), case.name)
-        manual_core_hours, runs = _full_matrix(own, case, seed, folder)
-        reason = "the full matrix is measured"
+        manual_core_hours, _ = _full_matrix(own, case, seed, folder, case.repetitions)
+        reason, modeller = "the full matrix is measured", "Buran"
         if shard["way"] == MANUAL:
-            spent, predict = manual_core_hours, _manual_models(own, case, seed, runs)
+            spent, runs = _full_matrix(own, case, seed, folder, round(shard["share"] * case.repetitions))
+            predict, modeller = _manual_models(own, case, seed, runs, folder)
         else:
             spent, predict, reason = _loop(case, seed, folder, shard["way"], shard["share"] * manual_core_hours)
     return {
@@ -80,6 +98,7 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
         "manual_core_hours": manual_core_hours,
         "errors": _errors(own, case, predict),
         "reason": reason,
+        "modeller": modeller,
     }
 
 
@@ -87,14 +106,14 @@ _Runs = Sequence[tuple[Mapping[str, float], int, int]]  # point, ranks, repetiti
 _Predicted = Mapping[str, float]  # seconds by call path
 
 
-def _full_matrix(own: Program, case: Case, seed: int, folder: Path) -> tuple[float, _Runs]:
+def _full_matrix(own: Program, case: Case, seed: int, folder: Path, repetitions: int) -> tuple[float, _Runs]:
     path = folder / "manual.yaml"
     write_text(path, yaml.safe_dump(campaign(case, seed, name="manual")))
     asked = load_campaign(path)
     variant = _everything(own)
     runs, cost = [], 0.0
     for point in asked.points:
-        for repetition in range(case.repetitions):
+        for repetition in range(repetitions):
             runs.append((dict(point), asked.ranks(point), repetition))
             took = variant.took(point, asked.ranks(point), _key(seed, point, repetition))
             cost += took.wall_s * asked.cores(point) / 3600
@@ -109,14 +128,17 @@ def _key(seed: int, point: Mapping[str, float], repetition: int) -> str:
     return f"manual {seed} {sorted(point.items())} {repetition}"
 
 
-def _manual_models(own: Program, case: Case, seed: int, runs: _Runs) -> _Predicted:
+def _manual_models(own: Program, case: Case, seed: int, runs: _Runs, folder: Path) -> tuple[_Predicted, str]:
     variant = _everything(own)
     table = experiment_from_profiles(
         (point, repetition, variant.profile(point, ranks, _key(seed, point, repetition)))
         for point, ranks, repetition in runs
     )
+    if python := extrap_python():
+        times = replace(table, values={"time": table.values["time"]}, units={"time": table.units["time"]})
+        return predictions_by_extrap(python, times, case.target, folder), "Extra-P"
     options = SearchOptions(terms_per_parameter=1, criterion="smape")
-    return _at(model_experiment(table, metrics=["time"], options=options)["time"], case)
+    return _at(model_experiment(table, metrics=["time"], options=options)["time"], case), "Buran's hypotheses"
 
 
 def _loop(case: Case, seed: int, folder: Path, way: str, budget: float) -> tuple[float, _Predicted, str]:
@@ -174,76 +196,9 @@ def _has(kernel: str, path: str) -> bool:
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Make the table, the curves, and how much each case costs for the accuracy of the manual way."""
-    found: dict[tuple[str, str, float], list[Mapping[str, Any]]] = {}
-    for shard, result in zip(shards(settings), results, strict=True):
-        found.setdefault((shard["case"], shard["way"], shard["share"]), []).append(result)
-    names = list(dict.fromkeys(case for case, _, _ in found))
-    rows = []
-    for (case, way, share), own in found.items():
-        spent = _mean(own, lambda each: each["core_hours"] / each["manual_core_hours"])
-        hours = _mean(own, lambda each: each["core_hours"])
-        kernels = len(own[0]["errors"])
-        accuracy = (100 * _mean(own, close), 100 * _mean(own, middle))
-        rows.append((case, way, 100 * share, 100 * spent, hours, kernels, *accuracy))
-    header = ("case", "way", "budget %", "spent %", "core h", "kernels", "within 10 % (%)", "median error %")
-    figures = [figure for case in names for figure in _figures(case, found)]
-    plots = tuple(_plot(case, found) for case in names)
-    return Evaluation(
-        "The whole loop against the manual way and PIRA II with CPF, on simulated case studies",
-        tuple(figures),
-        (Table("Accuracy at P+ of kernels above 1 %, and what it costs", header, tuple(rows)),),
-        plots,
-    )
-
-
-def close(result: Mapping[str, Any]) -> float:
-    """Return the share of kernels that are predicted to 10 %."""
-    return float(np.mean([error is not None and error <= _CLOSE for error in result["errors"]]))
-
-
-def middle(result: Mapping[str, Any]) -> float:
-    """Return the median error; a kernel without a model is wrong by all of it."""
-    return float(np.median([1.0 if error is None else error for error in result["errors"]]))
-
-
-def _mean(results: Sequence[Mapping[str, Any]], value: Callable[[Mapping[str, Any]], float]) -> float:
-    return mean_and_error([value(each) for each in results])[0]
-
-
-def _figures(case: str, found: Mapping[tuple[str, str, float], Sequence[Mapping[str, Any]]]) -> list[Figure]:
-    manual = _mean(found[case, MANUAL, 1.0], close)
-    samples = len(found[case, MANUAL, 1.0])
-    good = [
-        _mean(own, lambda each: each["core_hours"] / each["manual_core_hours"])
-        for (name, way, _), own in found.items()
-        if name == case and way == BURAN and _mean(own, close) >= manual
-    ]
-    cheapest = 100 * min(good) if good else None
-    note = "" if good else "no budget gave the accuracy of the manual way"
-    figures = [
-        Figure(
-            f"{case} core hours for the manual way's accuracy", cheapest, "%", None, samples, Kind.SIMULATED,
-            "at most 10", note,
-        )
-    ]  # fmt: skip
-    shares = [share for name, way, share in found if name == case and way == BURAN]
-    if 1.0 in shares:
-        better, error = mean_and_error([100 * close(each) for each in found[case, BURAN, 1.0]])
-        goal = f"above {100 * manual:.3g}, the manual way's" if manual < 1 else "100, as the manual way's"
-        name = f"{case} kernels within 10 % at equal core hours"
-        figures.append(Figure(name, better, "%", error, samples, Kind.SIMULATED, goal))
-    return figures
-
-
-def _plot(case: str, found: Mapping[tuple[str, str, float], Sequence[Mapping[str, Any]]]) -> Plot:
-    curves = []
-    for way in (MANUAL, PIRA, BURAN):
-        own = [results for (name, other, _), results in found.items() if name == case and other == way]
-        spots = sorted(
-            (100 * _mean(each, lambda r: r["core_hours"] / r["manual_core_hours"]), 100 * _mean(each, close))
-            for each in own
-        )
-        curves.append(Curve(way, tuple(x for x, _ in spots), tuple(y for _, y in spots)))
-    title = f"{case}: accuracy at P+ against core hours"
-    label = "core hours, % of the manual way's"
-    return Plot(f"campaign-{case.lower()}", title, label, "kernels within 10 %, %", tuple(curves), log_x=True)
+    if settings.preset == "default":
+        return summary(shards(settings), results)
+    title = "The whole loop against the manual way, on examples really measured"
+    every = [result for of_example in results for result in of_example]
+    measured = campaign_measured.rows(settings.preset)
+    return summary(measured, every, kind=Kind.MEASURED, goal_percent=20.0, title=title)
