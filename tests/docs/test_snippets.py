@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from commands import commands_in, mistake_in
 from reader import Reader
 from snippets import COMMANDS, LANGUAGES, PAGES, ROOT, SHOWN, blocks_of, name_of
 
 from buran.campaign.load import load_campaign
-from buran.cli import command_parser
 
 TUTORIAL = ROOT / "docs" / "tutorial" / "your-own-program.md"
 RUN = [page for page in PAGES if any(block.is_run for block in blocks_of(page))]
@@ -48,7 +45,7 @@ def test_every_block_says_what_it_is(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_commands_exist(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_exist(page: Path) -> None:
     """Those that are not run, too."""
     for block in blocks_of(page):
         if block.language in COMMANDS:
@@ -112,49 +109,3 @@ def test_pages_do_as_they_say(
         folder.mkdir()
     monkeypatch.chdir(folder)
     Reader(folder).read(blocks)
-
-
-def commands_in(text: str) -> Iterator[list[str]]:
-    """Split shell commands into words; pipes and lists into their parts."""
-    for line in text.replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
-        lexer.whitespace_split = True
-        words: list[str] = []
-        for word in lexer:
-            if set(word) <= set("|&;"):
-                yield words
-                words = []
-            else:
-                words.append(word)
-        if words:
-            yield words
-
-
-def mistake_in(words: list[str]) -> str | None:
-    """Say what is wrong with a command as far as it can be told without running it."""
-    if any(set(word) <= set("<>") for word in words):
-        words = words[: next(i for i, word in enumerate(words) if set(word) <= set("<>"))]
-    match words:
-        case ["buran", *rest]:
-            return mistake_of_buran(rest)
-        case ["make", target, *_] if (ROOT / "Makefile").read_text().find(f"\n{target}:") < 0 and "=" not in target:
-            return "the Makefile has no such target"
-        case ["python", script, *options] if script.startswith("benchmarks/"):
-            if not (ROOT / script).is_file():
-                return "there is no such script"
-            source = (ROOT / script).read_text()
-            unknown = [word for word in options if word.startswith("--") and f'"{word}"' not in source]
-            return f"it has no {', '.join(unknown)}" if unknown else None
-        case [script, *_] if script.startswith("tools/") and not (ROOT / script).is_file():
-            return "there is no such script"
-    return None
-
-
-def mistake_of_buran(words: list[str]) -> str | None:
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-        try:
-            command_parser().parse_args(words[: words.index("--")] if "--" in words else words)
-        except SystemExit as end:
-            return said.getvalue() if end.code else None
-    return None

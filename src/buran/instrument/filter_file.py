@@ -1,8 +1,8 @@
-r"""Score-P filter files: reading, writing, and what they let through.
+"""Score-P filter files: reading, writing, and what they let through.
 
 The syntax is Score-P's own (SCOREP_FILE_NAMES and SCOREP_REGION_NAMES blocks of EXCLUDE and INCLUDE rules):
 tokens separated by blanks and line ends; a comment from ``#`` to the end of the line; a backslash takes the
-next character literally, so that ``\ `` is a blank inside a pattern. EXCLUDE and INCLUDE hold for all
+next character literally, so that one before a blank keeps it in the pattern. EXCLUDE and INCLUDE hold for all
 patterns up to the next one; MANGLED and DEMANGLED likewise, and each rule begins demangled.
 """
 
