@@ -14,7 +14,7 @@ from typing import Any
 
 from snippets import Block, sessions
 
-LONGEST_S = 240
+LONGEST_S = 900
 
 
 @dataclass
@@ -65,14 +65,13 @@ class Reader:
             set -e -o pipefail
         """
         done = subprocess.run(
-            ["bash", "-c", script + "\n" + text],
+            ["timeout", "--kill-after=30", str(LONGEST_S), "bash", "-c", script + "\n" + text],  # with all it started
             cwd=self.folder,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=LONGEST_S,
         )
         assert done.returncode == expected, f"{block.place}: exit code {done.returncode}\n{text}\n{done.stdout[-4000:]}"
         assert "Traceback" not in done.stdout, f"{block.place}\n{done.stdout[-4000:]}"
