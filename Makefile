@@ -3,6 +3,7 @@
 # make quick-test   the tests that take less than 3 minutes together
 # make lint   formatting, types and workflow checks alone
 # make docs   builds the documentation as pages, in build/docs
+# make bench  measures Buran itself, beside its peers, and writes docs/reference/benchmarks.md (BENCH=--short: in minutes)
 # make slurm-sandbox   starts a whole Slurm of four emulated nodes on this machine, to try the profile slurm
 # make lock   choose new versions of all dependencies (needs uv)
 # make clean   remove what set-up and tests made; measurements stay
@@ -10,7 +11,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: demo test quick-test setup lint docs lock slurm-sandbox clean help
+.PHONY: demo test quick-test bench setup lint docs lock slurm-sandbox clean help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -29,6 +30,10 @@ test:
 quick-test:
 	@tools/setup test
 	@tools/run-tests -m "not slow"
+
+bench:
+	@tools/setup test
+	@$(VENV)/bin/python benchmarks/everything.py $(BENCH)
 
 lint:
 	@tools/setup test

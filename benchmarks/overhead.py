@@ -52,6 +52,7 @@ WORKLOADS = (
     Workload("stencil-small", "stencil", ("8", "80000")),
     Workload("sweep-small", "sweep", ("8", "8", "6000")),
 )
+MODES = (Mode.VANILLA, Mode.TIME, Mode.EFFORT)
 COMPARISONS = ((Mode.TIME, Mode.VANILLA), (Mode.EFFORT, Mode.VANILLA), (Mode.EFFORT, Mode.TIME))
 
 
@@ -166,12 +167,12 @@ def cpu_time_s(argv: Sequence[str], environment: Mapping[str, str], folder: Path
 
 def measure(workshop: Workshop, workload: Workload, filter_file: Path | None, pairs: int, ranks: int) -> list[Overhead]:
     """Measure all builds of one workload in interleaved rounds."""
-    binaries = {mode: workshop.build(workload, mode, filter_file) for mode in Mode}
-    times: dict[Mode, list[float]] = {mode: [] for mode in Mode}
+    binaries = {mode: workshop.build(workload, mode, filter_file) for mode in MODES}
+    times: dict[Mode, list[float]] = {mode: [] for mode in MODES}
     for mode, binary in binaries.items():
         workshop.run(binary, workload, mode, ranks)
     for number in range(pairs):
-        for mode in list(Mode) if number % 2 == 0 else reversed(list(Mode)):
+        for mode in MODES if number % 2 == 0 else reversed(MODES):
             spent_s, _ = workshop.run(binaries[mode], workload, mode, ranks)
             times[mode].append(spent_s)
     return [
