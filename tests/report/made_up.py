@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import AGGREGATES, Experiment
+from buran.model.model_set import ModelSet
 from buran.profile.profile import CallTree, Region
 from buran.report.noise import TimedRun
 from buran.report.page import Iteration, page_data, predict_call_paths
@@ -45,9 +47,30 @@ def experiment(call_paths: int, values: int = 5, repetitions: int = 5, seed: int
     return Experiment(("p", "n", "k"), points, tree, {"time": table}, {"time": "sec"})
 
 
+def many(number: int) -> tuple[Experiment, ModelSet]:
+    """Copies of a tree of 50 call paths, each a program of its own, with models as if they were read from a file."""
+    few = experiment(50, values=3, repetitions=2)
+    models = ModelSet.from_json(model_experiment(few)["time"].to_json())
+    copies, size = number // 50, len(few.tree.regions)
+    regions = tuple(
+        Region(f"{region.name}_{copy}<Long::Template<int, {copy}>>(int)")
+        for copy in range(copies)
+        for region in few.tree.regions
+    )
+    above = few.tree.parent
+    tree = CallTree(
+        regions,
+        np.concatenate([few.tree.region + copy * size for copy in range(copies)]),
+        np.concatenate([np.where(above < 0, -1, above + copy * size) for copy in range(copies)]),
+    )
+    times = np.concatenate([few.values["time"] / (1 + copy) for copy in range(copies)])
+    table = replace(few, tree=tree, values={"time": times})
+    return table, replace(models, call_paths=tree.names, models=models.models * copies)
+
+
 def report(table: Experiment | None, **changes: object) -> Report:
     """Report on a table, or on a campaign in which nothing was measured."""
-    models = {} if table is None else dict(model_experiment(table))
+    models = {} if table is None or "models" in changes else dict(model_experiment(table))
     plain = {
         "campaign": "made up & <b>bold</b>",
         "reason": "every point is measured",

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 
 import pytest
-from made_up import NASTY, data_of, experiment, report
+from made_up import NASTY, data_of, experiment, many, report
 
 from buran.report.html import render_page
 
@@ -73,6 +73,27 @@ def column(browser, index: int) -> list[str]:
     return browser.execute_script(script)
 
 
+@pytest.fixture(scope="module")
+def huge(tmp_path_factory) -> Path:
+    table, models = many(100_000)
+    said = report(table, models={"time": models})
+    path = tmp_path_factory.mktemp("huge") / "report.html"
+    path.write_text(render_page(said, data_of(said, table), ["tail of the log"], {"compiler": "gcc"}, ""))
+    return path
+
+
+def test_a_hundred_thousand_call_paths(browser, huge):
+    assert huge.stat().st_size < MOST_BYTES
+    opened(browser, huge)
+    text = browser.execute_script("return document.querySelector('.left-out').innerText")
+    kept = browser.execute_script("return paths.length")
+    assert 2000 <= kept <= 3000 and text.startswith(f"{100_000 - kept} further call paths, together ")
+    assert "report.csv" in text
+    loaded = "return performance.timing.loadEventEnd - performance.timing.navigationStart"
+    assert browser.execute_script(loaded) < 20_000  # under 2 s on an idle machine
+    assert rows(browser) and complaints(browser) == []
+
+
 @pytest.mark.parametrize("which", ["small", "large"])
 def test_it_opens_without_a_complaint(browser, which, request):
     path = request.getfixturevalue(which)
@@ -85,7 +106,42 @@ def test_it_opens_without_a_complaint(browser, which, request):
 def test_names_stay_names(browser, small):
     opened(browser, small)
     assert any(NASTY in name for name in rows(browser))
-    assert browser.execute_script("return document.querySelectorAll('#paths script').length") == 0
+    browser.execute_script("show(paths.findIndex((path) => path.name.includes('alert')))")
+    title = browser.execute_script("return document.querySelector('#detail h3').textContent")
+    assert NASTY in title
+    shown = "return [...document.querySelectorAll('title, [title]')].map((each) => each.title || each.textContent)"
+    assert any(NASTY in each for each in browser.execute_script(shown))
+    for where in ("#paths", "#detail", "#overview", "#noise-plots"):
+        assert browser.execute_script(f"return document.querySelectorAll('{where} script').length") == 0
+    assert browser.execute_script("return document.scripts.length") == 2 and complaints(browser) == []
+
+
+def test_the_parts_of_the_time_and_its_noise_are_drawn(browser, small):
+    opened(browser, small)
+    count = "return document.querySelectorAll('{}').length"
+    assert browser.execute_script(count.format("#overview path[class^=kind]")) == 7
+    assert browser.execute_script(count.format("#overview .legend li")) == 7
+    assert browser.execute_script(count.format("#noise-plots path.violin")) == 12
+    assert browser.execute_script(count.format("#noise-plots .run-vanilla")) > 27 * 3  # and its mark in the legend
+    browser.execute_script("document.querySelector('#overview button[data-parameter=\"1\"]').click()")
+    assert "over n" in browser.execute_script(
+        "return document.querySelector('#overview svg').getAttribute('aria-label')"
+    )
+    shapes = browser.execute_script("return [...document.querySelectorAll('path')].map(p => p.getAttribute('d'))")
+    assert not any("NaN" in shape or "undefined" in shape for shape in shapes) and complaints(browser) == []
+
+
+def test_paper_shows_what_is_folded_and_the_largest_call_paths(browser, small):
+    opened(browser, small)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert len(browser.execute_script("return [...document.querySelectorAll('#printed section')]")) == 5
+    assert browser.execute_script("return document.querySelectorAll('details:not([open])').length") == 0
+    assert browser.execute_script("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert browser.execute_script("return document.querySelectorAll('#printed section, details[open]').length") == 0
+    assert complaints(browser) == []
 
 
 def test_search_finds_and_forgets(browser, small):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.collect import split_call_path
 from buran.model.model_set import ModelSet
 from buran.profile.profile import SEPARATOR
 from buran.report.text import Report, target_values
@@ -40,7 +39,7 @@ class CallPaths:
         Shape (call path,): the caller; -1 where there is none.
     at_target, lower, upper
         Shape (call path,): prediction and the ends of its interval, which are not negative, as nothing measured
-        is; NaN ends without a model.
+        is; NaN without a model, and for call paths that get no row: intervals of 100,000 would take minutes.
     largest
         The measured point with the largest predictions in all.
     now
@@ -64,6 +63,11 @@ class CallPaths:
     def shares(self) -> tuple[Array, Array]:
         """Shape (call path,) each: of the whole prediction at the target, and at the largest measured point."""
         return self.at_target / (self.at_target.sum() or 1.0), self.now / (self.now.sum() or 1.0)
+
+    def own_name(self, row: int) -> str:
+        """Return the last part of a call path's name: its region, or all of it without a caller."""
+        name, parent = self.models.call_paths[row], int(self.parent[row])
+        return name if parent < 0 else name[len(self.models.call_paths[parent]) + len(SEPARATOR) :]
 
     def only(self, rows: Places) -> ModelSet:
         """Return the models of some call paths."""
@@ -90,21 +94,30 @@ def predict_call_paths(report: Report) -> CallPaths | None:
     predicted = np.maximum(np.nan_to_num(models.predict(points)), 0.0)
     largest = int(predicted.sum(axis=0).argmax())
     target = np.array([[report.target[name] for name in models.parameters]], dtype=np.float64)
-    lower, upper = models.predict_interval(target, LEVEL)
-    return CallPaths(
-        models,
-        _parents(models.call_paths),
-        target_values(models, report.target),
-        np.maximum(lower[:, 0], 0.0),
-        np.maximum(upper[:, 0], 0.0),
-        models.points[largest],
-        predicted[:, largest],
-    )
+    without = np.full(len(models.call_paths), np.nan)
+    parent, at_target = _parents(models.call_paths), target_values(models, report.target)
+    found = CallPaths(models, parent, at_target, without, without, models.points[largest], predicted[:, largest])
+    rows = with_rows(found)
+    ends = []
+    for end in found.only(rows).predict_interval(target, LEVEL):
+        ends.append(without.copy())
+        ends[-1][rows] = np.maximum(end[:, 0], 0.0)
+    return replace(found, lower=ends[0], upper=ends[1])
 
 
 def _parents(names: Sequence[str]) -> Places:
+    """Return the nearest caller that is itself a call path; names are compared, as parsing long ones takes minutes."""
     places = {name: place for place, name in enumerate(names)}
-    return np.array([places.get(SEPARATOR.join(split_call_path(name)[:-1]), -1) for name in names], dtype=np.int64)
+    return np.array([_caller(name, places) for name in names], dtype=np.int64)
+
+
+def _caller(name: str, places: Mapping[str, int]) -> int:
+    end = name.rfind(SEPARATOR)
+    while end >= 0:
+        if (place := places.get(name[:end])) is not None:
+            return place
+        end = name.rfind(SEPARATOR, 0, end)
+    return -1
 
 
 def with_rows(found: CallPaths) -> Places:

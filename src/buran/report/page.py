@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.plan import Mode
-from buran.experiment.collect import split_call_path
 from buran.experiment.table import Experiment
 from buran.model.text import format_function, growth_class
 from buran.report.call_paths import LEVEL, MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
@@ -139,7 +138,7 @@ def _paths(
         paths.append(
             {
                 "name": name,
-                "short": brief(split_call_path(name)[-1], 70),
+                "short": brief(found.own_name(row), 70),
                 "parent": place.get(int(found.parent[row]), -1),
                 "share": rounded(at_target[row]),
                 "now": rounded(now[row]),

@@ -41,7 +41,7 @@ def as_csv(found: CallPaths | None, table: Experiment | None = None) -> str:
             own = [name, found.models.metric, found.models.unit]
             if model is not None:
                 numbers = (found.at_target[row], found.lower[row], found.upper[row], at_target[row], now[row])
-                own += [f"{each:.6g}" for each in numbers]
+                own += ["" if np.isnan(each) else f"{each:.6g}" for each in numbers]
                 own += [growth_class(model.function, parameters), format_function(model.function, parameters)]
                 own += [f"{model.quality.smape:.4g}", "" if np.isnan(noise[row]) else f"{noise[row]:.4g}"]
             rows.append(own)
