@@ -22,13 +22,13 @@ function matrix() {
       for (const other of values[across]) {
         const point = Object.fromEntries([...layer, [across, other], ...(down === undefined ? [] : [[down, value]])].map(([i, own]) => [data.parameters[i], own]));
         const found = state.get(own(point));
-        line.append(found ? make("td", { class: `${found.state} ${found.purpose}`, title: `iteration ${found.number}, ${found.purpose}, ${found.state}` }, found.state === "failed" ? "✕" : found.number) : make("td", { title: "never measured" }, "·"));
+        line.append(found ? make("td", { class: `${found.state} ${found.purpose}`, title: `iteration ${found.number}, ${found.purpose}, ${found.state}` }, found.state === "failed" ? "✕" : found.number) : make("td", { title: "never chosen" }, "·"));
       }
       table.append(line);
     }
     if (layer.length) place.append(make("h4", {}, layer.map(([i, value]) => `${data.parameters[i]}=${short(value, 6)}`).join(", ")));
     place.append(make("div", { class: "wide" }, table));
   }
-  place.append(make("p", {}, "Numbers are iterations; a dashed frame is a point that only tests predictions; ✕ failed; · was never measured."));
+  place.append(make("p", {}, "Numbers are iterations; a dashed frame is a point that only tests predictions; ✕ failed; hatched was planned and not measured; · was never chosen."));
 }
 
