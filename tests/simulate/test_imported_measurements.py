@@ -32,7 +32,7 @@ from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.report.text import render
-from buran.steps.controller import engines
+from buran.steps.controller import engines, make_eligible
 from buran.steps.import_runs import import_runs
 from buran.steps.imported import import_plan
 from buran.steps.loop import carry_out
@@ -149,6 +149,7 @@ def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_p
     assert "simulated->main->solve->tiny" in times.call_paths
 
 
+@pytest.mark.slow
 def test_times_under_another_filter_are_corrected_or_left_out(tmp_path: Path, tree: Path) -> None:
     mixed = importing(tmp_path / "mixed", tree, refinement={"target": TARGET})
     carry_out(mixed)
@@ -168,6 +169,7 @@ def test_runs_under_the_filter_that_is_named_count_for_that_filter(tmp_path: Pat
     assert "EXCLUDE tiny" in plans(session)[1].filter_text
 
 
+@pytest.mark.slow
 def test_a_strategy_that_chooses_goes_on_from_what_is_imported(tmp_path: Path, tree: Path) -> None:
     budget = {"core_hours": 0.05}
     session = importing(tmp_path, tree, strategy={"name": "design", "max_iterations": 2}, budget=budget)
@@ -269,6 +271,7 @@ def test_a_file_that_changed_is_named_and_what_was_imported_stays(tmp_path: Path
     assert imported(again) == before
 
 
+@pytest.mark.slow
 def test_an_import_that_was_killed_is_gone_on_with(tmp_path: Path, tree: Path) -> None:
     whole, broken = importing(tmp_path / "whole", tree), importing(tmp_path / "broken", tree)
     carry_out(whole)
@@ -288,6 +291,7 @@ def test_an_import_that_was_killed_is_gone_on_with(tmp_path: Path, tree: Path) -
     assert progress_of(broken).spent_core_hours == pytest.approx(progress_of(whole).spent_core_hours)
 
 
+@pytest.mark.slow
 def test_what_is_imported_outlives_its_files(tmp_path: Path, tree: Path) -> None:
     own = copied(tree, tmp_path / "tree")
     session = importing(tmp_path / "campaign", own)
@@ -356,6 +360,78 @@ def test_profiles_of_another_kind_are_refused_with_the_reason(tmp_path: Path, tr
     carry_out(session)
     assert "it has no metric time, but visits" in reasons(session)
     assert len([each for each in own_runs(session) if each["mode"] == Mode.TIME]) > 10  # measured here instead
+
+
+def without_metric(tree: Path, folder: Path, metric: str) -> Path:
+    for run in sorted(tree.iterdir()):
+        profile = read_cubex(run / "profile.cubex")
+        kept = {name: each for name, each in profile.metrics.items() if name != metric}
+        (folder / run.name).mkdir(parents=True)
+        write_cubex(replace(profile, metrics=kept), folder / run.name / "profile.cubex")
+    return folder
+
+
+@pytest.mark.parametrize("refined", [False, True])
+def test_runs_without_a_metric_are_not_mixed(tmp_path: Path, tree: Path, refined: bool) -> None:
+    own = without_metric(tree, tmp_path / "tree", "visits")
+    session = importing(tmp_path / "campaign", own, refinement={"enabled": refined, "target": TARGET})
+    carry_out(session)
+    assert "they have no visits, which the campaign needs to mix them" in reasons(session)
+    assert len(own_runs(session)) > 20
+    asked = {"metrics": ["time"], "refinement": {"enabled": False, "target": TARGET}}
+    if not refined:  # which needs visits
+        without = importing(tmp_path / "without", own, **asked)
+        carry_out(without)
+        assert not progress_of(without).failures
+        assert len(own_runs(without)) == 2
+
+
+@pytest.mark.slow
+def test_what_comes_in_later_is_imported_and_what_was_mended(tmp_path: Path, tree: Path) -> None:
+    own = copied(tree, tmp_path / "tree")
+    runs = sorted(own.iterdir())
+    later = runs[0].rename(tmp_path / runs[0].name)
+    whole = (runs[1] / "profile.cubex").read_bytes()
+    (runs[1] / "profile.cubex").write_bytes(whole[:600])
+    session = importing(tmp_path / "campaign", own)
+    carry_out(session)
+    assert imported(session) == len(runs) - 2
+    later.rename(runs[0])
+    (runs[1] / "profile.cubex").write_bytes(whole)
+    again = open_session(session.campaign.path)
+    carry_out(again)
+    assert imported(again) == len(runs) - 1
+    assert "the profile cannot be read" in reasons(again)
+    make_eligible(again.layout, again.id, retry_failed=True)  # buran run --retry-failed
+    carry_out(again)
+    assert imported(again) == len(runs)
+    assert not progress_of(again).failures
+
+
+def test_a_parameter_with_one_value_may_be_missing_here(tmp_path: Path, tree: Path) -> None:
+    own = tmp_path / "tree"
+    for run in tree.iterdir():
+        prefix, point, repetition = run.name.split(".")
+        shutil.copytree(run, own / f"{prefix}.{point}t2.{repetition}")
+    session = importing(tmp_path / "campaign", own)
+    carry_out(session)
+    assert imported(session) == len(list(tree.iterdir()))
+
+
+@pytest.mark.slow
+def test_pilots_are_made_where_imports_do_not_tell_growth(tmp_path: Path, tree: Path) -> None:
+    own = tmp_path / "tree"
+    for run in tree.glob("old.p4n20.*"):
+        shutil.copytree(run, own / run.name)
+    few = importing(tmp_path / "few", own, refinement={"target": TARGET, "pilot": True})
+    many = importing(tmp_path / "many", tree, refinement={"target": TARGET, "pilot": True})
+    for session, pilots in ((few, True), (many, False)):
+        last = carry_out(session)
+        found = plans(session)
+        assert found[0].phase == "import"
+        assert any(plan.pilot for plan in found) == pilots
+        assert "tiny" in last.filter_text or "EXCLUDE" in last.filter_text
+        assert not progress_of(session).failures
 
 
 SHARED = Path(os.environ.get("BURAN_EXTRAP_DATA", Path(__file__).parents[3] / "shared/data/extrap"))

@@ -197,7 +197,7 @@ def test_ground_truth_for_other_parameters_is_refused(tmp_path: Path) -> None:
 
 def test_the_description_in_the_documentation_is_one() -> None:
     text = (Path(__file__).parents[2] / "docs" / "how-to" / "simulate.md").read_text()
-    block = text.split("```yaml\n")[1].split("```")[0]
+    block = text[text.index("schema: buran-program") :].split("```")[0]
     own = program_of(yaml.safe_load(block), ("p", "n"), "simulate.md")
     took = variant(own).took({"p": 4096, "n": 100}, 4096, "k")
     assert 0.5 < took.wall_s < 2

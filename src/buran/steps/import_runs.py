@@ -120,7 +120,8 @@ class _Taking:
             reason = self.doubt(profile, run.point, by_rank=source.table is None)
             if reason is None:
                 record |= _times(profile, by_rank=source.table is None, cores=record["cores"])
-                record |= {"content": file_sha256(file), **self.cost(source, run.point, record)}
+                record |= {"content": file_sha256(file), "metrics": list(profile.metrics)}
+                record |= self.cost(source, run.point, record)
                 twin = self.seen.get(record["content"])
                 reason = f"it is the same run as {twin}: a repetition is a run of its own" if twin else None
         except OSError as error:

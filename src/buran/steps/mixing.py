@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from buran.instrument.prediction import FILTERABLE, symbol_of
 from buran.measure import store
 from buran.profile.profile import Region
 from buran.profile.regroup import TreeUnion
+from buran.select.question import EFFORT_METRICS
 from buran.steps.collect import Measured, experiment_of
 from buran.steps.pool import hooks_of
 from buran.steps.session import Session
@@ -135,8 +136,12 @@ def _judged(
 ) -> Judged:
     build = imported[0].build
     compared = _compared(session, imported, timed, parameters)
+    records = [store.record(run.folder) for run in imported]
     refused = ""
-    if build.pooled and max(compared["extra"], compared["missing"]) > MOST_OTHER:
+    lacking = _lacking(session, records, same_filter)
+    if build.pooled and lacking:
+        refused = f"they have no {' and no '.join(lacking)}, which the campaign needs to mix them"
+    elif build.pooled and max(compared["extra"], compared["missing"]) > MOST_OTHER:
         refused = _other_paths(compared)
     elif build.pooled and not same_filter and not filters_mix:
         refused = "they were taken under another filter"
@@ -145,12 +150,21 @@ def _judged(
         build=build.hash,
         runs=len(imported),
         points=len({run.point for run in imported}),
-        had_cost_core_hours=float(sum(store.record(run.folder)["had_cost_core_hours"] for run in imported)),
+        had_cost_core_hours=float(sum(record["had_cost_core_hours"] for record in records)),
         same_filter=same_filter,
         pooled=build.pooled and not refused,
         refused=refused,
         **compared,
     )
+
+
+def _lacking(session: Session, records: Sequence[Mapping[str, Any]], same_filter: bool) -> list[str]:
+    """Return the metrics of timed runs that some of the imported runs do not have."""
+    config = session.campaign.config
+    wanted = [name for name in (*config.metrics, *config.counters) if name not in EFFORT_METRICS]
+    if not same_filter and "visits" not in wanted:  # what hooks have cost follows from them
+        wanted.append("visits")
+    return [name for name in wanted if any(name not in record["metrics"] for record in records)]
 
 
 def _other_paths(found: dict[str, Any]) -> str:
