@@ -86,10 +86,10 @@ class Judged:
         if not self.same_filter:
             return f"{said} They were taken under another filter: their times are corrected, where that is certain."
         assert self.ratio is not None
-        far = "; are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
+        far = " Are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
         return (
             f"{said} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
-            f"points that both have ({self.compared}){far}."
+            f"points that both have ({self.compared}).{far}"
         )
 
 

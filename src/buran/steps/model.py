@@ -32,6 +32,7 @@ from buran.steps.findings import Findings
 from buran.steps.mixing import judge, said_of
 from buran.steps.pool import pooled_times
 from buran.steps.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
+from buran.steps.refine import tell_growth
 from buran.steps.session import Session
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
         tree = timed.tree if timed is not None else table.tree
         write_jsonl(table, table_path)
     baseline = collect.baseline(modelled, Purpose.MODEL)  # those of pilots are too small to predict others
+    if plans[0].imported and not tell_growth(baseline, session.campaign):
+        baseline = {}  # a few runs beside imported ones do not tell how the program's run time grows
     runtime, shortest_s = _runtime(baseline, parameters)
     kind, reason = choose_kind(
         config.model.kind, len(parameters), len(baseline), len(choices), partial(_errors, baseline, parameters)

@@ -27,7 +27,7 @@ from buran.steps.collect import as_array, baseline, experiment_of, finished_runs
 from buran.steps.comparison import changes_so_far
 from buran.steps.findings import Findings
 from buran.steps.imported import import_plan
-from buran.steps.refine import VALUES, begins_with_pilot, rules_of
+from buran.steps.refine import begins_with_pilot, rules_of, tell_growth
 from buran.steps.session import Session
 
 
@@ -146,8 +146,8 @@ def make_plan(session: Session, iteration: int) -> Plan:
     usable = list[Run]()
     if plans[0].imported:
         usable = usable_imports(session, plans, known.filter_text)
-        points = frozenset(run.point for run in usable)
-        known = replace(known, imported=points, tells_growth=_tells_growth(session, plans))
+        told = tell_growth({run.point for run in finished_runs(layout, plans[:1])}, session.campaign)
+        known = replace(known, imported=frozenset(run.point for run in usable), tells_growth=told)
     if question.strategy not in FIXED or plans[0].imported:
         found = _measured(session, plans, usable) if known.rounds else _measured_elsewhere(session, usable)
         known = replace(known, measured=found, errors=_errors(session, iteration))
@@ -169,14 +169,6 @@ def usable_imports(session: Session, plans: Sequence[Plan], filter_text: str) ->
     wanted = rounds[-1].filter_text if rounds else filter_text
     runs = finished_runs(session.layout, plans[:1])
     return [run for run in runs if run.build.hash in pooled and run.filter_text == wanted]
-
-
-def _tells_growth(session: Session, plans: Sequence[Plan]) -> bool:
-    points = [run.point for run in finished_runs(session.layout, plans[:1])]
-    return all(
-        len({point[name] for point in points}) >= min(VALUES, len({point[name] for point in session.campaign.points}))
-        for name in session.campaign.parameters
-    )
 
 
 def expected_s(session: Session, plans: Sequence[Plan]) -> Callable[[Point], float | None]:

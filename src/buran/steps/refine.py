@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from statistics import median
 
 import numpy as np
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.shape import Refinement as RefinementPart
 from buran.errors import BuildError
@@ -25,13 +27,11 @@ from buran.measure.build import STATIC
 from buran.measure.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
 from buran.select.question import FIXED
-from buran.steps.collect import as_array
 from buran.steps.findings import Findings
 from buran.steps.session import Session
 
 _HARMLESS = 1e-4  # of the run time at the target: early models of few runs must not lose kernels for so little
-VALUES = 3
-"""Of a parameter: the fewest that tell growth from a constant."""
+_VALUES = 3  # of a parameter: the fewest that tell growth from a constant
 
 
 def rules_of(filter_text: str) -> str:
@@ -174,10 +174,17 @@ def _tells_growth(session: Session, iteration: int) -> bool:
     sets = [each for each in read_models(session.layout.models(session.id, iteration)) if each.metric == "time"]
     if not sets:
         return False
-    used = np.array(sets[0].points).reshape(-1, len(sets[0].parameters))
-    every = as_array(session.campaign.points, session.campaign.parameters)
-    pairs = zip(used.T, every.T, strict=True)
-    return all(len(np.unique(own)) >= min(VALUES, len(np.unique(all_))) for own, all_ in pairs)
+    used = [dict(zip(sets[0].parameters, point, strict=True)) for point in sets[0].points]
+    return tell_growth(used, session.campaign)
+
+
+def tell_growth(points: Collection[Mapping[str, float]], campaign: Campaign) -> bool:
+    """Tell whether points have enough values of each parameter to tell growth from a constant."""
+    every = campaign.points
+    return all(
+        len({point[name] for point in points}) >= min(_VALUES, len({point[name] for point in every}))
+        for name in campaign.parameters
+    )
 
 
 def refinement_of(session: Session, iteration: int, findings: Findings, known: dict[str, Verdict]) -> Refinement | None:
