@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,3 +92,16 @@ def test_tables_are_aligned_and_colour_is_for_terminals() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(42.4, "42 s"), (420, "7 min"), (12600, "3.5 h")])
 def test_durations_are_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("words", [("-c", "import buran"), ("-m", "buran.cli", "--help")])
+def test_the_first_answer_takes_no_time(words: tuple[str, ...]) -> None:
+    """CPU time: wall time is that of whatever else runs here."""
+
+    def spent_s() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *words], capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(spent_s() for _ in range(3)) < 0.3
