@@ -89,6 +89,8 @@ def test_without_a_call_graph_nothing_can_be_chosen_from_it(outcome, why, tmp_pa
 
 
 def test_campaigns_that_choose_their_start_begin_with_pilots():
-    assert not begins_with_pilot(Refinement())
-    assert begins_with_pilot(Refinement(start="everything")) and begins_with_pilot(Refinement(pilot=True))
-    assert not begins_with_pilot(Refinement(start="everything", pilot=False))
+    assert not begins_with_pilot(Refinement(), "full")
+    assert begins_with_pilot(Refinement(), "design") and not begins_with_pilot(Refinement(pilot=False), "design")
+    assert begins_with_pilot(Refinement(start="everything"), "full")
+    assert begins_with_pilot(Refinement(pilot=True), "full")
+    assert not begins_with_pilot(Refinement(start="everything", pilot=False), "full")

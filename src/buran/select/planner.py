@@ -16,13 +16,13 @@ from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomis
 from buran.campaign.point import Point
 from buran.select.base import base_places
 from buran.select.changes import telling_places
+from buran.select.costs import Costs
 from buran.select.design import width_at_target
 from buran.select.measured import Measured
-from buran.select.outlook import predicted_s
 from buran.select.pilot import pilot_places
 from buran.select.protocol import Advice, Budget, State
 from buran.select.question import EFFORT_METRICS, Knowledge, Question
-from buran.select.space import Array, Space
+from buran.select.space import Array
 
 _FARTHEST = 1000.0  # factor beyond all points from which on no model is trusted
 _CHANGE = 0.5  # of what is left of the budget, that measuring again under a new filter may take
@@ -144,10 +144,7 @@ def _why(advice: Advice) -> str:
 
 
 @dataclass(frozen=True)
-class _Draft:
-    question: Question
-    known: Knowledge
-
+class _Draft(Costs):
     @property
     def iteration(self) -> int:
         return len(self.known.plans)
@@ -457,24 +454,6 @@ class _Draft:
         return min(count, 1) if timed == 0 else 0
 
     @cached_property
-    def space(self) -> Space:
-        """The modelling points as the strategy sees them, with what runs were seen to cost."""
-        question, known = self.question, self.known
-        space = question.space
-        expected = space.expected_s
-        if expected is None and known.pilot_s is not None and not known.rounds:
-            expected = known.pilot_s * question.work
-        timed, effort = self.ratio(Mode.TIME), self.ratio(Mode.EFFORT) * question.effort_runs
-        with_each, once = (1.0, 0.0) if question.paired else (0.0, 1.0)
-        return replace(
-            space, overhead=timed + with_each, first_runs=question.warmup + effort + once, expected_s=expected
-        )
-
-    def ratio(self, mode: Mode) -> float:
-        """Return what a run costs, over the baseline's."""
-        return self.known.ratios.get(mode, 1.0)
-
-    @cached_property
     def runs_before(self) -> dict[Point, dict[str, int]]:
         """Number of repetitions planned so far, by point and build; what pilots measured is found in the store."""
         counts: dict[Point, dict[str, int]] = {}
@@ -484,30 +463,6 @@ class _Draft:
                 for run in bundle.runs:
                     own[run.build] = max(own.get(run.build, 0), run.repetition + 1)
         return counts
-
-    @cached_property
-    def foreseen_s(self) -> dict[Point, float]:
-        """What a strategy that adapts expects of runs at its points: its plans and their budget must agree."""
-        seconds = predicted_s(self.known.measured, self.space) if self.known.measured is not None else None
-        return {} if seconds is None else dict(zip(self.question.points, seconds.tolist(), strict=True))
-
-    def seconds(self, point: Point) -> float | None:
-        if point in self.foreseen_s:
-            return self.foreseen_s[point]
-        modelled = self.known.runtime(point)
-        if modelled is None and (expected := self.question.expected_s(point)) is not None:
-            return expected
-        if modelled is None and self.question.adaptive and not self.known.rounds and self.known.pilot_s is not None:
-            return self.known.pilot_s * float(self.question.work[self.question.points.index(point)])
-        return modelled
-
-    def cost(self, bundle: Bundle) -> float | None:
-        """Predicted core hours of a bundle's runs; None where nothing is known."""
-        seconds = self.seconds(bundle.point)
-        if seconds is None:
-            return None
-        baselines = sum(self.ratio(run.mode) for run in bundle.runs)
-        return seconds * self.question.cores(bundle.point) * baselines / 3600.0
 
     def budget(self, purpose: Purpose) -> float | None:
         """Return the budget in force; a share of the full matrix needs a prediction of its cost.

@@ -20,6 +20,8 @@ from buran.select.strategies import base_of, strategy_of
 EFFORT_METRICS = frozenset({"basic_blocks", "bytes_sent", "bytes_received"})
 FIXED = frozenset({"full", "lines"})
 """Strategies that choose all their points at once, each with the campaign's repetitions."""
+WEIGHS_RUNS = "design"
+"""The strategy that decides of each single run, with no fixed number for a point."""
 Runtime = Callable[[Point], float | None]
 """Predicted wall time of a run in seconds; None where nothing is known."""
 
@@ -126,8 +128,8 @@ class Question:
 
     @property
     def weighs_runs(self) -> bool:
-        """Whether the strategy decides of each single run, with no fixed number for a point."""
-        return self.strategy == "design"
+        """Whether the strategy decides of each single run."""
+        return self.strategy == WEIGHS_RUNS
 
     @property
     def effort_runs(self) -> int:

@@ -74,7 +74,7 @@ def _has_pilot(session: Session) -> bool:
     if session.earlier is not None:
         return False  # its filter is there
     if config.goal == "both":
-        return config.refinement.enabled and begins_with_pilot(config.refinement)
+        return config.refinement.enabled and begins_with_pilot(config.refinement, config.strategy.name)
     return config.goal == "filter"
 
 

@@ -26,7 +26,7 @@ from buran.measure import store
 from buran.measure.build import STATIC
 from buran.measure.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
-from buran.select.question import FIXED
+from buran.select.question import FIXED, WEIGHS_RUNS
 from buran.steps.findings import Findings
 from buran.steps.session import Session
 
@@ -78,9 +78,14 @@ def known_verdicts(session: Session, iteration: int) -> dict[str, Verdict]:
     return read_verdicts(path) if path.is_file() else {}
 
 
-def begins_with_pilot(refinement: RefinementPart) -> bool:
-    """Tell whether a campaign begins with pilot runs."""
-    return refinement.start != "default" if refinement.pilot is None else refinement.pilot
+def begins_with_pilot(refinement: RefinementPart, strategy: str) -> bool:
+    """Tell whether a campaign begins with pilot runs.
+
+    Where one budget is for refinement and times, what the first filter measures in vain is dearer than a small run.
+    """
+    if refinement.pilot is not None:
+        return refinement.pilot
+    return refinement.start != "default" or strategy == WEIGHS_RUNS
 
 
 def starts_by_itself(session: Session) -> bool:
