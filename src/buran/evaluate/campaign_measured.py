@@ -59,7 +59,7 @@ class Example:
     ranks: tuple[int, ...]
     sizes: tuple[int, ...]
     target: tuple[int, int]
-    repetitions: int = 5
+    repetitions: int = 3
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -79,9 +79,9 @@ _CXX, _C = "make MPICXX={mpicxx} CXXFLAGS='{flags}'", "make MPICC={mpicc} CFLAGS
 EXAMPLES: Mapping[str, Example] = {
     each.name: each
     for each in (
-        Example("stencil", _CXX, "{n} 200", (1, 2, 4), (16, 24, 32, 40, 48), (4, 64)),
-        Example("sweep", _C, "{n} 8 10", (1, 2, 4), (8, 14, 20, 26, 32), (4, 42)),
-        Example("treesort", _CXX, "{n}", (1, 2, 4), (65536, 131072, 262144, 524288, 1048576), (4, 2097152)),
+        Example("stencil", _CXX, "{n} 1200", (1, 2, 4), (16, 24, 32, 40, 48), (4, 64)),
+        Example("sweep", _C, "{n} 8 60", (1, 2, 4), (8, 14, 20, 26, 32), (4, 42)),
+        Example("treesort", _CXX, "{n}", (1, 2, 4), (262144, 524288, 1048576, 2097152, 4194304), (4, 8388608)),
     )
 }
 _SMALL = Example("stencil", _CXX, "{n} 20", (1, 2), (8, 12, 16), (2, 20), repetitions=1)
