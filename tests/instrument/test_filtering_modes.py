@@ -61,7 +61,7 @@ def starting(tmp_path, **refinement):
     config = SimpleNamespace(refinement=Refinement(**refinement))
     campaign = SimpleNamespace(config=config, points=(POINT,), path=tmp_path / "campaign.yaml")
     target = SimpleNamespace(build_spec=lambda mode, text, point: BuildSpec("t", mode, text))
-    return SimpleNamespace(campaign=campaign, target=target, layout=layout), pointer
+    return SimpleNamespace(campaign=campaign, target=target, layout=layout, earlier=None), pointer
 
 
 def test_hooks_in_everything_need_no_call_graph(tmp_path):
