@@ -138,6 +138,8 @@ def test_paper_shows_what_is_folded_and_the_largest_call_paths(browser, small):
     assert len(browser.execute_script("return [...document.querySelectorAll('#printed section')]")) == 5
     assert browser.execute_script("return document.querySelectorAll('details:not([open])').length") == 0
     assert browser.execute_script("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    browser.set_window_size(760, 1000)  # about A4
+    assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
     browser.execute_script("window.dispatchEvent(new Event('afterprint'))")
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert browser.execute_script("return document.querySelectorAll('#printed section, details[open]').length") == 0

@@ -119,6 +119,9 @@ def test_small_call_paths_are_left_out_and_counted(small, monkeypatch):
     assert data["left_out"] == 40 - len(kept) and f"{data['left_out']} further call paths" in own
     shown = sum(each["share"] for each in data["paths"])
     assert data["left_out_share"] == pytest.approx(1 - shown, abs=0.01)
+    lines = list(csv.DictReader(io.StringIO(as_csv(found, table))))
+    assert len(lines) == 40 and all(line["at target"] for line in lines)
+    assert {place for place, line in enumerate(lines) if line["lower"]} == set(kept.tolist())
 
 
 def test_csv_has_every_call_path(small):

@@ -122,7 +122,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         facts.append(f"Fits the measurements with SMAPE {model.quality.smape:.2g} %")
     if report.evaluation:
         errors = [abs(each["predicted_s"] / each["measured_s"] - 1) for each in report.evaluation]
-        points = "1 point" if len(errors) == 1 else f"{len(errors)} points"
+        points = _number(len(errors), "point", "points")
         facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %")
     levels = [each["noise_level"] for each in data["paths"] if (each["share"] or 0) > _MATTERS]
     known = [each for each in levels if each is not None]
@@ -197,7 +197,7 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
     if report.evaluation:
         errors = [abs(each["predicted_s"] / each["measured_s"] - 1) for each in report.evaluation]
         said.append(
-            f"Predictions at {len(errors)} points that no model was made from are wrong by "
+            f"Predictions at {_number(len(errors), 'point', 'points')} that no model was made from are wrong by "
             f"{100 * float(np.median(errors)):.3g} % (median), {100 * max(errors):.3g} % at worst."
         )
     drift = data["over_time"]["drift"]
