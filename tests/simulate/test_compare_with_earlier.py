@@ -205,3 +205,18 @@ def test_other_parameters_and_itself_are_refused(folder: Path, tmp_path: Path) -
     itself.write_text(yaml.safe_dump({**data, "compare_with": f"results/sim/reports/{reports[0].name}"}))
     assert load_campaign(itself).earlier_results == reports[0].resolve()
     assert read_json(reports[0] / "report.json")["campaign"] == "sim"
+
+
+@pytest.mark.slow
+def test_false_alarms_are_as_rare_as_the_level_says(tmp_path: Path) -> None:
+    alarms = []
+    for first in range(6):
+        finished(tmp_path / f"old{first}", repetitions=3, seed=100 + first)
+        for second in range(3):
+            place, seed = tmp_path / f"new{first}{second}", 500 + 10 * first + second
+            earlier = f"../old{first}/campaign.yaml"
+            session = opened(place, repetitions=3, goal="models", seed=seed, compare_with=earlier)
+            with not_synced():
+                carry_out(session)
+            alarms += [plan.reason for plan in plans(session)[2:3] if not plan.done]
+    assert len(alarms) <= 3, alarms  # of 18, at a level of 95 %
