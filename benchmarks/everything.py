@@ -112,8 +112,9 @@ def hook_rows(found: Found) -> Iterator[Row]:
 
 def profile_rows(found: Found) -> Iterator[Row]:
     """Merging, writing and reading large profiles."""
+    total_s = sum(found[key] for key in ("merge_s", "write_s", "read_s"))
     what = f"{found['call_paths']} call paths x {found['ranks']} ranks: merged, written as cubex, read back"
-    yield Row(what, f"{found['total_s']:.2f} s", goal="below 5 s")
+    yield Row(what, f"{total_s:.2f} s", goal="below 5 s")
     yield Row(f"{what}, greatest memory", f"{found['peak_mb']:.0f} MB", goal="below 500 MB")
 
 
