@@ -34,9 +34,9 @@ CASES: dict[str, tuple[int, str, dict[str, Any], dict[str, Any]]] = {
         program(),
         {**QUICK, "refinement": {"enabled": False, "target": {"p": 4096, "n": 1e7}}},
     ),
-    "a budget for the first look alone": (
+    "a budget for the first runs alone": (
         4,
-        "the budget is spent; some planned runs were not started",
+        "nothing more fits into the budget",
         program(),
         {
             **QUICK,
