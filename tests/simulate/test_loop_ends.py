@@ -166,6 +166,19 @@ def test_effort_that_depends_on_the_run_is_reported(tmp_path: Path) -> None:
     assert any(run.mode is Mode.EFFORT for bundle in plans(session)[0].bundles for run in bundle.runs)
 
 
+def test_a_budget_for_the_first_look_alone_is_not_called_done(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        strategy={"name": "design"},
+        refinement={"target": TARGET, "pilot": True},
+        budget={"core_hours": 0.0004},
+        warmup=False,
+    )
+    last = carry_out(session)
+    assert [plan.phase for plan in plans(session)] == ["first look", "end"]
+    assert last.reason == "the budget does not reach beyond the first look" and last.budget_reached
+
+
 EVALUATION = [{"p": 64, "n": 60}]
 
 

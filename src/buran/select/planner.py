@@ -90,6 +90,8 @@ def _next_plan(question: Question, known: Knowledge) -> Plan:
             return draft.filter_found()
         base, advice = draft.chosen()
         base |= draft.beside_imported(base)
+        if not base and draft.only_looked():
+            return draft.done("the budget does not reach beyond the first look", budget_reached=True)
         if not base:
             reached = advice.budget_reached if advice.stop else True
             return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=reached)
@@ -160,6 +162,13 @@ class _Draft(Costs):
             budget_core_hours=self.budget(Purpose.MODEL),
             budget_reached=budget_reached,
         )
+
+    def only_looked(self) -> bool:
+        """Tell whether pilots are all that a budget paid for, although there are points that have not failed."""
+        known, question = self.known, self.question
+        if not known.own or known.imported or known.changes is not None:
+            return False
+        return self.budget(Purpose.MODEL) is not None and not known.failed.issuperset(question.points)
 
     def ending(self, reason: str, budget_reached: bool = False) -> Plan:
         """Plan the evaluation points where there are some to measure, else the end; `reason` says why no other points.
