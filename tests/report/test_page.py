@@ -11,11 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_up import NASTY, data_of, experiment, report
+from markupsafe import escape
 
 from buran.report import call_paths
 from buran.report.call_paths import predict_call_paths, with_rows
 from buran.report.html import render_page
 from buran.report.tables import as_csv
+from buran.report.words import answers_of
 
 
 @pytest.fixture(scope="module")
@@ -135,3 +137,9 @@ def test_the_summary_names_what_grows(text):
     assert (
         "Shares that rise on the way" in text and "wrong by 20 % (median)" in text and "1 build or run failed" in text
     )
+
+
+def test_the_first_answer_is_a_call_path_as_it_is_spelt(small):
+    table, said = small
+    answer = answers_of(said, data_of(said, table), "")[0].answer
+    assert answer[0].islower() and f'<p class="said">{escape(answer)}</p>' in written(said, table)

@@ -63,6 +63,7 @@ def render_page(
     }
     own = environment()
     own.filters["prose"] = partial(_prose, names=report.parameters)
+    own.filters["marked"] = _marked
     return own.get_template("report.html.j2").render(
         report=report,
         data=data,
@@ -121,8 +122,13 @@ def packed(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _prose(text: str, names: Sequence[str]) -> Markup:
-    """Return a sentence as markup: what stands between backticks is code, nothing else is markup."""
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(sentence(text, names)))))
+    """Return a sentence as markup."""
+    return _marked(sentence(text, names))
+
+
+def _marked(text: str) -> Markup:
+    """Return text as markup: what stands between backticks is code, nothing else is markup."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def _json(data: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ def percent(ratio: float | None) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """A question every reader has, with its answer in a few words and the facts behind it."""
+    """A question every reader has, with its answer in a few words, such as a call path, and the facts behind it."""
 
     question: str
     answer: str
@@ -156,7 +156,7 @@ def _cost(report: Report) -> Answer:
 def _next(report: Report) -> Answer:
     first, *rest = report.next_steps or ["nothing more"]
     head, _, tail = first.partition(": ")
-    return Answer("What next?", head, [each for each in (tail, *rest) if each][:_STEPS])
+    return Answer("What next?", sentence(head, report.parameters), [each for each in (tail, *rest) if each][:_STEPS])
 
 
 def _number(count: int, one: str, many: str) -> str:
