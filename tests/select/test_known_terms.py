@@ -56,3 +56,21 @@ def test_fewer_directions_keep_the_variance_at_the_target(columns: int) -> None:
     assert np.diag(kept @ kept.T).sum() <= np.diag(factors @ factors.T).sum() * (1 + 1e-9)
     whole = fewer(factors, 12)
     assert whole @ whole.T == pytest.approx(factors @ factors.T)
+
+
+@pytest.mark.parametrize("shape", ["crosses zero", "zero but once", "next to nothing", "zero"])
+def test_predictions_of_nothing_leave_no_infinite_doubt(shape: str) -> None:
+    x = np.array([1.0, 2, 3, 4, 5, 6, 8, 10])
+    space = Space(("n",), x[:, None], np.ones(8), np.array([12.0]))
+    seconds = {
+        "crosses zero": x - 6.0,  # 0 at a place that nothing is measured at
+        "zero but once": np.where(x == 1, 1e-9, 0.0),
+        "next to nothing": 1e-12 * x,
+        "zero": np.zeros(8),
+    }[shape]
+    both = np.stack([seconds, 3 + x**2])
+    values = both[:, :5, None] * np.array([0.99, 1.0, 1.01])
+    found = belief_of(Measured(space.points[:5], values), space)
+    assert found is not None and np.isfinite(found.factors).all() and np.isfinite(found.disagreement).all()
+    assert np.sqrt((found.factors**2).sum(axis=2)).max() <= 1.1e3
+    assert np.isfinite(found.expected_error)

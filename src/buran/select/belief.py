@@ -22,6 +22,8 @@ PRICE = 0.1  # likewise where counters told the terms: what a unit of effort cos
 _LENGTH = 0.7  # of the discrepancy's kernel, each parameter's logarithm spanning 1
 _DIRECTIONS = 24  # of the belief that are kept; the others hold next to nothing
 _DISCREPANCY_DIRECTIONS = 12
+_WIDEST = 1e3  # relative standard deviation of what coefficients leave open: beyond it, nothing is known anyway
+_SMALLEST = 1e-12  # of the largest prediction: what is smaller has no relative uncertainty to speak of
 _EXTREME = 3.0  # logarithm; predictions further from the best one, or of another sign, count as this far
 
 
@@ -120,7 +122,8 @@ class _Columns:
 
     def mixture(self, model: Model, weights: Array, predicted: Array) -> tuple[Array, Array]:
         """Return factors (place, direction) of the hypotheses' disagreement, and of their coefficients."""
-        scale = np.where(predicted != 0, np.abs(predicted), np.finfo(np.float64).tiny)
+        largest = np.abs(predicted).max()
+        scale = np.maximum(np.abs(predicted), _SMALLEST * largest if largest > 0 else 1.0)
         logs, odds, inside = [], [], []
         used = weights > 0
         for each in model.alternatives:
@@ -143,7 +146,11 @@ class _Columns:
         odds_ = np.array(odds)
         apart = np.stack(logs, axis=1)
         apart = (apart - (apart @ odds_)[:, None]) * np.sqrt(odds_)
-        return apart, np.concatenate(inside, axis=1) if inside else np.zeros((len(predicted), 0))
+        if not inside:
+            return apart, np.zeros((len(predicted), 0))
+        open_ = np.concatenate(inside, axis=1)
+        width = np.linalg.norm(open_, axis=1, keepdims=True)
+        return apart, open_ * (_WIDEST / np.maximum(width, _WIDEST))
 
 
 def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: float) -> Array:
