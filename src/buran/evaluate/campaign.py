@@ -45,7 +45,7 @@ _PIRA_SHARES = (0.1, 1.0)
 _QUICK_CASES, _QUICK_SHARES = ("LULESH",), (0.1,)
 _KERNEL_SHARE = 0.01
 _DRAWS = 3
-_PRESETS = ("default", campaign_measured.PRESET, campaign_measured.TINY)
+_PRESETS = ("default", *campaign_measured.PRESETS)
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
@@ -55,7 +55,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     ------
     UsageError
         For a preset that there is not: ``default`` is simulated, ``examples`` measures the bundled examples,
-        ``examples-tiny`` the least of one.
+        ``examples-oversubscribed`` with four ranks too, ``examples-tiny`` the least of one.
     """
     if settings.preset not in _PRESETS:
         raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_PRESETS)}")
