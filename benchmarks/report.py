@@ -9,7 +9,6 @@ without the models; opening it is the time until Chromium, without a window, has
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "report"))
 
+import chromium
 from made_up import data_of, experiment, many, report
 
 from buran.experiment.table import Experiment
@@ -36,16 +36,9 @@ def make(path: Path, said: Report, table: Experiment) -> float:
 
 def opening_times(paths: Sequence[Path]) -> list[float | None]:
     """Seconds until each is loaded, the best of three; None without Chromium and its driver."""
-    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+    browser = chromium.started()
+    if browser is None:
         return [None] * len(paths)
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for each in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(each)
-    browser = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     found: list[float | None] = []
     try:
         for path in paths:
