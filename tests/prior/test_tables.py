@@ -110,6 +110,16 @@ def test_counts_that_differ_between_repetitions() -> None:
     assert source is Source.TIMES and "differ between runs" in said
 
 
+def test_counts_that_no_function_explains() -> None:
+    random = np.random.default_rng(1)
+    own = {path: dict(values) for path, values in ALL.items()}
+    own["app->main->solve"]["basic_blocks"] = np.rint(random.uniform(10, 1000, len(N)))
+    said, source = notes_of(table(own), "app->main->solve")
+    assert source is Source.TIMES and f"{len(N)} points do not tell how they grow" in said
+    said, source = notes_of(counts(bytes_sent=np.rint(random.uniform(10, 1000, len(N)))))
+    assert source is Source.TIMES and "its calls or bytes differ from point to point" in said
+
+
 def test_a_communicator_that_changes_its_size() -> None:
     said, source = notes_of(counts(communicator_size_sum=4 * P - 2))
     assert source is Source.TIMES and "different sizes within one run" in said

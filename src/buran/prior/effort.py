@@ -16,6 +16,7 @@ from buran.model.terms import Array, ModelFunction
 from buran.prior.exact import EXACT, exact_functions, misfit
 
 _LOOSE = 1e-2  # residual beyond which no function passes through the counts, and the search for noisy values serves
+_EXPLAINED = 0.9  # share of the counts' variance that a function which misses some must explain to say how they grow
 
 
 class Steadiness(StrEnum):
@@ -23,6 +24,7 @@ class Steadiness(StrEnum):
 
     EXACT = "exact"  # a function of the parameters
     DATA_DEPENDENT = "data-dependent"  # nearly so: whole rounds of loops, or work that depends on data
+    UNEXPLAINED = "unexplained"  # differ from point to point, and too few points say how
     UNSTEADY = "unsteady"  # differ between runs of one point: busy waiting
     NOISY = "noisy"  # a stand-in that is no exact count, such as instructions
     MISSING = "missing"
@@ -111,12 +113,38 @@ def effort_of(
         if unsteady[row]
         else Steadiness.NOISY
         if not exact
-        else Steadiness.EXACT
-        if residual[row] <= EXACT
-        else Steadiness.DATA_DEPENDENT
+        else steadiness_of(points, single[row], functions[row], float(residual[row]))
         for row in range(len(values))
     )
     return Effort(metric, tuple(functions), steadiness, residual)
+
+
+def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, residual: float) -> Steadiness:
+    """Tell how well a function describes steady counts.
+
+    A constant that misses counts by a tenth has not told how they grow: as a prior it would make a constant of times
+    that grow.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    counts
+        Shape (point,); NaN where nothing was measured.
+    function
+        None if there is none.
+    residual
+        See `Effort.residual`.
+    """
+    if function is None or residual <= EXACT:
+        return Steadiness.EXACT
+    if residual <= _LOOSE:
+        return Steadiness.DATA_DEPENDENT
+    here = np.isfinite(counts)
+    own = counts[here]
+    gaps = own - function.evaluate(points[here])
+    varied = float(((own - own.mean()) ** 2).sum())
+    return Steadiness.DATA_DEPENDENT if (gaps**2).sum() <= (1 - _EXPLAINED) * varied else Steadiness.UNEXPLAINED
 
 
 def _functions(

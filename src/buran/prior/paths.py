@@ -183,6 +183,8 @@ def _computation(
         return None, None, (f"its {name} were not counted: {TIMES_ALONE}",)
     if steadiness is Steadiness.UNSTEADY:
         return None, None, (f"its {name} differ between runs, as those of busy waiting do: {TIMES_ALONE}",)
+    if steadiness is Steadiness.UNEXPLAINED:
+        return None, None, (f"its {name} {_unexplained(counts)}: {TIMES_ALONE}",)
     if counts.polled[row] and not counts.repeated:
         said = f"it polls, and one run of each point does not show whether its {name} depend on that: {TIMES_ALONE}"
         return None, None, (said,)
@@ -193,6 +195,10 @@ def _computation(
         share = 100 * float(effort.residual[place])
         notes = (*notes, f"its effort depends on data, or on rounded numbers of rounds: {share:.2g} % off its model")
     return computation_prior(function, metric), function, notes
+
+
+def _unexplained(counts: _Counts) -> str:
+    return f"differ from point to point, and {len(counts.points)} points do not tell how they grow"
 
 
 def _communication(
@@ -229,6 +235,8 @@ def _communication(
             why = "its bytes were not recorded"
         elif Steadiness.UNSTEADY in own:
             why = "its calls or bytes differ between runs"
+        elif Steadiness.UNEXPLAINED in own:
+            why = f"its calls or bytes {_unexplained(counts)}"
         if why is not None or operation is None:
             out.append((None, None, (f"{why}: {TIMES_ALONE}",)))
             continue

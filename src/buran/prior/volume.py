@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import multiplied
-from buran.prior.effort import Effort, Steadiness, effort_of
+from buran.prior.effort import Effort, effort_of, steadiness_of
 from buran.prior.exact import EXACT
 
 _ONE = ModelFunction(1.0)
@@ -65,7 +66,8 @@ def bytes_of(
         rounding = 1.0 / least if least > 0 else EXACT  # messages have whole numbers of bytes
         good = [choice for choice in choices if choice[1] <= max(_CLOSE * closest, EXACT, rounding)]
         functions[row], residual[row] = min(good, key=lambda choice: (_coefficients(choice[0]), choice[1]))
-        steadiness[row] = Steadiness.EXACT if residual[row] <= EXACT else Steadiness.DATA_DEPENDENT
+        own = over_repetitions(counts[row][None], "median")[0]
+        steadiness[row] = steadiness_of(points, own, functions[row], float(residual[row]))
     return Effort(metric, tuple(functions), tuple(steadiness), residual)
 
 

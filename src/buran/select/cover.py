@@ -14,12 +14,15 @@ _SINGULAR = 1e-6  # of the largest singular value: directions below tell nothing
 
 
 def lacking(look: Outlook, space: Space) -> list[int]:
-    """Return the places that are to be added to those with runs, the cheapest that help first.
+    """Return the places that are to be added to those with runs, most needed first.
 
     Wanted are three values of each parameter, and points that tell the effects of all parameters, and a product of
     two from their sum, apart: the columns 1, log x and log x log y must be independent on them. In a full matrix
     these are lines through the cheapest point and points beside them; in a band along a diagonal, where such lines
     are dear or do not exist, two cheap diagonals.
+
+    A second value of each parameter comes first, then the cheapest: a model of runs that differ in one parameter alone
+    says nothing of the others, whatever it costs to find that out.
     """
     assert look.cost is not None
     order = [int(place) for place in np.argsort(look.cost, kind="stable") if look.free[place] and not look.runs[place]]
@@ -37,13 +40,28 @@ def lacking(look: Outlook, space: Space) -> list[int]:
         if with_it > rank:
             chosen.append(place)
             rank = with_it
-    return sorted(set(chosen) - before, key=order.index)
+    return _most_needed_first(space.points, np.flatnonzero(look.runs > 0).tolist(), set(chosen) - before, order)
 
 
-def _new(points: Array, chosen: list[int], place: int, column: int) -> bool:
+def _most_needed_first(points: Array, there: list[int], wanted: set[int], order: list[int]) -> list[int]:
+    """Sort wanted places: those with a second value of a parameter, then the others, each by the given order."""
+    rest = [place for place in order if place in wanted]
+    first: list[int] = []
+    while rest:
+        seen = [*there, *first]
+        new = (p for p in rest if any(_new(points, seen, p, column, 2) for column in range(points.shape[1])))
+        place = next(new, None)
+        if place is None:
+            break
+        first.append(place)
+        rest.remove(place)
+    return first + rest
+
+
+def _new(points: Array, chosen: list[int], place: int, column: int, wanted: int = _VALUES) -> bool:
     """Tell whether a place has a value of a parameter that is wanted beside those that were chosen."""
     seen = np.unique(points[chosen, column])
-    return len(seen) < _VALUES and points[place, column] not in seen
+    return len(seen) < wanted and points[place, column] not in seen
 
 
 def _columns(points: Array) -> Array:
