@@ -120,6 +120,16 @@ def test_counts_that_no_function_explains() -> None:
     assert source is Source.TIMES and "its calls or bytes differ from point to point" in said
 
 
+def test_time_that_counted_code_cannot_take() -> None:
+    timed = table({"app": {"time": N}, "app->main": {"time": 1e-3 * N}, "app->main->solve": {"time": 1e-7 * N**2}})
+    own = {"app": {}, "app->main": {"basic_blocks": 17 + 0 * N}, "app->main->solve": {"basic_blocks": 9 + 20 * N**2}}
+    said, source = notes_of(table(own), "app->main", timed)
+    assert source is Source.TIMES and "outside of the code whose effort was counted" in said
+    found = models_from_priors(timed, table(own), processes="p")
+    assert [each.source for each in found] == [Source.TIMES, Source.TIMES, Source.COMPUTATION]
+    assert all(each.settled for each in found)
+
+
 def test_a_communicator_that_changes_its_size() -> None:
     said, source = notes_of(counts(communicator_size_sum=4 * P - 2))
     assert source is Source.TIMES and "different sizes within one run" in said
@@ -183,12 +193,14 @@ def test_busy_waiting() -> None:
 @pytest.mark.parametrize("metric", ["instructions", "loop_trips"])
 def test_other_counts_stand_in(metric: str) -> None:
     own = {"app": {}, "app->main": {metric: 1000 * N**2}}
-    said, source = notes_of(table(own), "app->main", table({"app": {"time": N}, "app->main": {"time": N**2}}))
+    said, source = notes_of(table(own), "app->main", table({"app": {"time": N}, "app->main": {"time": 1e-6 * N**2}}))
     assert source is Source.COMPUTATION and f"counted in {metric.replace('_', ' ')}" in said
-    found = models_from_priors(table({"app": {"time": N}, "app->main": {"time": N**2}}), table(own), processes="p")
+    found = models_from_priors(
+        table({"app": {"time": N}, "app->main": {"time": 1e-6 * N**2}}), table(own), processes="p"
+    )
     assert found[1].resilient is not None and found[1].resilient.prior.source == metric
     both = {"app": {}, "app->main": {metric: 1000 * N**2, "basic_blocks": 10 * N**2}}
-    said, source = notes_of(table(both), "app->main", table({"app": {"time": N}, "app->main": {"time": N**2}}))
+    said, source = notes_of(table(both), "app->main", table({"app": {"time": N}, "app->main": {"time": 1e-6 * N**2}}))
     assert source is Source.COMPUTATION and not said
 
 
@@ -204,7 +216,9 @@ def test_instructions_that_scatter_still_stand_in() -> None:
 def test_instructions_of_timed_runs_stand_in_for_effort_runs() -> None:
     from buran.experiment.modelling import model_experiment
 
-    timed = table({"app": {"time": N, "instructions": N}, "app->main": {"time": N**2, "instructions": 1000 * N**2}})
+    timed = table(
+        {"app": {"time": N, "instructions": N}, "app->main": {"time": 1e-6 * N**2, "instructions": 1000 * N**2}}
+    )
     alone = model_experiment(timed, ["time"])["time"]
     _, said = noise_resilient(timed, None, alone, processes="p", aggregate="mean", target=(64, 320))
     assert said[1]["source"] == "computation" and said[1]["prior"] == "c0 + c1 n^2"

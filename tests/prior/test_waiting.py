@@ -6,13 +6,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from buran.errors import UsageError
 from buran.model.noise import inject
 from buran.model.terms import ModelFunction
 from buran.prior.algebra import added, multiplied, power, scaled
 from buran.prior.communication import operation_of
-from buran.prior.prior import communication_prior
+from buran.prior.noise import DISCREPANCY, PointNoise
+from buran.prior.prior import communication_prior, computation_prior
 from buran.prior.waiting import Verdict, diagnose
 
 POINTS = np.array([(p, n) for p in (64, 144, 256, 400, 576) for n in (8, 12, 16, 20, 24)], dtype=float)
@@ -55,6 +58,53 @@ def test_growth_without_processes_is_no_waiting() -> None:
     true = EFFORT.evaluate(POINTS) * (1 + (POINTS[:, 1] / 8) ** 1.5)
     own = diagnose(POINTS, inject(true, 2, repetitions=1, seed=1).T, [PRIOR], 0)[0]
     assert own is not None and own.verdict is Verdict.BEYOND
+
+
+def dearer(share: float, seed: int) -> np.ndarray:
+    """Repetitions of times whose price of a unit of work rises by a share with each doubling of n."""
+    points = np.array([(p, n) for p in (1, 2) for n in (8, 16, 32, 64)], dtype=float)
+    true = 1e-6 * points[:, 1] ** 3 * (1 + share * np.log2(points[:, 1] / 8))
+    return inject(true, 2, repetitions=3, seed=seed).reshape(1, len(points), 3)
+
+
+def test_units_of_work_that_get_dearer_are_growth_beyond_effort() -> None:
+    points = np.array([(p, n) for p in (1, 2) for n in (8, 16, 32, 64)], dtype=float)
+    prior = computation_prior(power(1, 3), "basic_blocks")
+    named = 0
+    for seed in range(20):
+        repetitions = dearer(0.15, seed)
+        noise = PointNoise.of(repetitions, "median")
+        own = diagnose(points, np.median(repetitions, axis=2), [prior], 0, noise=noise)[0]
+        assert own is not None and own.verdict is not Verdict.WAITING
+        if own.verdict is Verdict.BEYOND:
+            named += 1
+            whole = added((own.effort_part, own.waiting_part))
+            assert whole.evaluate(np.array([[2.0, 128.0]]))[0] == pytest.approx(1e-6 * 128**3 * 1.6, rel=0.15)
+    assert named >= 18
+    flat = dearer(0.0, 3)
+    own = diagnose(points, np.median(flat, axis=2), [prior], 0, noise=PointNoise.of(flat, "median"))[0]
+    assert own is not None and own.verdict is Verdict.NONE
+
+
+def test_repetitions_tell_noise_where_few_points_do_not() -> None:
+    points = np.array([(1.0, n) for n in (8, 16, 64)])
+    prior = computation_prior(power(1, 3), "basic_blocks")
+    repetitions = np.repeat((1e-6 * points[:, 1] ** 3 * np.array([1, 1, 2.0]))[None, :, None], 3, axis=2)
+    values = repetitions[:, :, 0]
+    without = diagnose(points, values, [prior], 0)[0]
+    assert without is not None and without.verdict is Verdict.UNKNOWN
+    told = diagnose(points, values, [prior], 0, noise=PointNoise.of(repetitions, "mean"))[0]
+    assert told is not None and told.verdict is Verdict.BEYOND
+
+
+@given(st.integers(1, 6), st.sampled_from(["mean", "median", "min"]), st.integers(0, 99))
+def test_points_with_more_repetitions_are_worth_more_but_never_all(number: int, repetition: str, seed: int) -> None:
+    values = np.random.default_rng(seed).uniform(1, 2, (2, 3, 6))
+    values[:, 0, number:] = np.nan
+    noise = PointNoise.of(values, repetition)  # type: ignore[arg-type]
+    assert (noise.deviation >= DISCREPANCY).all() and (noise.worth <= 1).all() and (noise.worth.max(axis=1) == 1).all()
+    assert noise.degrees.tolist() == [10.0 + number - 1] * 2
+    assert (noise.worth[:, 0] <= noise.worth[:, 1] + 1e-12).all() or 3 > number > 1
 
 
 def test_few_points_tell_nothing() -> None:

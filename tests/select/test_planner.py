@@ -222,7 +222,9 @@ def seconds(point: Point) -> float:
     return 2.0 + 0.1 * float(point["n"]) * float(point["p"]) ** 0.5
 
 
-def adaptive(asked: Question, most: int = 30, failing: Point | None = None) -> tuple[list[Plan], list[dict[str, Any]]]:
+def adaptive(
+    asked: Question, most: int = 30, failing: Point | None = None, settled: bool = False
+) -> tuple[list[Plan], list[dict[str, Any]]]:
     """Play a campaign whose run times are known to the end."""
     plans: list[Plan] = []
     outcomes: list[dict[str, Any]] = []
@@ -241,6 +243,7 @@ def adaptive(asked: Question, most: int = 30, failing: Point | None = None) -> t
                 values[0, row, :count] = seconds(point) * (1 + 0.01 * np.cos(np.arange(count) + row))
             measured = Measured(np.array([[point[name] for name in names] for point in timed], dtype=float), values)
         known = Knowledge(tuple(plans), tuple(outcomes), seconds if timed else lambda point: None, "", measured)
+        known = replace(known, counts_settled=settled)
         plan = next_plan(asked, known)
         assert plan == next_plan(asked, known)
         plans.append(plan)
@@ -279,14 +282,30 @@ def test_adaptive_campaigns_measure_within_the_budget_and_never_a_run_twice(stra
     assert len({point for point, _ in runs}) < 25
 
 
-def test_each_point_has_a_baseline_beside_its_first_timed_run() -> None:
+@pytest.mark.parametrize(("strategy", "points"), [("design", 3), ("gpr", 25)])
+def test_the_first_points_have_a_baseline_beside_their_first_timed_run(strategy: str, points: int) -> None:
     seen: set[Point] = set()
-    for plan in adaptive(adaptive_question())[0]:
+    for plan in adaptive(adaptive_question(strategy=strategy))[0]:
         for bundle in plan.bundles:
             modes = [run.mode for run in bundle.runs]
             assert modes.count(Mode.TIME) > 0
-            assert modes.count(Mode.VANILLA) == (bundle.point not in seen)
+            assert modes.count(Mode.VANILLA) == (bundle.point not in seen and len(seen) < points)
             seen.add(bundle.point)
+    assert len(seen) > 3
+
+
+def test_effort_is_counted_until_counts_tell_all_parameters_apart() -> None:
+    asked = adaptive_question(metrics=frozenset({"time", "basic_blocks"}), effort_repetitions=1)
+    for settled in (False, True):
+        counted, timed = set[Point](), set[Point]()
+        for plan in adaptive(asked, settled=settled)[0]:
+            for bundle in plan.bundles:
+                modes = [run.mode for run in bundle.runs]
+                timed.add(bundle.point)
+                counted |= {bundle.point} if Mode.EFFORT in modes else set()
+        assert counted < timed if settled else counted == timed
+        for name in ("p", "n"):
+            assert len({point[name] for point in counted}) >= 3
 
 
 def test_each_timed_run_has_a_baseline_where_points_are_chosen_by_it() -> None:

@@ -235,9 +235,7 @@ def _manual_models(table: Experiment, example: Example, folder: Path) -> tuple[d
     return dict(zip(models.call_paths, models.predict(at)[:, 0].tolist(), strict=True)), "Buran's hypotheses"
 
 
-def _loop(
-    example: Example, folder: Path, seed: int, share: float, hours: float, truth: _Truth
-) -> dict[str, Any]:
+def _loop(example: Example, folder: Path, seed: int, share: float, hours: float, truth: _Truth) -> dict[str, Any]:
     session = _campaign(
         folder, f"buran-{round(100 * share)}", example, seed,
         budget={"core_hours": share * hours},

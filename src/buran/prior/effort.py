@@ -30,6 +30,10 @@ class Steadiness(StrEnum):
     MISSING = "missing"
 
 
+OPEN = (Steadiness.DATA_DEPENDENT, Steadiness.UNEXPLAINED, Steadiness.NOISY)
+"""Counts of which more points would tell more."""
+
+
 @dataclass(frozen=True, eq=False)
 class Effort:
     """Effort models of many call paths.

@@ -14,7 +14,7 @@ from buran.model.candidates import Ids
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
-from buran.prior.effort import Effort, Steadiness, effort_of
+from buran.prior.effort import OPEN, Effort, Steadiness, effort_of
 from buran.prior.prior import ALONE, Column, Prior, communication_prior, computation_prior
 from buran.prior.volume import bytes_of
 from buran.profile.profile import CallTree
@@ -40,7 +40,7 @@ class PathPriors:
 
     Attributes
     ----------
-    sources, notes, priors, efforts
+    sources, notes, priors, efforts, settled
         One for each call path; see `buran.prior.tables.PathModel`.
     """
 
@@ -48,6 +48,7 @@ class PathPriors:
     notes: tuple[tuple[str, ...], ...]
     priors: tuple[Prior | None, ...]
     efforts: tuple[ModelFunction | None, ...]
+    settled: tuple[bool, ...]
 
 
 def has_effort(table: Experiment) -> bool:
@@ -151,6 +152,7 @@ def _priors(tree: CallTree, counts: _Counts, points: Array) -> PathPriors:
     notes: list[tuple[str, ...]] = [()] * len(tree)
     priors: list[Prior | None] = [None] * len(tree)
     efforts: list[ModelFunction | None] = [None] * len(tree)
+    settled = [True] * len(tree)
     regions = [tree.regions[region] for region in tree.region.tolist()]
     is_mpi = np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
     metric = next((name for name in EFFORT_METRICS if name in counts.values), None)
@@ -162,16 +164,17 @@ def _priors(tree: CallTree, counts: _Counts, points: Array) -> PathPriors:
         effort = counts.model(metric, own)
         for place, row in enumerate(own.tolist()):
             priors[row], efforts[row], notes[row] = _computation(effort, place, counts, row, metric)
+            settled[row] = effort.steadiness[place] not in OPEN
             if priors[row] is not None:
                 sources[row] = Source.COMPUTATION
     rows = np.flatnonzero(is_mpi)
-    for row, (prior, volume, said) in zip(
+    for row, (prior, volume, said, sure) in zip(
         rows.tolist(), _communication([regions[r].name for r in rows.tolist()], rows, counts, points), strict=True
     ):
-        priors[row], efforts[row], notes[row] = prior, volume, said
+        priors[row], efforts[row], notes[row], settled[row] = prior, volume, said, sure
         if prior is not None:
             sources[row] = Source.COMMUNICATION
-    return PathPriors(tuple(sources), tuple(notes), tuple(priors), tuple(efforts))
+    return PathPriors(tuple(sources), tuple(notes), tuple(priors), tuple(efforts), tuple(settled))
 
 
 def _computation(
@@ -203,12 +206,12 @@ def _unexplained(counts: _Counts) -> str:
 
 def _communication(
     names: Sequence[str], rows: Ids, counts: _Counts, points: Array
-) -> list[tuple[Prior | None, ModelFunction | None, tuple[str, ...]]]:
+) -> list[tuple[Prior | None, ModelFunction | None, tuple[str, ...], bool]]:
     wanted = ("visits", "bytes_sent", "bytes_received")
     if not len(rows):
         return []
     if any(name not in counts.values for name in wanted):
-        return [(None, None, (f"visits and bytes were not recorded: {TIMES_ALONE}",))] * len(rows)
+        return [(None, None, (f"visits and bytes were not recorded: {TIMES_ALONE}",), True)] * len(rows)
     visits = counts.model("visits", rows)
     sizes, size_notes = _communicators(counts, rows)
     sent, received = (
@@ -222,7 +225,7 @@ def _communication(
         )
         for name in wanted[1:]
     )
-    out: list[tuple[Prior | None, ModelFunction | None, tuple[str, ...]]] = []
+    out: list[tuple[Prior | None, ModelFunction | None, tuple[str, ...], bool]] = []
     for place, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
         operation = operation_of(name)
         own = [effort.steadiness[place] for effort in (visits, sent, received)]
@@ -237,11 +240,12 @@ def _communication(
             why = "its calls or bytes differ between runs"
         elif Steadiness.UNEXPLAINED in own:
             why = f"its calls or bytes {_unexplained(counts)}"
+        sure = not set(OPEN) & set(own)
         if why is not None or operation is None:
-            out.append((None, None, (f"{why}: {TIMES_ALONE}",)))
+            out.append((None, None, (f"{why}: {TIMES_ALONE}",), operation is None or sure))
             continue
         functions = [effort.functions[place] or _NONE for effort in (visits, sent, received)]
-        out.append(_one_operation(operation, name, functions, sizes[place], size_notes[place], points))
+        out.append((*_one_operation(operation, name, functions, sizes[place], size_notes[place], points), sure))
     return out
 
 

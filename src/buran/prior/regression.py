@@ -47,7 +47,7 @@ class Fitted:
     degrees
         Shape (call path,): degrees of freedom that remain.
     weights
-        Shape (call path, point): 1 / prediction, 0 where nothing was measured.
+        Shape (call path, point): 1 / prediction, times what they are worth; 0 where nothing was measured.
     leverage
         Shape (call path, point): diagonal of the hat matrix.
     """
@@ -69,6 +69,7 @@ def regress(
     belief: Belief | None = None,
     noise: Array | None = None,
     outliers: float = np.inf,
+    worth: Array | None = None,
 ) -> Fitted:
     """Fit coefficients; each point weighs by the reciprocal of its prediction, found by iteration.
 
@@ -92,6 +93,8 @@ def regress(
     outliers
         Points that are farther from the prediction than so many standard deviations weigh less, so that their pull
         does not grow any more (Huber 1964); infinite to trust every point alike.
+    worth
+        Shape (call path, point): further weights, as of points with more repetitions than others; 1 by default.
     """
     scale = np.abs(design).max(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
@@ -101,9 +104,10 @@ def regress(
     guess = np.broadcast_to(np.abs(columns).sum(axis=1), values.shape) if start is None else start
     own = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale)
     share = np.full(len(values), 0.1) if noise is None else noise
+    own_worth = np.ones_like(target) if worth is None else worth
     trust = np.ones_like(target)
     for step in range(_ROUNDS):
-        weights = _weights(guess, here) * trust
+        weights = _weights(guess, here) * own_worth * trust
         if step == 0:
             # a first guess has the right shape, but not the right size
             size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
@@ -111,7 +115,7 @@ def regress(
         coefficients, normal, free = _solve(columns, target, weights, nonnegative, own, share)
         guess = coefficients @ columns.T
         if np.isfinite(outliers):
-            trust = _trust(target, guess, here, outliers * _few(here, free))
+            trust = _trust(target, guess, here, outliers * _few(here, free), own_worth)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
         degrees = np.maximum(here.sum(axis=1) - free.sum(axis=1), 0)
         if noise is None:
@@ -131,9 +135,9 @@ def regress(
     )
 
 
-def _trust(target: Array, guess: Array, here: Mask, outliers: Array) -> Array:
+def _trust(target: Array, guess: Array, here: Mask, outliers: Array, worth: Array) -> Array:
     """Return shape (call path, point): square roots of the weights of Huber's loss."""
-    gap = np.abs(np.where(here, target - guess, np.nan)) * _weights(guess, here)
+    gap = np.abs(np.where(here, target - guess, np.nan)) * _weights(guess, here) * worth
     most = outliers * (
         _NORMAL * np.nanmedian(np.where(here.any(axis=1, keepdims=True), gap, 0.0), axis=1) + LEAST_NOISE
     )

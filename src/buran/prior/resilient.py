@@ -14,6 +14,7 @@ from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import added, scaled
+from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior
 from buran.prior.regression import LEAST_NOISE, Belief, Fitted, regress
 
@@ -74,7 +75,11 @@ class Resilient:
 
 
 def fit_priors(
-    points: Array, values: Array, priors: Sequence[Prior | None], options: FitOptions | None = None
+    points: Array,
+    values: Array,
+    priors: Sequence[Prior | None],
+    options: FitOptions | None = None,
+    noise: PointNoise | None = None,
 ) -> tuple[Resilient | None, ...]:
     """Find the coefficients of each call path's prior; one repetition is enough.
 
@@ -88,6 +93,8 @@ def fit_priors(
         One for each call path; None for those without.
     options
         See there.
+    noise
+        Of the values; without it, all points weigh alike.
 
     Returns
     -------
@@ -104,7 +111,8 @@ def fit_priors(
     out: list[Resilient | None] = [None] * len(priors)
     for rows in _groups(values, priors):
         own = [prior for row in rows if (prior := priors[row]) is not None]
-        design, fitted = _fit_group(points, values[rows], own, options)
+        worth = None if noise is None else noise.of_rows(rows).worth
+        design, fitted = _fit_group(points, values[rows], own, options, worth)
         models = _models(points, values[rows], own, design, fitted)
         for place, row in enumerate(rows):
             out[row] = Resilient(
@@ -165,7 +173,9 @@ def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
     return [rows for rows in places.values() if rows]
 
 
-def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: FitOptions) -> tuple[Array, Fitted]:
+def _fit_group(
+    points: Array, values: Array, priors: Sequence[Prior], options: FitOptions, worth: Array | None = None
+) -> tuple[Array, Fitted]:
     """Fit call paths that have the same columns."""
     design = priors[0].design(points)
     effort = np.array([[column.effort for column in prior.columns] for prior in priors])
@@ -174,14 +184,20 @@ def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: F
     start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
     belief = _own_belief(design, values, effort, start, options)
     first = regress(
-        design, values, nonnegative=options.nonnegative, start=start, belief=belief, outliers=options.outliers
+        design,
+        values,
+        nonnegative=options.nonnegative,
+        start=start,
+        belief=belief,
+        outliers=options.outliers,
+        worth=worth,
     )
     if not options.share or len(priors) < _FEWEST or design.shape[1] < 2:
         return design, first
     noise = _pooled_noise(first)
     # what is held at 0 would make the mean over call paths too large
     positive = np.maximum(first.coefficients @ design.T, 0.0)
-    free = regress(design, values, nonnegative=False, start=positive, outliers=options.outliers)
+    free = regress(design, values, nonnegative=False, start=positive, outliers=options.outliers, worth=worth)
     shared = _shared_belief(free, effort, belief)
     second = regress(
         design,
@@ -191,6 +207,7 @@ def _fit_group(points: Array, values: Array, priors: Sequence[Prior], options: F
         belief=shared,
         noise=noise,
         outliers=options.outliers,
+        worth=worth,
     )
     return design, second
 

@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
+from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, priors_of
 from buran.prior.prior import Prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
+
+SLOWEST_S = 1e-5
+"""Of one counted unit of effort. What takes longer is not done by the code that was counted."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class PathModel:
         prior.
     effort
         Effort model of a computation, bytes of a communication; None if not known.
+    settled
+        Whether counting at more points would tell nothing more of it.
     """
 
     source: Source
@@ -45,6 +52,7 @@ class PathModel:
     waiting: Waiting | None = None
     final: Model | None = None
     effort: ModelFunction | None = None
+    settled: bool = True
 
 
 def models_from_priors(
@@ -99,20 +107,26 @@ def models_from_priors(
             "times and counts have different parameters",
             why=f"{', '.join(timed.parameters)}; {', '.join(counted.parameters)}",
         )
-    values = over_repetitions(timed.over_locations(metric, aggregate), repetition)
+    repetitions = timed.over_locations(metric, aggregate)
+    values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
     found = priors_of(timed.tree, counted, timed.points)
     sources, notes, priors, efforts = list(found.sources), list(found.notes), list(found.priors), found.efforts
+    settled = list(found.settled)
     for row, prior in enumerate(priors):
         known = int(np.isfinite(values[row]).sum())
         if prior is not None and known <= len(prior.columns):
             priors[row], sources[row] = None, Source.TIMES
             said = f"{known} points cannot tell the {len(prior.columns)} coefficients of its prior: {TIMES_ALONE}"
             notes[row] = (*notes[row], said)
-    fitted = fit_priors(timed.points, values, priors, options)
+    for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, sources)).tolist():
+        priors[row], sources[row] = None, Source.TIMES
+        said = "its time is spent outside of the code whose effort was counted, in libraries or the system"
+        notes[row], settled[row] = (*notes[row], f"{said}: {TIMES_ALONE}"), True
+    fitted = fit_priors(timed.points, values, priors, options, noise)
     column = None if processes is None else timed.parameters.index(processes)
     companions = _work(efforts, sources)
-    waiting = diagnose(timed.points, values, priors, column, companions=companions, level=level)
-    finals = _finals(timed.points, values, priors, fitted, waiting, options)
+    waiting = diagnose(timed.points, values, priors, column, companions=companions, level=level, noise=noise)
+    finals = _finals(timed.points, values, priors, fitted, waiting, options, noise)
     return tuple(
         PathModel(
             sources[row] if fitted[row] is not None else Source.TIMES,
@@ -121,9 +135,27 @@ def models_from_priors(
             waiting[row],
             finals[row],
             efforts[row],
+            settled[row],
         )
         for row in range(calls)
     )
+
+
+def _done_elsewhere(
+    points: Array, values: Array, efforts: Sequence[ModelFunction | None], sources: Sequence[Source]
+) -> NDArray[np.bool_]:
+    """Return shape (call path,): whether computation takes longer than its counted effort can.
+
+    A function that fills large arrays by calls of the C library executes the same few basic blocks for any size: as a
+    prior they would make a constant of a time that grows. Most points must agree.
+    """
+    out = np.zeros(len(values), dtype=np.bool_)
+    for row, (effort, source) in enumerate(zip(efforts, sources, strict=True)):
+        if source is Source.COMPUTATION and effort is not None:
+            here = np.isfinite(values[row])
+            counted = effort.evaluate(points[here])
+            out[row] = here.any() and np.median(values[row][here] - SLOWEST_S * np.maximum(counted, 1.0)) > 0
+    return out
 
 
 def _finals(
@@ -133,6 +165,7 @@ def _finals(
     fitted: Sequence[Resilient | None],
     waiting: Sequence[Waiting | None],
     options: FitOptions | None,
+    noise: PointNoise,
 ) -> list[Model | None]:
     wider: list[Prior | None] = [
         with_waiting(prior, own.term)
@@ -140,7 +173,7 @@ def _finals(
         else None
         for prior, own in zip(priors, waiting, strict=True)
     ]
-    again = fit_priors(points, values, wider, options)
+    again = fit_priors(points, values, wider, options, noise)
     return [
         second.model if second is not None else None if first is None else first.model
         for first, second in zip(fitted, again, strict=True)

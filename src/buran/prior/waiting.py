@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -12,6 +12,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.prior.algebra import added, scaled
+from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
 from buran.prior.regression import Fitted, regress
 
@@ -26,6 +27,7 @@ _OTHER: tuple[tuple[Fraction, int], ...] = tuple(
 _DRAWS = 999
 _SAME = 1e-6  # share of a column that must remain beside the others
 _MOST_COMPANIONS = 12
+_FEWEST = 3  # degrees of freedom from which on what is left tells how large noise is
 _FITTED = 8  # candidates that are fitted and weighed
 
 
@@ -82,12 +84,15 @@ def diagnose(
     companions: Sequence[Term] = (),
     level: float = 0.01,
     seed: int = 0,
+    noise: PointNoise | None = None,
 ) -> tuple[Waiting | None, ...]:
     """Test whether times need a term that the effort does not have.
 
     The best of many candidate terms is added to the prior. How much better noise alone would make a fit by the best of
     these terms is known from drawn noise; the finding must be rarer than `level`. Candidates are what waiting grows
-    with (`WAITING`), alone and times the work that is waited for, and growth with another parameter.
+    with (`WAITING`), alone and times the work that is waited for, and growth with another parameter, alone and as a
+    price of a unit of work that rises. How large noise is tell the repetitions, where points were measured repeatedly,
+    so that a misfit of many points is not taken for noise; else, what is left of the fit.
 
     Parameters
     ----------
@@ -105,6 +110,8 @@ def diagnose(
         How often a call path without waiting may be named.
     seed
         Of the drawn noise.
+    noise
+        Of the values, from repetitions.
 
     Returns
     -------
@@ -123,7 +130,10 @@ def diagnose(
         prior = priors[rows[0]]
         here = np.isfinite(values[rows[0]])
         assert prior is not None
-        own = _diagnose_group(points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed)
+        known = None if noise is None else PointNoise(noise.deviation[np.ix_(rows, here)], noise.degrees[rows])
+        own = _diagnose_group(
+            points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed, known
+        )
         for row, each in zip(rows, own, strict=True):
             out[row] = each
     return tuple(out)
@@ -137,15 +147,18 @@ def _diagnose_group(
     companions: Sequence[Term],
     level: float,
     seed: int,
+    known: PointNoise | None,
 ) -> list[Waiting]:
     design = prior.design(points)
-    base = regress(design, values, nonnegative=True)
+    worth = np.ones(values.shape) if known is None else known.worth
+    base = regress(design, values, nonnegative=True, worth=worth)
     rank = int(np.linalg.matrix_rank(design / np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)))
     plain = [_function(prior, row) for row in base.coefficients]
     terms = _candidates(points, design, prior, processes, companions)
     degrees = len(points) - rank
-    if degrees < 3 or not terms:
-        verdict = Verdict.UNKNOWN if degrees < 3 else Verdict.NONE
+    sure = known is not None and known.degrees.max(initial=0) >= _FEWEST
+    if degrees < (1 if sure else _FEWEST) or not terms:
+        verdict = Verdict.UNKNOWN if degrees < _FEWEST else Verdict.NONE
         return [
             Waiting(verdict, float("nan"), function, ModelFunction(0.0), noise=float(noise))
             for function, noise in zip(plain, base.noise, strict=True)
@@ -156,15 +169,28 @@ def _diagnose_group(
     out = []
     for row, function in enumerate(plain):
         gains, along = _gains(design, columns, base.weights[row], base.weights[row] * values[row])
-        chance = _gains(design, columns, base.weights[row], drawn)[0].max(axis=1)
+        chance, far = _gains(design, columns, base.weights[row], drawn)
         ratio = gains[0] * (along[0] > 0)
-        p_value = float((1 + (chance >= ratio.max()).sum()) / (1 + _DRAWS))
         noise = float(base.noise[row])
+        if known is not None and known.degrees[row] >= _FEWEST:
+            own = known.degrees[row]
+            unsure = np.sqrt(own / random.chisquare(own, _DRAWS))
+            p_value = _rarity(along[0].max(), known.deviation[row].min() * unsure * np.abs(far).max(axis=1))
+        elif degrees >= _FEWEST:
+            p_value = _rarity(ratio.max(), chance.max(axis=1))
+        else:
+            out.append(Waiting(Verdict.UNKNOWN, float("nan"), function, ModelFunction(0.0), noise=noise))
+            continue
         if p_value > level:
             out.append(Waiting(Verdict.NONE, p_value, function, ModelFunction(0.0), noise=noise))
             continue
-        out.append(_named(points, values[row], prior, terms, ratio, p_value, processes, degrees))
+        out.append(_named(points, values[row], prior, terms, ratio, p_value, processes, degrees, worth[row]))
     return out
+
+
+def _rarity(found: float, chance: Array) -> float:
+    """Return how often chance alone reaches what was found."""
+    return float((1 + (chance >= found).sum()) / (1 + _DRAWS))
 
 
 def _candidates(
@@ -187,6 +213,7 @@ def _candidates(
     for parameter in range(points.shape[1]):
         if parameter != processes:
             found += [Term((Factor(parameter, power, log),)) for power, log in _OTHER]
+            found += _dearer(prior, parameter)
     logs_are_safe = points.min(axis=0) >= 1
     scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
     basis = np.linalg.svd(design / scale, full_matrices=False)
@@ -200,6 +227,16 @@ def _candidates(
         if length and np.linalg.norm(column - span @ (span.T @ column)) > _SAME * length:
             chosen.append(term)
     return chosen
+
+
+def _dearer(prior: Prior, parameter: int) -> list[Term]:
+    """List the prior's terms times the logarithm of a parameter they grow with: each unit of work gets dearer."""
+    return [
+        Term(tuple(replace(f, log_exponent=f.log_exponent + (f.parameter == parameter)) for f in term.factors))
+        for column in prior.columns
+        for term in column.function.terms
+        if any(f.parameter == parameter and f.exponent > 0 for f in term.factors)
+    ]
 
 
 def _gains(design: Array, columns: Array, weights: Array, targets: Array) -> tuple[Array, Array]:
@@ -233,17 +270,18 @@ def _named(
     p_value: float,
     processes: int | None,
     degrees: int,
+    worth: Array,
 ) -> Waiting:
     """Fit prior and waiting together; weigh the terms it may be by their likelihood."""
     fits: list[tuple[Term, Fitted, float]] = []
     for number in np.argsort(-gains, kind="stable")[:_FITTED]:
         term = terms[number]
         design = np.column_stack([prior.design(points), term.evaluate(points)])
-        own = regress(design, values[None], nonnegative=True)
+        own = regress(design, values[None], nonnegative=True, worth=worth[None])
         # deviance of noise that is a share of the prediction (gamma)
         predicted = np.maximum(own.coefficients[0] @ design.T, np.finfo(float).tiny)
         ratio = np.maximum(values / predicted, 1e-12)
-        fits.append((term, own, float((ratio - 1 - np.log(ratio)).sum())))
+        fits.append((term, own, float((worth**2 * (ratio - 1 - np.log(ratio))).sum())))
     lowest = min(deviance for _, _, deviance in fits)
     scale = max(lowest / max(degrees - 1, 1), 1e-30)
     weights = np.array([np.exp(-(deviance - lowest) / scale) for _, _, deviance in fits])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from buran.campaign.plan import Bundle, Mode
+from buran.campaign.plan import Bundle, Mode, Plan
 from buran.campaign.point import Point
+from buran.select.cover import covered
 from buran.select.outlook import predicted_s
 from buran.select.question import Knowledge, Question
 from buran.select.space import Space
+
+_COMPARED = 3  # points with runs beside the baseline's, which tell what the hooks of a filter cost
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,45 @@ class Costs:
         expected = space.expected_s
         if expected is None and known.pilot_s is not None and not known.rounds:
             expected = known.pilot_s * question.work
-        timed, effort = self.ratio(Mode.TIME), self.ratio(Mode.EFFORT) * question.effort_runs
-        with_each, once = (1.0, 0.0) if question.paired else (0.0, 1.0)
+        timed = self.ratio(Mode.TIME)
+        effort = 0.0 if self.counts_settled else self.ratio(Mode.EFFORT) * question.effort_runs
+        newest = known.plans[-1].filter_text if known.plans else known.filter_text
+        beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
+        with_each, once = (1.0, 0.0) if question.paired else (0.0, beside)
         return replace(
             space, overhead=timed + with_each, first_runs=question.warmup + effort + once, expected_s=expected
         )
+
+    @cached_property
+    def counts_settled(self) -> bool:
+        """Whether effort at further points is known from the counts so far; they must tell all parameters apart."""
+        question, known = self.question, self.known
+        if not (question.weighs_runs and known.counts_settled):
+            return False
+        counted = {bundle.point for _, bundle in self._bundles if any(run.mode is Mode.EFFORT for run in bundle.runs)}
+        places = [place for place, point in enumerate(question.points) if point in counted]
+        return covered(question.space, places)
+
+    def compared(self, filter_text: str) -> int:
+        """Return the number of points at which runs under a filter were planned beside the baseline's."""
+        both = {Mode.VANILLA, Mode.TIME}
+        found = {
+            bundle.point
+            for plan, bundle in self._bundles
+            if plan.filter_text == filter_text and both <= {run.mode for run in bundle.runs}
+        }
+        return len(found)
+
+    def is_compared(self, points: int) -> bool:
+        """Tell whether so many points show what hooks cost: further ones are timed without the baseline beside them.
+
+        Strategies that do not weigh each run keep it at every point.
+        """
+        return self.question.weighs_runs and not self.question.paired and points >= _COMPARED
+
+    @property
+    def _bundles(self) -> Iterator[tuple[Plan, Bundle]]:
+        return ((plan, bundle) for plan in self.known.rounds for bundle in plan.bundles)
 
     def ratio(self, mode: Mode) -> float:
         """Return what a run costs, over the baseline's."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import combinations
 
 import numpy as np
@@ -41,6 +42,14 @@ def lacking(look: Outlook, space: Space) -> list[int]:
             chosen.append(place)
             rank = with_it
     return _most_needed_first(space.points, np.flatnonzero(look.runs > 0).tolist(), set(chosen) - before, order)
+
+
+def covered(space: Space, places: Collection[int]) -> bool:
+    """Tell whether these places lack nothing that `lacking` wants."""
+    runs = np.zeros(len(space.points), dtype=np.int64)
+    runs[list(places)] = 1
+    free = np.ones(len(runs), dtype=bool)
+    return not lacking(Outlook(runs, np.ones(len(runs)), free), space)
 
 
 def _most_needed_first(points: Array, there: list[int], wanted: set[int], order: list[int]) -> list[int]:

@@ -26,7 +26,8 @@ _BASE_SHARE = 1 / 8  # of what is left, that a run of the base may take
 _FIRST_TOGETHER = 1 / 3  # likewise, what models cannot do without, in a round
 _BASE_TOGETHER = 1 / 2  # likewise, all runs of a round
 _LEVEL = 0.9
-_COUNTS = 0.01  # share of the run time from which on a call path must reach the accuracy
+COUNTS = 0.01
+"""Share of the run time from which on a call path must reach the accuracy."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _width(measured: Measured, space: Space, belief: Belief) -> float:
     lower, upper = measured.fit.predict_interval(space.target[None], _LEVEL, "mean")
     known = np.array([model is not None for model in measured.fit.models])
     half, predicted = (upper - lower)[known, 0] / 2, np.abs(belief.predicted[:, -1])
-    counts = belief.share >= _COUNTS
+    counts = belief.share >= COUNTS
     relative = np.where(predicted > 0, half / np.where(predicted > 0, predicted, 1.0), np.where(half > 0, np.inf, 0.0))
     return float(relative[counts].max(initial=0.0))
 

@@ -50,9 +50,9 @@ class Outlook:
 def predicted_s(measured: Measured, space: Space) -> Array | None:
     """Predict the run time at each place (place,); None where nothing is known.
 
-    From the model of the whole program; at measured points their mean. A prediction below the shortest run that was
-    seen, a negative one among them, is replaced by that run: costs are then over- rather than underestimated. Before
-    four points ran, the longest run so far counts for all.
+    From the models of call paths, or of the whole program; at measured points their mean. A prediction below the
+    shortest run that was seen, a negative one among them, is replaced by that run: costs are then over- rather than
+    underestimated. Before four points ran, the longest run so far counts for all.
     """
     if space.known_s is not None:
         return space.known_s
@@ -60,12 +60,27 @@ def predicted_s(measured: Measured, space: Space) -> Array | None:
     if not known.any():
         return space.expected_s
     seen = measured.program_means_s[known]
-    model = measured.program_fit.models[0] if known.sum() >= _ENOUGH else None
-    if model is None:
+    out = _modelled_s(measured, space, known) if known.sum() >= _ENOUGH else None
+    if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
     else:
-        out = model.function.evaluate(space.points)
         out = np.where(np.isfinite(out), np.maximum(out, seen.min()), seen.max())
     at = space.places(measured.points[known])
     out[at[at >= 0]] = seen[at >= 0]
     return np.asarray(out)
+
+
+def _modelled_s(measured: Measured, space: Space, known: Mask) -> Array | None:
+    """Predict by models: shape (place,), None without one.
+
+    Start and end of a program hide in its wall time how the rest of it grows. Where the terms of call paths are known
+    from counts, their models are added up, and what wall times have beyond them is taken to stay.
+    """
+    if measured.program_s is None or not any(terms is not None for terms in measured.skeletons):
+        model = measured.program_fit.models[0]
+        return None if model is None else model.function.evaluate(space.points)
+    times = slice(None) if measured.groups is None else measured.groups == 0
+    at = np.vstack([space.points, measured.points[known]])
+    total = np.nansum(measured.fit.predict(at)[times], axis=0)
+    beside = measured.program_means_s[known] - total[len(space.points) :]
+    return np.asarray(total[: len(space.points)] + np.median(beside))

@@ -377,13 +377,13 @@ class _Draft(Costs):
         if not self.question.adaptive or budget is None:
             return True
         filter_text = self.known.filter_text
-        bundles = [self.bundle(point, Purpose.MODEL, filter_text, count) for point, count in self.again().items()]
+        bundles = self.bundles(self.again(), Purpose.MODEL, filter_text)
         costs = [self.cost(bundle) for bundle in bundles]
         left = budget - self.known.spent_core_hours
         return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= _CHANGE * left
 
     def plan(self, points: Mapping[Point, int], purpose: Purpose, reason: str, filter_text: str) -> Plan:
-        bundles = [self.bundle(point, purpose, filter_text, count) for point, count in points.items()]
+        bundles = self.bundles(points, purpose, filter_text)
         builds: dict[str, BuildSpec] = {}
         for point in points:
             for mode, text in self.variants(filter_text, purpose):
@@ -431,8 +431,18 @@ class _Draft(Costs):
             variants.append((Mode.EFFORT, ""))
         return variants
 
-    def bundle(self, point: Point, purpose: Purpose, filter_text: str, count: int) -> Bundle:
-        """Return `count` more timed runs of a point with the baseline runs and counts that go with them."""
+    def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
+        """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
+        compared = self.compared(filter_text)
+        found = []
+        for point, count in points.items():
+            beside = purpose is not Purpose.MODEL or not self.is_compared(compared)
+            found.append(self.bundle(point, purpose, filter_text, count, beside))
+            compared += any(run.mode is Mode.VANILLA for run in found[-1].runs)
+        return found
+
+    def bundle(self, point: Point, purpose: Purpose, filter_text: str, count: int, beside: bool = True) -> Bundle:
+        """Return `count` more timed runs of a point with the counts, and baseline runs `beside`, that go with them."""
         question = self.question
         earlier = self.runs_before.get(point, {})
         baseline = earlier.get(question.build(Mode.VANILLA, "", point).hash, 0)
@@ -442,12 +452,12 @@ class _Draft(Costs):
             if mode is Mode.VANILLA:
                 # A new filter is compared with baseline runs made beside it, not with those of another day.
                 timed = earlier.get(question.build(Mode.TIME, filter_text, point).hash, 0)
-                fresh = self.baselines(count, baseline, timed)
+                fresh = self.baselines(count, baseline, timed) if beside else 0
                 repetitions[name, mode] = range(baseline, baseline + fresh)
             elif mode is Mode.TIME:
                 first = earlier.get(name, 0)
                 repetitions[name, mode] = range(first, first + count)
-            elif name not in earlier:
+            elif name not in earlier and not self.counts_settled:
                 repetitions[name, mode] = range(question.effort_repetitions)
         timed = count > 0 and any(mode is not Mode.EFFORT for _, mode in repetitions)
         warmup = question.warmup and timed and not earlier and purpose is not Purpose.PILOT

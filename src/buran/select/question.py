@@ -186,6 +186,8 @@ class Knowledge:
         Run time over that of the baseline, by mode, where it was seen.
     pilot_s
         Longest baseline run of pilots; None without.
+    counts_settled
+        Whether the counts so far tell how the effort of all call paths that matter grows.
     """
 
     plans: tuple[Plan, ...] = ()
@@ -201,6 +203,7 @@ class Knowledge:
     changes: Changes | None = None
     ratios: Mapping[Mode, float] = field(default_factory=dict)
     pilot_s: float | None = None
+    counts_settled: bool = False
 
     @property
     def spent_core_hours(self) -> float:

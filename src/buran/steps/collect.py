@@ -156,6 +156,27 @@ def baseline(runs: Iterable[Measured], purpose: Purpose) -> dict[Point, list[flo
     return times
 
 
+def run_times(runs: Sequence[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+    """Return wall times of the whole program in seconds by point: those of the baseline, where there are some.
+
+    Elsewhere they are those of runs with hooks, divided by what these take longer under the same filter at the points
+    that have both. Hooks make no program faster: what looks like that is noise.
+    """
+    times = baseline(runs, purpose)
+    timed: dict[str, dict[Point, list[float]]] = {}
+    for run in runs:
+        if run.mode is Mode.TIME and run.purpose is purpose:
+            timed.setdefault(run.filter_text, {}).setdefault(run.point, []).append(run.wall_s)
+    estimated: dict[Point, list[float]] = {}
+    for own in timed.values():  # later filters have fewer hooks: theirs are taken
+        both = own.keys() & times.keys()
+        if not both:
+            continue
+        slower = sum(median(own[point]) for point in both) / sum(median(times[point]) for point in both)
+        estimated |= {point: [wall / max(slower, 1.0) for wall in walls] for point, walls in own.items()}
+    return estimated | times
+
+
 def as_array(points: Iterable[Point], parameters: Sequence[str]) -> Any:
     """Return shape (point, parameter)."""
     return np.array([[point[name] for name in parameters] for point in points], dtype=np.float64)

@@ -94,7 +94,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     else:
         tree = timed.tree if timed is not None else table.tree
         write_jsonl(table, table_path)
-    baseline = collect.baseline(modelled, Purpose.MODEL)  # those of pilots are too small to predict others
+    baseline = collect.run_times(modelled, Purpose.MODEL)  # those of pilots are too small to predict others
     if plans[0].imported and not tell_growth(baseline, session.campaign):
         baseline = {}  # a few runs beside imported ones do not tell how the program's run time grows
     runtime, shortest_s = _runtime(baseline, parameters)

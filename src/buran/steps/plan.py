@@ -17,13 +17,14 @@ from buran.errors import ConfigError
 from buran.experiment.jsonl import read_jsonl
 from buran.files import read_json
 from buran.model import Term, fit_models, read_models
+from buran.select.design import COUNTS
 from buran.select.measured import Measured
 from buran.select.planner import next_plan
 from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
 from buran.steps import program_model
 from buran.steps.collect import Measured as Run
-from buran.steps.collect import as_array, baseline, experiment_of, finished_runs
+from buran.steps.collect import as_array, baseline, experiment_of, finished_runs, run_times
 from buran.steps.comparison import changes_so_far
 from buran.steps.findings import Findings
 from buran.steps.imported import import_plan
@@ -141,6 +142,7 @@ def make_plan(session: Session, iteration: int) -> Plan:
         changes=changes_so_far(session, plans),
         ratios=_ratios(findings),
         pilot_s=_longest_pilot_s(session, plans),
+        counts_settled=_counts_settled(findings),
     )
     question = question_of(session, plans)
     usable = list[Run]()
@@ -223,6 +225,14 @@ def _ratios(findings: Findings) -> dict[Mode, float]:
     return {mode: median(own) for mode, own in known.items() if own}
 
 
+def _counts_settled(findings: Findings) -> bool:
+    """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
+    seconds = {each["call_path"]: abs(each["at_target_s"] or 0.0) for each in findings.priors}
+    least = COUNTS * sum(seconds.values())
+    open_ = [each["call_path"] for each in findings.priors if not each["settled"]]
+    return bool(seconds) and all(seconds[path] < least for path in open_)
+
+
 def _longest_pilot_s(session: Session, plans: Sequence[Plan]) -> float | None:
     times = baseline(finished_runs(session.layout, [plan for plan in plans if plan.pilot]), Purpose.PILOT)
     return max((max(own) for own in times.values()), default=None)
@@ -235,7 +245,7 @@ def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run]
     place.
     """
     names = tuple(session.campaign.points[0])
-    times = _walls(imported) | baseline(finished_runs(session.layout, plans), Purpose.MODEL)
+    times = _walls(imported) | run_times(finished_runs(session.layout, plans), Purpose.MODEL)
     if not times:
         return None
     most = max(map(len, times.values()))
