@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran.select.cover import lacking
+from buran.select.cover import covered, lacking
 from buran.select.outlook import Outlook
 from buran.select.space import Space
 
@@ -33,6 +33,17 @@ def test_a_band_along_a_diagonal_gets_points_of_two_cheap_diagonals() -> None:
     chosen = lacking(look, space)
     assert work[chosen].max() <= 2 * work.min()
     assert all(len(np.unique(points[chosen, k])) >= 3 for k in range(2))
+
+
+def test_a_second_value_of_each_parameter_comes_first() -> None:
+    points = np.array([[p, s] for p in (2, 4, 8) for s in (10, 20, 30)], dtype=float)
+    cost = points[:, 0] ** 2 + 0.01 * points[:, 1]  # all sizes on few ranks are cheaper than any on more
+    look, space = look_at(points, cost)
+    order = [tuple(point) for point in points[lacking(look, space)].tolist()]
+    assert order[:3] == [(2, 10), (2, 20), (4, 10)] and order[3] == (2, 30)
+    some = [0, 1, 3]
+    assert not covered(space, some)
+    assert covered(space, lacking(look, space)) and covered(space, range(len(points)))
 
 
 def test_what_ran_counts_and_what_failed_is_left() -> None:

@@ -11,6 +11,7 @@ import pytest
 from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
 from buran.select.belief import belief_of, fewer
 from buran.select.measured import Measured
+from buran.select.outlook import predicted_s
 from buran.select.space import Space
 from buran.steps import plan
 
@@ -45,6 +46,35 @@ def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None
     spread = np.sqrt((told.factors[0] ** 2).sum(axis=1))
     assert spread[-1] > 0.05  # two steps beyond the measured ones, a unit of effort may cost something else
     assert spread[0] < 0.02
+
+
+def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it() -> None:
+    n = np.array([1.0, 2, 3, 4, 8, 16])
+    space = Space(("n",), n[:, None], np.ones(6), np.array([32.0]))
+    work = 0.01 * n[:4] ** 2
+    start = 0.5 + np.array([0.2, 0.05, 0.0, 0.1])  # seconds, and how they scatter
+    term = Term((Factor(0, Fraction(2), 0),))
+    told = Measured(space.points[:4], work[None, :, None], (start + work)[:, None], ((term,),), names=(("time", "a"),))
+    seconds = predicted_s(told, space)
+    assert seconds is not None
+    assert seconds[:4] == pytest.approx(start + work)
+    assert seconds[4:] == pytest.approx(0.575 + 0.01 * n[4:] ** 2, rel=0.01)
+    visits = np.stack([work, 100 + 0 * work])[:, :, None]
+    both = Measured(told.points, visits, told.program_s, ((term,), None), np.array([0, 1]))
+    assert predicted_s(both, space) == pytest.approx(seconds)
+
+
+def test_counts_are_settled_when_none_that_matters_is_open() -> None:
+    def said(path: str, seconds: float, settled: bool) -> dict[str, object]:
+        return {"call_path": path, "at_target_s": seconds, "settled": settled}
+
+    def settled(*priors: dict[str, object]) -> bool:
+        return plan._counts_settled(SimpleNamespace(priors=priors))  # type: ignore[arg-type]
+
+    assert not settled()
+    assert settled(said("a", 1.0, True), said("b", 0.009, False))
+    assert not settled(said("a", 1.0, True), said("b", 0.02, False))
+    assert settled(said("a", 1.0, True), {"call_path": "b", "at_target_s": None, "settled": False})
 
 
 @pytest.mark.parametrize("columns", [3, 9, 40])
