@@ -294,6 +294,14 @@ def test_the_first_points_have_a_baseline_beside_their_first_timed_run(strategy:
     assert len(seen) > 3
 
 
+def test_a_parameter_that_no_run_varied_is_named_at_the_end() -> None:
+    once = seconds(Point.of({"p": 1, "n": 10})) / 3600  # pays for p = 2 too, but for no larger n
+    few = adaptive_question(budget=lambda full: 2.2 * once, expected_s=seconds)
+    last = adaptive(few)[0][-1]
+    assert last.done and last.budget_reached and "all runs have n = 10: models say nothing" in last.reason
+    assert "say nothing" not in adaptive(adaptive_question())[0][-1].reason
+
+
 def test_effort_is_counted_until_counts_tell_all_parameters_apart() -> None:
     asked = adaptive_question(metrics=frozenset({"time", "basic_blocks"}), effort_repetitions=1)
     for settled in (False, True):

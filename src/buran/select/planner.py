@@ -17,14 +17,13 @@ from buran.campaign.point import Point
 from buran.select.base import base_places
 from buran.select.changes import telling_places
 from buran.select.costs import Costs
-from buran.select.design import width_at_target
 from buran.select.measured import Measured
 from buran.select.pilot import pilot_places
 from buran.select.protocol import Advice, Budget, State
 from buran.select.question import EFFORT_METRICS, Knowledge, Question
+from buran.select.shortfalls import shortfalls
 from buran.select.space import Array
 
-_FARTHEST = 1000.0  # factor beyond all points from which on no model is trusted
 _CHANGE = 0.5  # of what is left of the budget, that measuring again under a new filter may take
 _BATCH = 5  # runs a round for strategies that rate one run after the other
 
@@ -38,43 +37,10 @@ def next_plan(question: Question, known: Knowledge) -> Plan:
     plan = _next_plan(question, known)
     if not plan.done:
         return plan
-    lacking = [each for each in (_too_far(question), _too_wide(question, known), _unsteady(known)) if each]
+    lacking = shortfalls(question, known)
     if not lacking:
         return plan
     return replace(plan, reason="; ".join([plan.reason, *lacking]), budget_reached=True)
-
-
-def _too_far(question: Question) -> str | None:
-    """Return in words by how much the target lies beyond all points; None if that is within `_FARTHEST`."""
-    space = question.space
-    largest, least = space.points.max(axis=0), space.points.min(axis=0)
-    beyond = np.maximum(space.target / largest, least / space.target)
-    worst = int(beyond.argmax())
-    if beyond[worst] <= _FARTHEST:
-        return None
-    name, value = space.parameters[worst], space.target[worst]
-    return f"the target {name} = {value:g} lies a factor of {beyond[worst]:.3g} beyond all points: too far to trust"
-
-
-def _too_wide(question: Question, known: Knowledge) -> str | None:
-    """Return in words what accuracy was reached instead of the one that was asked for; None if it was, or none was."""
-    if question.accuracy is None or known.measured is None:
-        return None
-    width = width_at_target(known.measured, question.space)
-    if width is None or width <= question.accuracy:
-        return None
-    could = f"it is within {100 * width:.2g} %" if np.isfinite(width) else "how far it is off cannot be said"
-    return f"the prediction at the target is not within {100 * question.accuracy:g} %: {could}"
-
-
-def _unsteady(known: Knowledge) -> str | None:
-    """Return in words which counts are not the same in all runs of a point; None where all are."""
-    metric, paths = next(iter(known.unsteady.items()), ("", ()))
-    if not paths:
-        return None
-    more = sum(map(len, known.unsteady.values())) - 1
-    where = f"{metric} of {paths[0]}" + (f" and {more} other counts" if more else "")
-    return f"effort depends on the run: {where}; models of them hold for the measured runs only"
 
 
 def _next_plan(question: Question, known: Knowledge) -> Plan:

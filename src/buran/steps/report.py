@@ -180,6 +180,19 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
     return said
 
 
+def _estimated(runs: Sequence[Measured]) -> list[str]:
+    """Say at how many points the baseline did not run."""
+    modelled = [run for run in runs if run.purpose is Purpose.MODEL]
+    baseline = {run.point for run in modelled if run.mode is Mode.VANILLA}
+    others = {run.point for run in modelled if run.mode is Mode.TIME} - baseline
+    if not baseline or not others:
+        return []
+    return [
+        f"The baseline ran at {len(baseline)} points; at {len(others)} others the program's run time is that of runs "
+        "with hooks, without what these take longer where both ran."
+    ]
+
+
 def gather(session: Session) -> Report:
     """Collect the values of the report from plans, models and store."""
     layout, campaign = session.layout, session.campaign
@@ -203,6 +216,7 @@ def gather(session: Session) -> Report:
             *_of_other_versions(state.account),
             *_notes(session, plans, findings),
             *_kind(findings, campaign),
+            *_estimated(runs),
         ],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
