@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from killed import count, derived, kill_when, start
 from simulated_campaigns import PROGRAM, opened, written
 
 from buran.campaign.load import load_campaign
@@ -137,6 +138,28 @@ def test_the_same_seed_gives_the_same_plans_and_nothing_old_is_touched(folder: P
         texts.append([session.layout.plan(session.id, each.iteration).read_text() for each in plans(session)])
     assert texts[0] == texts[1]
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.slow
+def test_killed_while_it_compares_and_resumed_it_ends_the_same(folder: Path, beside: Path) -> None:
+    program = changed("solve", time_s="2.6e-7 * n**3")
+    roots = []
+    for name in ("whole", "broken"):
+        file = written(beside / name, program, compare_with="../" + EARLIER, goal="models")
+        roots.append(file.parent / "results" / "sim")
+        moments = {
+            "counts are compared": count("store/*/*~*/rep-*/run.json", 2),
+            "counts were compared": count("iterations/*/1/plan.json", 1),
+            "times are compared": count("store/*/*~*/rep-*/run.json", 12),
+            "times were compared": count("iterations/*/2/plan.json", 1),
+        }
+        for reached in moments.values() if name == "broken" else ():
+            kill_when(["run", str(file)], beside, roots[-1], reached)
+        process = start(["run", str(file)], beside)
+        text, _ = process.communicate()
+        assert process.returncode == 0, text
+    assert [plan.phase for plan in plans(open_session(file))][:3] == ["comparison", "comparison", "times"]
+    assert derived(roots[0]) == derived(roots[1])
 
 
 def test_an_artefact_that_was_kept_is_enough(folder: Path, beside: Path) -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from killed import count, derived, kill_when, start
 from simulated_campaigns import PROGRAM, written
 
 from buran.cli import main
 from buran.errors import UsageError
-from buran.steps.controller import engines
 from buran.steps.session import open_session
 from buran.steps.simulation import write_twin
 
@@ -65,53 +59,16 @@ def test_a_budget_is_above_nothing(tmp_path: Path, budget: str, capsys: pytest.C
     assert "the budget is a number of core hours above 0" in capsys.readouterr().err
 
 
-def start(file: Path, folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "buran.cli", "simulate", str(file), "--folder", str(folder), "--json"]
-    environment = {**os.environ, "NO_COLOR": "1", "BURAN_LOCK_FOLDER": str(folder.parent)}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
-    )
+def command(file: Path, folder: Path) -> list[str]:
+    return ["simulate", str(file), "--folder", str(folder), "--json"]
 
 
 def finish(file: Path, folder: Path) -> dict[str, Any]:
-    process = start(file, folder)
+    process = start(command(file, folder), folder.parent)
     text, _ = process.communicate()
     assert process.returncode == 0, text
     found: dict[str, Any] = json.loads(text[text.index("\n{") :])
     return found
-
-
-def derived(folder: Path) -> dict[str, bytes]:
-    """Every plan, filter, model and table; not which points share a job: those that are there by then do not."""
-    root = folder / "results" / "sim"
-    files = [*(root / "iterations").rglob("*"), *(root / "latest").rglob("models.json")]
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted(files)
-        if path.is_file() and path.name != "batches.json"
-    }
-
-
-def kill_when(file: Path, folder: Path, reached: Callable[[Path], bool]) -> None:
-    """Start, and kill everything with SIGKILL as soon as a condition on the results holds."""
-    process, root = start(file, folder), folder / "results" / "sim"
-    while process.poll() is None and not reached(root):
-        time.sleep(0.02)
-    assert process.poll() is None, "it ended before the condition held"
-    running = engines(root)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for number in running:
-        try:
-            os.killpg(number, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    assert process.stdout is not None
-    process.stdout.close()
-
-
-def count(pattern: str, least: int) -> Callable[[Path], bool]:
-    return lambda root: len(list(root.glob(pattern))) >= least
 
 
 @pytest.mark.slow
@@ -130,14 +87,14 @@ def test_killed_in_every_phase_and_resumed_it_ends_the_same(tmp_path: Path) -> N
         "the last plan": count("iterations/*/3/plan.json", 1),
     }
     for reached in phases.values():
-        kill_when(file, folder, reached)
+        kill_when(command(file, folder), folder.parent, folder / "results" / "sim", reached)
     ended = finish(file, folder)
     # A run that was killed stays in the ledger, without costs: what was simulated of it is nothing.
     aborted = [each for each in ended["account"] if each["phase"] == "aborted"]
     assert all(each["core_hours"] == 0 for each in aborted)
     ended["account"] = [each for each in ended["account"] if each not in aborted]
     assert ended == whole
-    assert derived(folder) == derived(tmp_path / "whole")
+    assert derived(folder / "results" / "sim") == derived(tmp_path / "whole" / "results" / "sim")
     assert whole["models"]
 
 
@@ -147,4 +104,4 @@ def test_the_same_seed_gives_the_same_plans_another_another(tmp_path: Path) -> N
     file = written(tmp_path, noisy, strategy={"name": "design", "max_iterations": 2}, budget={"core_hours": 0.05})
     one, two = (finish(file, tmp_path / name) for name in ("one", "two"))
     assert one == two
-    assert derived(tmp_path / "one") == derived(tmp_path / "two")
+    assert derived(tmp_path / "one" / "results" / "sim") == derived(tmp_path / "two" / "results" / "sim")
