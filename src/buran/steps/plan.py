@@ -229,7 +229,7 @@ def _counts_settled(findings: Findings) -> bool:
     """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
     seconds = {each["call_path"]: abs(each["at_target_s"] or 0.0) for each in findings.priors}
     least = COUNTS * sum(seconds.values())
-    open_ = [each["call_path"] for each in findings.priors if not each["settled"]]
+    open_ = [each["call_path"] for each in findings.priors if not each.get("settled", False)]
     return bool(seconds) and all(seconds[path] < least for path in open_)
 
 
