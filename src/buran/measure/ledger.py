@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from buran.files import read_json, write_text
-from buran.measure.store import RECORD
+from buran.measure.store import RECORD, finished
 
 _SAMPLE = 200  # bytes before the place where reading stopped, to tell the same file from a new one
 
@@ -109,9 +109,8 @@ def entry_of(store: Path, folder: Path) -> Entry | None:
 
 def run_folders(store: Path) -> Iterator[Path]:
     """Yield the folders of all finished runs and all attempts in a store."""
-    for pattern in ("*/*~*/rep-*/", "*/*~*/warmup*/", "*/*~*/failed/*/"):
-        for record in store.glob(pattern + RECORD):
-            yield record.parent
+    for name in ("rep-*", "warmup*", "failed/*"):
+        yield from finished(store, name=name)
 
 
 def rebuild(store: Path) -> None:

@@ -39,6 +39,20 @@ class Status(StrEnum):
     OVER_BUDGET = "over budget"  # not started
 
 
+def finished(store: Path, build: str = "*", place: str = "*", name: str = "rep-*") -> Iterator[Path]:
+    """Yield the folders of finished runs, of all builds and on all machines by default.
+
+    Parameters
+    ----------
+    place
+        Configuration of the machine, as it stands behind the point in a folder's name.
+    name
+        Pattern of the runs' names: warm-ups are called otherwise.
+    """
+    for record in store.glob(f"{build}/*~{place}/{name}/{RECORD}"):
+        yield record.parent
+
+
 @dataclass(frozen=True)
 class Slot:
     """The place of one run: its point's folder and its name in the current generation."""

@@ -16,7 +16,7 @@ from buran.campaign.plan import Bundle, Mode
 from buran.campaign.point import Point
 from buran.errors import BuranError, FormatError
 from buran.experiment.table import Experiment
-from buran.files import file_sha256, read_json, write_json
+from buran.files import file_sha256, write_json
 from buran.measure import ledger, store
 from buran.measure.bundle import PROFILE, SCHEMA, outcome_of, slots_of
 from buran.profile.cubex_read import read_cubex
@@ -47,8 +47,8 @@ def import_runs(session: Session, iteration: int) -> dict[str, Any]:
 
 def changed_sources(layout: Layout) -> Iterator[str]:
     """Yield, in words, the files that are not what they were when they were imported."""
-    for path in sorted(layout.store.glob(f"*/*~*/rep-*/{store.RECORD}")):
-        record = read_json(path)
+    for folder in sorted(store.finished(layout.store)):
+        record = store.record(folder)
         if record["mode"] == Mode.IMPORTED and (problem := _changed(record)):
             yield f"{problem.where}: {problem.reason}"
 

@@ -146,8 +146,8 @@ def _spec(campaign: Campaign, number: int, entry: Measurements) -> BuildSpec:
 
 def _kept(layout: Layout, spec: BuildSpec) -> Iterator[Source]:
     """Yield the runs that were imported before: they stay, whatever becomes of their files."""
-    for path in layout.store.glob(f"{spec.hash}/*~{PLACE}/rep-*/{store.RECORD}"):
-        record = store.record(path.parent)
+    for folder in store.finished(layout.store, spec.hash, PLACE):
+        record = store.record(folder)
         yield Source(Point.of(record["point"]), record["repetition"], None)
 
 
