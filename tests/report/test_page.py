@@ -16,6 +16,7 @@ from markupsafe import escape
 from buran.report import call_paths
 from buran.report.call_paths import predict_call_paths, with_rows
 from buran.report.html import render_page
+from buran.report.page import page_data
 from buran.report.tables import as_csv
 from buran.report.words import answers_of
 
@@ -60,6 +61,14 @@ def test_numbers_are_those_of_the_models(small):
     assert first["measured"][1] == pytest.approx(own.min(axis=1), rel=1e-3)
     assert data["largest"] == [8.0, 3000.0, 30.0]
     assert [len(each) for each in first["curves"][0]] == [13, 13, 13]
+
+
+def test_run_times_without_a_baseline_are_marked(small):
+    table, said = small
+    point = (8.0, 3000.0, 30.0)
+    given = page_data(said, predict_call_paths(said), table, (), (), {point: [4.0, 2.0]})
+    assert given["runtime"]["measured"] == [[list(point), 3.0, 2.0, 4.0, 2]]
+    assert {each[-1] for each in data_of(said, table)["runtime"]["measured"]} == {0}
 
 
 def test_parents_are_callers(small):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ def page_data(
     table: Experiment | None,
     iterations: Sequence[Iteration],
     runs: Sequence[TimedRun] = (),
+    estimated_s: Mapping[tuple[float, ...], Sequence[float]] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return everything that the page's script draws from, as plain data.
 
@@ -80,6 +82,8 @@ def page_data(
         The measurements behind the models; None if there are none.
     runs
         Finished runs, for how run times differ over time.
+    estimated_s
+        Run times of the program where the baseline did not run, from runs with hooks.
     """
     plain: dict[str, Any] = {
         "parameters": list(report.parameters),
@@ -106,7 +110,7 @@ def page_data(
         "map_axes": [axis_of(found, report, each, MAP_STEPS).tolist() for each in chosen],
         "paths": _paths(report, found, rows, place, table),
         "stack": {**stack, "rows": [place[row] for row in stack["rows"]]},
-        "runtime": {"curves": runtime_curves(found, report), "measured": _baseline(runs)},
+        "runtime": {"curves": runtime_curves(found, report), "measured": _baseline(runs, estimated_s)},
         "left_out": len(models.call_paths) - len(rows),
         "left_out_share": rounded(max(1.0 - float(found.shares[0][rows].sum()), 0.0)),
         "without_model": sum(model is None for model in models.models),
@@ -163,13 +167,17 @@ def _paths(
     return paths
 
 
-def _baseline(runs: Sequence[TimedRun]) -> list[list[Any]]:
-    """Return of each point its values, median, least and most of the baseline's run times, and if it only tests."""
-    walls: dict[tuple[tuple[float, ...], bool], list[float]] = {}
+_MODELLED, _TESTS, _ESTIMATED = range(3)
+
+
+def _baseline(runs: Sequence[TimedRun], estimated_s: Mapping[tuple[float, ...], Sequence[float]]) -> list[list[Any]]:
+    """Return of each point its values, median, least and most of the program's run times, and what they are."""
+    walls: dict[tuple[tuple[float, ...], int], list[float]] = {}
     for run in runs:
         if run.mode is Mode.VANILLA and not run.apart:
-            walls.setdefault((run.point, run.evaluation), []).append(run.wall_s)
+            walls.setdefault((run.point, _TESTS if run.evaluation else _MODELLED), []).append(run.wall_s)
+    walls |= {(point, _ESTIMATED): list(own) for point, own in estimated_s.items()}
     return [
-        [list(point), rounded(float(np.median(own))), rounded(min(own)), rounded(max(own)), int(evaluation)]
-        for (point, evaluation), own in walls.items()
+        [list(point), rounded(float(np.median(own))), rounded(min(own)), rounded(max(own)), kind]
+        for (point, kind), own in walls.items()
     ]

@@ -22,7 +22,7 @@ from buran.report.noise import TimedRun
 from buran.report.page import Iteration, page_data, predict_call_paths
 from buran.report.tables import as_csv, points_as_csv
 from buran.report.text import Report
-from buran.steps.collect import finished_runs, there
+from buran.steps.collect import baseline, finished_runs, run_times, there
 from buran.steps.session import Session
 
 PAGE, CSV, POINTS, DATA = "report.html", "report.csv", "points.csv", "page.json"
@@ -35,7 +35,7 @@ def write_page(session: Session, folder: Path, report: Report) -> None:
     found = predict_call_paths(report)
     course = [_iteration(session, plans, plan) for plan in plans if plan.bundles]
     table = _table(folder)
-    data = page_data(report, found, table, course, _timed_runs(session, plans))
+    data = page_data(report, found, table, course, _timed_runs(session, plans), _estimated_s(session, plans))
     excerpts = [_excerpt(session.layout.root / each["log"]) for each in report.failures]
     why = "no run succeeded" if report.failures else "nothing that can be modelled was measured"
     write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(session, plans), why))
@@ -67,6 +67,18 @@ def _timed_runs(session: Session, plans: Sequence[Plan]) -> list[TimedRun]:
         )
         for run, record, began in zip(runs, records, started, strict=True)
     ]
+
+
+def _estimated_s(session: Session, plans: Sequence[Plan]) -> dict[tuple[float, ...], list[float]]:
+    """Return run times of the program at points where the baseline did not run."""
+    campaign = session.campaign
+    runs = finished_runs(session.layout, plans)
+    measured = baseline(runs, Purpose.MODEL)
+    return {
+        tuple(float(point[name]) for name in campaign.parameters): walls
+        for point, walls in run_times(runs, Purpose.MODEL).items()
+        if point not in measured and all(point[name] == campaign.refinement_target[name] for name in campaign.choices)
+    }
 
 
 def _seconds(started: str | None) -> float | None:

@@ -1,6 +1,8 @@
 /* ---- plots of one call path, or of the whole program */
 
-/* A curve with its interval along one parameter; `measured` has a point, median, least, most and whether it only tests. */
+const DOTS = ["point", "point tests", "point estimated"];
+
+/* A curve with its interval along one parameter; `measured` has a point, median, least, most and a kind. */
 function curve(curves, measured, parameter, what, width = 340, height = 220) {
   const left = 62, bottom = 34;
   const axis = data.axes[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
@@ -16,11 +18,11 @@ function curve(curves, measured, parameter, what, width = 340, height = 220) {
   drawing.append(make("path", { class: "curve", d: `M${line(middle, 0).join("L")}` }));
   const goal = x.at(data.target[parameter]);
   drawing.append(make("line", { class: "target", x1: goal, x2: goal, y1: 8, y2: height - bottom }));
-  for (const [point, median, least, most, tests] of on) {
+  for (const [point, median, least, most, kind] of on) {
     const at = x.at(point[parameter]);
     drawing.append(make("line", { class: "reach", x1: at, x2: at, y1: y.at(least), y2: y.at(most) }),
-      make("circle", { class: tests ? "point tests" : "point", cx: at, cy: y.at(median), r: 3.5 },
-        make("title", {}, `${nameOf(point)}: ${short(median, 4)} (${short(least, 4)} … ${short(most, 4)})`)));
+      make("circle", { class: DOTS[kind], cx: at, cy: y.at(median), r: 3.5 },
+        make("title", {}, `${nameOf(point)}: ${short(median, 4)} (${short(least, 4)} … ${short(most, 4)})${kind === 2 ? ", from runs with hooks" : ""}`)));
   }
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   const others = held(data.largest, parameter);
