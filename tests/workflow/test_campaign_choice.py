@@ -19,7 +19,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
         target={**bench.config["target"], "run": "{binary} {n} {solver}"},
         parameters={
             "p": {"role": "ranks", "values": [1, 2]},
-            "n": {"role": "size", "values": [400, 1600]},
+            "n": {"role": "size", "values": [400, 3200]},  # the larger one takes longer than MPI's start
             "solver": {"role": "choice", "values": [1, 2, 3]},
         },
         metrics=["time", "visits"],
@@ -42,8 +42,8 @@ def test_the_ensemble_chose_points(chosen: Workbench) -> None:
 
 def test_predictions_know_the_choice(chosen: Workbench) -> None:
     model = str(chosen.results / "latest" / "runtime.npz")
-    (chosen.folder / "points.csv").write_text("solver,n,p\n1,1600,1\n2,1600,1\n")
-    text = chosen.buran("predict", model, "points.csv", "--at", "p=1,n=1600,solver=3", "--csv")
+    (chosen.folder / "points.csv").write_text("solver,n,p\n1,3200,1\n2,3200,1\n")
+    text = chosen.buran("predict", model, "points.csv", "--at", "p=1,n=3200,solver=3", "--csv")
     rows = {row["solver"]: row for row in csv.DictReader(io.StringIO(text))}
     assert 1.5 * float(rows["1.0"]["predicted"]) < float(rows["2.0"]["predicted"])
     assert set(rows) == {"1.0", "2.0", "3.0"}
@@ -51,11 +51,11 @@ def test_predictions_know_the_choice(chosen: Workbench) -> None:
 
 def test_the_fastest_choice_with_its_uncertainty(chosen: Workbench) -> None:
     model = str(chosen.results / "latest" / "runtime.npz")
-    found = json.loads(chosen.buran("predict", model, "--fastest", "3", "--at", "p=1,n=1600", "--json"))["predictions"]
+    found = json.loads(chosen.buran("predict", model, "--fastest", "3", "--at", "p=1,n=3200", "--json"))["predictions"]
     assert found[0]["solver"] == 1.0 and found[2]["solver"] == 2.0
     assert all(each["lower"] <= each["predicted"] <= each["upper"] for each in found)
 
 
 def test_a_choice_that_was_not_measured_is_refused(chosen: Workbench) -> None:
     model = str(chosen.results / "latest" / "runtime.npz")
-    assert "never measured" in chosen.buran("predict", model, "--at", "p=1,n=1600,solver=7", expect=2)
+    assert "never measured" in chosen.buran("predict", model, "--at", "p=1,n=3200,solver=7", expect=2)
