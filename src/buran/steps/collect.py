@@ -157,10 +157,15 @@ def baseline(runs: Iterable[Measured], purpose: Purpose) -> dict[Point, list[flo
 
 
 def run_times(runs: Sequence[Measured], purpose: Purpose) -> dict[Point, list[float]]:
-    """Return wall times of the whole program in seconds by point: those of the baseline, where there are some.
+    """Return wall times of the whole program in seconds by point: the baseline's, elsewhere estimated ones."""
+    return estimated_times(runs, purpose) | baseline(runs, purpose)
 
-    Elsewhere they are those of runs with hooks, divided by what these take longer under the same filter at the points
-    that have both. Hooks make no program faster: what looks like that is noise.
+
+def estimated_times(runs: Sequence[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+    """Return what the whole program takes in seconds at the points where the baseline did not run.
+
+    That are the times of runs with hooks, divided by what these take longer under the same filter at the points that
+    have both. Hooks make no program faster: what looks like that is noise.
     """
     times = baseline(runs, purpose)
     timed: dict[str, dict[Point, list[float]]] = {}
@@ -174,7 +179,7 @@ def run_times(runs: Sequence[Measured], purpose: Purpose) -> dict[Point, list[fl
             continue
         slower = sum(median(own[point]) for point in both) / sum(median(times[point]) for point in both)
         estimated |= {point: [wall / max(slower, 1.0) for wall in walls] for point, walls in own.items()}
-    return estimated | times
+    return {point: walls for point, walls in estimated.items() if point not in times}
 
 
 def as_array(points: Iterable[Point], parameters: Sequence[str]) -> Any:

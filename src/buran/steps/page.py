@@ -22,7 +22,7 @@ from buran.report.noise import TimedRun
 from buran.report.page import Iteration, page_data, predict_call_paths
 from buran.report.tables import as_csv, points_as_csv
 from buran.report.text import Report
-from buran.steps.collect import baseline, finished_runs, run_times, there
+from buran.steps.collect import Measured, estimated_times, finished_runs, there
 from buran.steps.session import Session
 
 PAGE, CSV, POINTS, DATA = "report.html", "report.csv", "points.csv", "page.json"
@@ -35,7 +35,8 @@ def write_page(session: Session, folder: Path, report: Report) -> None:
     found = predict_call_paths(report)
     course = [_iteration(session, plans, plan) for plan in plans if plan.bundles]
     table = _table(folder)
-    data = page_data(report, found, table, course, _timed_runs(session, plans), _estimated_s(session, plans))
+    runs = finished_runs(session.layout, plans)
+    data = page_data(report, found, table, course, _timed_runs(session, runs), _estimated_s(session, runs))
     excerpts = [_excerpt(session.layout.root / each["log"]) for each in report.failures]
     why = "no run succeeded" if report.failures else "nothing that can be modelled was measured"
     write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(session, plans), why))
@@ -44,13 +45,13 @@ def write_page(session: Session, folder: Path, report: Report) -> None:
     write_text(folder / POINTS, points_as_csv(report.parameters, course))
 
 
-def _timed_runs(session: Session, plans: Sequence[Plan]) -> list[TimedRun]:
+def _timed_runs(session: Session, finished: Sequence[Measured]) -> list[TimedRun]:
     """Return when each finished run began; pilots and evaluation points too, as they tell of the machine.
 
     Imported runs are none: they were made at another time, maybe elsewhere.
     """
     campaign = session.campaign
-    runs = [run for run in there(finished_runs(session.layout, plans)) if not run.build.origin]
+    runs = [run for run in there(finished) if not run.build.origin]
     records = [store.record(run.folder) for run in runs]
     started = [_seconds(each.get("started")) for each in records]
     first = min((each for each in started if each is not None), default=0.0)
@@ -69,15 +70,13 @@ def _timed_runs(session: Session, plans: Sequence[Plan]) -> list[TimedRun]:
     ]
 
 
-def _estimated_s(session: Session, plans: Sequence[Plan]) -> dict[tuple[float, ...], list[float]]:
+def _estimated_s(session: Session, runs: Sequence[Measured]) -> dict[tuple[float, ...], list[float]]:
     """Return run times of the program at points where the baseline did not run."""
     campaign = session.campaign
-    runs = finished_runs(session.layout, plans)
-    measured = baseline(runs, Purpose.MODEL)
     return {
         tuple(float(point[name]) for name in campaign.parameters): walls
-        for point, walls in run_times(runs, Purpose.MODEL).items()
-        if point not in measured and all(point[name] == campaign.refinement_target[name] for name in campaign.choices)
+        for point, walls in estimated_times(runs, Purpose.MODEL).items()
+        if all(point[name] == campaign.refinement_target[name] for name in campaign.choices)
     }
 
 

@@ -24,7 +24,7 @@ from buran.report.text import Report, render
 from buran.select.question import Knowledge
 from buran.steps import program_model
 from buran.steps.account import Item
-from buran.steps.collect import Measured, finished_runs, lost, profiles_of, there
+from buran.steps.collect import Measured, baseline, estimated_times, finished_runs, lost, profiles_of, there
 from buran.steps.compare import write_comparison
 from buran.steps.comparison import checked_so_far
 from buran.steps.correct import correct_kernels
@@ -182,13 +182,11 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
 
 def _estimated(runs: Sequence[Measured]) -> list[str]:
     """Say at how many points the baseline did not run."""
-    modelled = [run for run in runs if run.purpose is Purpose.MODEL]
-    baseline = {run.point for run in modelled if run.mode is Mode.VANILLA}
-    others = {run.point for run in modelled if run.mode is Mode.TIME} - baseline
-    if not baseline or not others:
+    others, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
+    if not others:
         return []
     return [
-        f"The baseline ran at {len(baseline)} points; at {len(others)} others the program's run time is that of runs "
+        f"The baseline ran at {len(measured)} points; at {len(others)} others the program's run time is that of runs "
         "with hooks, without what these take longer where both ran."
     ]
 
