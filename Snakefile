@@ -12,11 +12,11 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from buran.cli.status import print_failures
-from buran.steps.batches import batch_request, batches_of
-from buran.steps.jobs import job_request, resource_names
-from buran.steps.progress import progress_of
-from buran.steps.refine import start_build, starts_by_itself
-from buran.steps.session import open_session
+from buran.engine.batches import batch_request, batches_of
+from buran.engine.jobs import job_request, resource_names
+from buran.views.status import progress_of
+from buran.loop.refine import start_build, starts_by_itself
+from buran.loop.session import open_session
 
 min_version("9.20")
 

@@ -13,8 +13,8 @@ from buran.errors import ToolError
 from buran.evaluate.refinement_lab import Lab, Program
 from buran.instrument.guard import guard, guarded
 from buran.instrument.start import EVERYTHING
-from buran.measure.hook_cost import hook_cost_s
-from buran.measure.toolchain import find_toolchain
+from buran.measure.toolchain.hook_cost import hook_cost_s
+from buran.measure.toolchain.toolchain import find_toolchain
 
 SOURCE = Path(__file__).parents[1] / "tests" / "workflow" / "hot"
 HOT = Program("hot", "hot", "$CC -O2 hot.c -o hot", "hot", ("{n}",), ("n",), ((200,), (1000,), (2000,)))

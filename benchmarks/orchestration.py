@@ -33,14 +33,14 @@ import yaml
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Plan
+from buran.engine import controller, finished
 from buran.files import write_json
-from buran.measure import ledger, store
+from buran.loop.plan import first_plan
+from buran.loop.session import Session, open_session
 from buran.measure.build import build
 from buran.measure.bundle import outcome_of, slots_of
-from buran.steps import controller, finished
-from buran.steps.plan import first_plan
-from buran.steps.progress import progress_of
-from buran.steps.session import Session, open_session
+from buran.measure.store import ledger, store
+from buran.views.status import progress_of
 
 _NODES = 4  # of the sandbox
 RUNS_PER_POINT = 5  # two plain, two for time, one that counts

@@ -28,7 +28,7 @@ from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, BuranError, RunError
 from buran.measure.dump import read_dumps
-from buran.measure.toolchain import Toolchain, find_toolchain
+from buran.measure.toolchain.toolchain import Toolchain, find_toolchain
 from buran.profile.profile import Profile
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -102,7 +102,7 @@ class Workshop:
         toolchain = find_toolchain(compiler=compiler)
         toolchain.save(folder / "toolchain.json")
         for name in ("mpicc", "mpicxx"):
-            code = f"from buran.measure.wrappers import {name}; {name}()"
+            code = f"from buran.measure.toolchain.wrappers import {name}; {name}()"
             script = folder / name
             script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n')
             script.chmod(0o755)

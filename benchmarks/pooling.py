@@ -18,11 +18,11 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.evaluate.campaign_cases import CASES, Case, campaign, program
 from buran.files import not_synced
+from buran.loop.in_process import carry_out
+from buran.loop.session import open_session
+from buran.loop.simulation import verdicts
 from buran.simulate.program import program_of
 from buran.simulate.run import Variant
-from buran.steps.loop import carry_out
-from buran.steps.session import open_session
-from buran.steps.simulation import verdicts
 
 
 def play(case: Case, seed: int, share: float, pool_filters: str, folder: Path) -> str:

@@ -127,9 +127,9 @@ def modellers(python: str, functions: int) -> None:
 def campaign(seed: int, folder: Path, metrics: list[str]) -> None:
     """Run the example campaign with a seed and print predictions beside measurements."""
     from buran.campaign.plan import Mode, Purpose
+    from buran.loop import collect
+    from buran.loop.session import open_session
     from buran.model import read_models
-    from buran.steps import collect
-    from buran.steps.session import open_session
 
     data = yaml.safe_load((ROOT / "config" / "examples" / "budget.yaml").read_text())
     data |= {"seed": seed, "results": "results"} | ({"metrics": metrics} if metrics else {})

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from buran.files import write_json
+from buran.loop.session import step
 from buran.measure.build import build
-from buran.steps.session import step
 
 with step(snakemake) as session:
     spec = session.layout.read_build_spec(snakemake.wildcards.build)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from buran.files import write_json
-from buran.steps.measure import measure
-from buran.steps.session import step
+from buran.loop.measure import measure
+from buran.loop.session import step
 
 with step(snakemake) as session:
     write_json(Path(snakemake.output[0]), measure(session, snakemake.wildcards.bundle))

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from buran.steps.model import make_models
-from buran.steps.session import step
+from buran.loop.model import make_models
+from buran.loop.session import step
 
 with step(snakemake) as session:
     make_models(

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from buran.files import write_json
-from buran.steps.plan import make_plan
-from buran.steps.session import step
+from buran.loop.plan import make_plan
+from buran.loop.session import step
 
 with step(snakemake) as session:
     plan = make_plan(session, int(snakemake.wildcards.iteration))

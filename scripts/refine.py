@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from buran.files import write_text
-from buran.steps.refine import refined_filter
-from buran.steps.session import step
+from buran.loop.refine import refined_filter
+from buran.loop.session import step
 
 with step(snakemake) as session:
     text = refined_filter(session, int(snakemake.wildcards.iteration))

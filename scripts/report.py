@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from buran.steps.report import write_results
-from buran.steps.session import step
+from buran.loop.report import write_results
+from buran.loop.session import step
 
 with step(snakemake) as session:
     write_results(session, Path(snakemake.output[0]).parent)

@@ -30,7 +30,9 @@ MAY_IMPORT = {
     "simulate": {"campaign", "instrument", "measure", "profile"},
     "report": {"campaign", "compare", "experiment", "instrument", "model", "profile", "select"},
 }
-MAY_IMPORT["steps"] = MAY_IMPORT.keys() - {"generate"}
+MAY_IMPORT["loop"] = MAY_IMPORT.keys() - {"generate"} | {"views"}
+MAY_IMPORT["views"] = MAY_IMPORT.keys() - {"generate"} | {"engine"}
+MAY_IMPORT["engine"] = MAY_IMPORT.keys() - {"generate"}
 MAY_IMPORT["evaluate"] = MAY_IMPORT.keys() - {"report"}
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
 

@@ -13,8 +13,8 @@ from buran.campaign.load import load_campaign
 from buran.cli import main
 from buran.correct import load_corrected
 from buran.errors import ConfigError
+from buran.loop.correct import check_base_models, correct_kernels
 from buran.report.text import Report, render
-from buran.steps.correct import check_base_models, correct_kernels
 
 MODEL = """
 expression: 10 * (latency + transfer)

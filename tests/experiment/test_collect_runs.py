@@ -6,7 +6,7 @@ from pathlib import Path
 
 from buran.campaign.plan import BuildSpec, Mode, Purpose
 from buran.campaign.point import Point
-from buran.steps.collect import Measured, run_times
+from buran.loop.collect import Measured, run_times
 
 
 def run(n: int, mode: Mode, wall_s: float, filter_text: str = "a", purpose: Purpose = Purpose.MODEL) -> Measured:

@@ -9,7 +9,7 @@ from buran.errors import UsageError
 from buran.instrument.aggregation import initial_selection, threshold
 from buran.instrument.callgraph import CALL, MEASURED, POINTER, make_graph
 from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
-from buran.measure.static_features import Call, Loop, StaticFeatures, StaticFunction
+from buran.measure.toolchain.static_features import Call, Loop, StaticFeatures, StaticFunction
 from buran.profile.profile import CallTree, Region
 
 

@@ -10,8 +10,8 @@ from buran.campaign.shape import Refinement
 from buran.errors import BuildError
 from buran.files import write_json
 from buran.instrument.start import EVERYTHING
-from buran.steps.plan import _build_spec
-from buran.steps.refine import _started, begins_with_pilot, start_build
+from buran.loop.plan import _build_spec
+from buran.loop.refine import _started, begins_with_pilot, start_build
 
 POINT = Point.of({"p": 1})
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from buran.measure.dump import read_dumps
-from buran.measure.toolchain import Toolchain, environment_for, find_toolchain
-from buran.measure.wrappers.translate import MPICC, MPICXX, MPIFORT, translate
+from buran.measure.toolchain.toolchain import Toolchain, environment_for, find_toolchain
+from buran.measure.toolchain.wrappers.translate import MPICC, MPICXX, MPIFORT, translate
 from buran.profile.profile import Profile
 
 PROGRAMS = Path(__file__).parent / "programs"

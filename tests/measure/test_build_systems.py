@@ -10,9 +10,9 @@ import pytest
 from native_programs import LAUNCH, toolchain
 
 from buran.measure.dump import read_dumps
-from buran.measure.elf import Elf
-from buran.measure.static_features import read_static_features
-from buran.measure.toolchain import CLANG_PLUGIN
+from buran.measure.toolchain.elf import Elf
+from buran.measure.toolchain.static_features import read_static_features
+from buran.measure.toolchain.toolchain import CLANG_PLUGIN
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -53,7 +53,7 @@ def bench(tmp_path):
     wrappers.mkdir()
     for name in ("cc", "cxx", "mpicc", "mpicxx"):
         path = wrappers / f"buran-{name}"
-        path.write_text(f"#!{sys.executable}\nfrom buran.measure.wrappers import {name}\n{name}()\n")
+        path.write_text(f"#!{sys.executable}\nfrom buran.measure.toolchain.wrappers import {name}\n{name}()\n")
         path.chmod(0o755)
     (tmp_path / "toolchain.json").write_text(toolchain().to_json())
     return Bench(folder, wrappers, tmp_path / "toolchain.json")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from buran.measure import doctor
-from buran.measure.doctor import State
+from buran.measure.machine import doctor
+from buran.measure.machine.doctor import State
 
 
 def ask(*words, **variables):

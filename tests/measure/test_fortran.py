@@ -7,8 +7,8 @@ from native_programs import PROGRAMS, build, launch, regions, table, toolchain, 
 
 from buran.errors import ToolError
 from buran.measure.dump import read_dumps
-from buran.measure.toolchain import Toolchain
-from buran.measure.wrappers.translate import FC, MPIFORT, translate
+from buran.measure.toolchain.toolchain import Toolchain
+from buran.measure.toolchain.wrappers.translate import FC, MPIFORT, translate
 
 pytestmark = pytest.mark.mpi
 

@@ -18,9 +18,9 @@ from native_programs import (
     write_filter,
 )
 
-from buran.measure.elf import Elf
-from buran.measure.static_features import Call, read_static_features
-from buran.measure.toolchain import GCC_PLUGIN
+from buran.measure.toolchain.elf import Elf
+from buran.measure.toolchain.static_features import Call, read_static_features
+from buran.measure.toolchain.toolchain import GCC_PLUGIN
 
 pytestmark = pytest.mark.mpi
 

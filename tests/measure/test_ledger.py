@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from buran.files import write_json
-from buran.measure import ledger
-from buran.measure.ledger import Entry
+from buran.measure.store import ledger
+from buran.measure.store.ledger import Entry
 
 
 def run_record(store: Path, folder: str, cost: float, status: str = "measured", target: str = "t") -> None:

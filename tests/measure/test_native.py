@@ -15,7 +15,7 @@ from native_programs import (
 )
 
 from buran.measure.dump import read_dumps
-from buran.measure.toolchain import CLANG_PLUGIN
+from buran.measure.toolchain.toolchain import CLANG_PLUGIN
 
 pytestmark = pytest.mark.mpi
 

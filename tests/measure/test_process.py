@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from buran.errors import ToolError
-from buran.measure.machine import exclusive_machine, free_marker, new_marker
-from buran.measure.process import MARKER, Outcome, marked_processes, run_limited
+from buran.measure.machine.machine import exclusive_machine, free_marker, new_marker
+from buran.measure.machine.process import MARKER, Outcome, marked_processes, run_limited
 
 
 def execute(tmp_path: Path, script: str, limit_s: float = 20.0) -> tuple[Outcome, str]:
@@ -94,7 +94,7 @@ def test_runs_of_other_lock_folders_are_left_alone(tmp_path: Path, monkeypatch: 
 
 def test_two_measurements_never_overlap(tmp_path: Path) -> None:
     script = (
-        "import time\nfrom pathlib import Path\nfrom buran.measure.machine import exclusive_machine\n"
+        "import time\nfrom pathlib import Path\nfrom buran.measure.machine.machine import exclusive_machine\n"
         f"log = Path({str(tmp_path / 'log')!r})\n"
         "for _ in range(5):\n"
         "    with exclusive_machine():\n"

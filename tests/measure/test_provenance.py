@@ -6,7 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from buran.measure import provenance
+from buran.measure.machine import provenance
 
 
 def test_secrets_do_not_get_into_records() -> None:

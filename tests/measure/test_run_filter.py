@@ -7,8 +7,8 @@ import pytest
 from native_programs import HOOK_ALL, build, toolchain, write_filter
 
 from buran.measure.dump import read_dumps
-from buran.measure.hook_cost import hook_cost_s
-from buran.measure.toolchain import GCC_FALLBACK
+from buran.measure.toolchain.hook_cost import hook_cost_s
+from buran.measure.toolchain.toolchain import GCC_FALLBACK
 
 SOURCE = """\
 __attribute__((noinline)) int small(int n) { __asm__ volatile("" ::: "memory"); return n + 1; }

@@ -12,10 +12,9 @@ from native_programs import toolchain
 
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, ConfigError, RunError, ToolError
-from buran.measure.backend import EmbeddedBackend
-from buran.measure.backends import open_backend
-from buran.measure.elf import Elf
-from buran.measure.scorep import (
+from buran.measure.backends.embedded import EmbeddedBackend
+from buran.measure.backends.registry import open_backend
+from buran.measure.backends.scorep import (
     Installation,
     ScorePBackend,
     find_scorep,
@@ -23,6 +22,7 @@ from buran.measure.scorep import (
     notes_on_hooks,
     read_scorep_profile,
 )
+from buran.measure.toolchain.elf import Elf
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
@@ -65,7 +65,7 @@ def test_it_is_found_with_its_version(installed):
 
 
 def test_without_it_the_way_out_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("buran.measure.scorep.find_tool", lambda name: None)
+    monkeypatch.setattr("buran.measure.backends.scorep.find_tool", lambda name: None)
     with pytest.raises(ToolError) as caught:
         find_scorep()
     assert "backend: embedded" in str(caught.value)

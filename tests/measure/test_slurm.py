@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.campaign.launcher import Placement
+from buran.engine import cluster
 from buran.errors import ToolError
-from buran.measure import slurm
-from buran.steps import cluster
+from buran.measure.schedulers import slurm
 
 LINE = (
     "JobId=12 JobName=a b=c UserId=u(1) GroupId=g(1) Priority=1 Account=(null) QOS=normal JobState=RUNNING "

@@ -14,9 +14,9 @@ from test_wrapper import wrapper
 
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError
-from buran.measure.backend import EmbeddedBackend
-from buran.measure.elf import Elf
-from buran.measure.static_features import (
+from buran.measure.backends.embedded import EmbeddedBackend
+from buran.measure.toolchain.elf import Elf
+from buran.measure.toolchain.static_features import (
     Call,
     Loop,
     StaticFeatures,
@@ -24,7 +24,7 @@ from buran.measure.static_features import (
     notes_on,
     read_static_features,
 )
-from buran.measure.toolchain import CLANG_PLUGIN
+from buran.measure.toolchain.toolchain import CLANG_PLUGIN
 
 FIRST = """\
 static int helper(int n) { return n + 1; }

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from buran.errors import RunError
 from buran.files import check_room, storage_error, write_json
-from buran.measure import claims, slurm, store
+from buran.measure.schedulers import slurm
+from buran.measure.store import claims, store
 
 
 def fill(folder: Path, status: store.Status = store.Status.MEASURED, content: str = "x") -> None:

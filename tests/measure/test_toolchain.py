@@ -9,9 +9,9 @@ import pytest
 from native_programs import toolchain
 
 from buran.errors import FormatError, ToolError
-from buran.measure import gnu
-from buran.measure import toolchain as module
-from buran.measure.toolchain import Toolchain, cache_folder, find_toolchain
+from buran.measure.toolchain import gnu
+from buran.measure.toolchain import toolchain as module
+from buran.measure.toolchain.toolchain import Toolchain, cache_folder, find_toolchain
 
 
 def script(folder: Path, name: str, body: str) -> None:
@@ -129,7 +129,9 @@ def test_unusable_clang_is_named(tmp_path, monkeypatch):
 @pytest.mark.mpi
 def test_cache_is_filled_once_and_by_several_at_once(tmp_path):
     environment = {**os.environ, "BURAN_CACHE": str(tmp_path / "cache")}
-    code = "from buran.measure.toolchain import find_toolchain; print(find_toolchain(compiler='gcc').to_json())"
+    code = (
+        "from buran.measure.toolchain.toolchain import find_toolchain; print(find_toolchain(compiler='gcc').to_json())"
+    )
     running = [
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)

@@ -9,9 +9,9 @@ from native_programs import toolchain
 
 from buran.errors import UsageError
 from buran.measure.dump import read_dumps
-from buran.measure.toolchain import CLANG_PLUGIN, GCC_FALLBACK, Toolchain
-from buran.measure.wrappers.command_line import CommandLine, inspect
-from buran.measure.wrappers.translate import CC, CXX, MPICC, MPICXX, translate
+from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, Toolchain
+from buran.measure.toolchain.wrappers.command_line import CommandLine, inspect
+from buran.measure.toolchain.wrappers.translate import CC, CXX, MPICC, MPICXX, translate
 
 CLANG = Toolchain(
     kind=CLANG_PLUGIN,
@@ -194,7 +194,7 @@ SOURCES = {
 def wrapper(folder, *arguments, tool="mpicc", mode="effort", **variables):
     (folder / "toolchain.json").write_text(toolchain().to_json())
     environment = {**os.environ, "BURAN_TOOLCHAIN": str(folder / "toolchain.json"), "BURAN_MODE": mode}
-    code = f"from buran.measure.wrappers import {tool}; {tool}()"
+    code = f"from buran.measure.toolchain.wrappers import {tool}; {tool}()"
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=folder,
@@ -252,7 +252,7 @@ def test_errors_have_no_traceback(tmp_path):
 
 def test_start_up_loads_only_what_is_needed():
     code = (
-        "import sys, buran.measure.wrappers, buran.measure.toolchain;"
+        "import sys, buran.measure.toolchain.wrappers, buran.measure.toolchain.toolchain;"
         "print([m for m in ('numpy', 'pydantic', 'scipy', 'asyncio') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from buran.loop import plan
 from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
 from buran.select.belief import belief_of, fewer
 from buran.select.measured import Measured
 from buran.select.outlook import predicted_s
 from buran.select.space import Space
-from buran.steps import plan
 
 N, S = 0, 1
 

@@ -9,9 +9,9 @@ from simulated_campaigns import opened
 
 from buran.campaign.plan import Mode, Plan
 from buran.experiment.extrap_tree import write_extrap_tree
-from buran.steps.collect import finished_runs, profiles_of
-from buran.steps.loop import carry_out
-from buran.steps.session import Session
+from buran.loop.collect import finished_runs, profiles_of
+from buran.loop.in_process import carry_out
+from buran.loop.session import Session
 
 
 def measured_tree(folder: Path, tree: Path, program: dict[str, Any] | None = None, **changes: Any) -> Path:

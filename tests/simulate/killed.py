@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from buran.steps.controller import engines
+from buran.engine.controller import engines
 
 
 def start(command: Sequence[str], locks: Path) -> subprocess.Popen[str]:

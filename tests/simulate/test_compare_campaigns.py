@@ -13,8 +13,8 @@ from simulated_campaigns import PROGRAM, opened
 
 from buran.cli import main
 from buran.files import not_synced
-from buran.steps.loop import carry_out
-from buran.steps.report import link_latest, write_results
+from buran.loop.in_process import carry_out
+from buran.loop.report import link_latest, write_results
 
 CONDITIONS = "grown:10%,class,effort"
 

@@ -18,13 +18,13 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import UsageError
 from buran.files import not_synced, read_json
+from buran.loop.in_process import carry_out
+from buran.loop.plan import _measured
+from buran.loop.report import gather, link_latest, write_results
+from buran.loop.session import Session, open_session
 from buran.report.text import render
-from buran.steps.compare import compare_with
-from buran.steps.loop import carry_out
-from buran.steps.plan import _measured
-from buran.steps.progress import progress_of
-from buran.steps.report import gather, link_latest, write_results
-from buran.steps.session import Session, open_session
+from buran.views.comparison import compare_with
+from buran.views.status import progress_of
 
 EARLIER = "../old/campaign.yaml"
 

@@ -24,23 +24,23 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.cli import main
+from buran.engine.controller import engines, make_eligible
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.read import read_experiment
 from buran.files import not_synced, write_json
-from buran.measure import ledger, store
+from buran.loop.import_runs import import_runs
+from buran.loop.imported import import_plan
+from buran.loop.in_process import carry_out
+from buran.loop.model import make_models
+from buran.loop.remeasure import open_generation
+from buran.loop.report import gather, write_results
+from buran.loop.session import Session, open_session
+from buran.measure.store import ledger, store
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.report.text import render
-from buran.steps.controller import engines, make_eligible
-from buran.steps.import_runs import import_runs
-from buran.steps.imported import import_plan
-from buran.steps.loop import carry_out
-from buran.steps.model import make_models
-from buran.steps.progress import progress_of
-from buran.steps.remeasure import open_generation
-from buran.steps.report import gather, write_results
-from buran.steps.session import Session, open_session
+from buran.views.status import progress_of
 
 ROOT = Path(__file__).parents[2]
 TARGET = {"p": 4096, "n": 200}

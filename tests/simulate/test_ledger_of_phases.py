@@ -15,11 +15,11 @@ from simulated_campaigns import PROGRAM, opened
 
 from buran.campaign.plan import Plan
 from buran.files import not_synced, read_json
-from buran.measure import ledger, store
-from buran.steps.account import Item, account_of
-from buran.steps.loop import carry_out
-from buran.steps.progress import progress_of
-from buran.steps.session import Session
+from buran.loop.in_process import carry_out
+from buran.loop.session import Session
+from buran.measure.store import ledger, store
+from buran.views.account import Item, account_of
+from buran.views.status import progress_of
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,11 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan
 from buran.files import not_synced, read_json
+from buran.loop.in_process import carry_out
+from buran.loop.report import gather
+from buran.loop.session import Session
 from buran.report.text import render
-from buran.steps.loop import carry_out
-from buran.steps.progress import progress_of
-from buran.steps.report import gather
-from buran.steps.session import Session
+from buran.views.status import progress_of
 
 TARGET = {"p": 4096, "n": 200}
 

@@ -15,10 +15,10 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
 from buran.errors import ConfigError
 from buran.files import not_synced
-from buran.measure import ledger, store
+from buran.loop.in_process import carry_out
+from buran.loop.session import Session, open_session
+from buran.measure.store import ledger, store
 from buran.model.model_set import read_models
-from buran.steps.loop import carry_out
-from buran.steps.session import Session, open_session
 
 
 @pytest.fixture(autouse=True)

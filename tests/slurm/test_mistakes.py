@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, SlurmBench, wait_until
 
-from buran.measure import slurm
-from buran.steps import cluster as driving
+from buran.engine import cluster as driving
+from buran.measure.schedulers import slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, SlurmBench, call
 
-from buran.measure import slurm
-from buran.steps import cluster as driving
+from buran.engine import cluster as driving
+from buran.measure.schedulers import slurm
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 STENCIL = Path(__file__).parents[2] / "examples" / "stencil"

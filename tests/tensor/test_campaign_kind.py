@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from buran.steps.program_model import choose_kind, cross_validated, fit_program, write_program
+from buran.loop.program_model import choose_kind, cross_validated, fit_program, write_program
 from buran.tensor import load_model
 
 

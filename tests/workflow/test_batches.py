@@ -10,11 +10,11 @@ from workbench import Workbench
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Plan
+from buran.engine.batches import batch_request, batches_of, together
+from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
 from buran.files import write_json
-from buran.steps.batches import batch_request, batches_of, together
-from buran.steps.jobs import STARTUP_S, job_limit_s, job_request
-from buran.steps.plan import first_plan
-from buran.steps.session import Session, open_session
+from buran.loop.plan import first_plan
+from buran.loop.session import Session, open_session
 
 pytestmark = [pytest.mark.mpi]
 

@@ -13,9 +13,9 @@ import yaml
 from workbench import Workbench
 
 from buran.campaign.plan import Bundle
-from buran.steps.jobs import STARTUP_S, job_limit_s, job_request, resource_names
-from buran.steps.plan import first_plan
-from buran.steps.session import Session, open_session
+from buran.engine.jobs import STARTUP_S, job_limit_s, job_request, resource_names
+from buran.loop.plan import first_plan
+from buran.loop.session import Session, open_session
 
 pytestmark = [pytest.mark.mpi]
 ROOT = Path(__file__).parents[2]

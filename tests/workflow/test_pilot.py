@@ -11,7 +11,7 @@ import pytest
 from workbench import Workbench
 
 from buran.instrument.filter_file import parse
-from buran.measure.toolchain import GCC_PLUGIN, find_toolchain
+from buran.measure.toolchain.toolchain import GCC_PLUGIN, find_toolchain
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 SOURCE = Path(__file__).parent / "hot"

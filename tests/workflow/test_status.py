@@ -12,15 +12,15 @@ import pytest
 from workbench import Workbench
 
 from buran.campaign.plan import Bundle, Plan
+from buran.engine.batches import batches_of
 from buran.files import write_json
-from buran.measure import claims, store
+from buran.loop.findings import Findings
+from buran.loop.plan import first_plan
+from buran.loop.session import Session, open_session
 from buran.measure.bundle import slots_of
-from buran.steps.batches import batches_of
-from buran.steps.estimate import estimate
-from buran.steps.findings import Findings
-from buran.steps.plan import first_plan
-from buran.steps.progress import progress_of
-from buran.steps.session import Session, open_session
+from buran.measure.store import claims, store
+from buran.views.estimate import estimate
+from buran.views.status import progress_of
 
 pytestmark = [pytest.mark.mpi]
 EXPECTED_S = 36.0

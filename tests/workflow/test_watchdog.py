@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from buran.measure import slurm
-from buran.steps.cluster import StuckJobs, Watchdog, wait_for_jobs
+from buran.engine.cluster import StuckJobs, Watchdog, wait_for_jobs
+from buran.measure.schedulers import slurm
 
 QUIET_S = 0.2
 

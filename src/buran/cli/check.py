@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.campaign.layout import Layout
     from buran.campaign.load import load_campaign
     from buran.campaign.mistakes import CampaignError
-    from buran.steps.correct import check_base_models
-    from buran.steps.imported import check_measurements
+    from buran.loop.correct import check_base_models
+    from buran.loop.imported import check_measurements
 
     try:
         campaign = load_campaign(arguments.file, environment=arguments.environment)

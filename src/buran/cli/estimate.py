@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_campaign_file
 
 if TYPE_CHECKING:
-    from buran.steps.estimate import Estimate
+    from buran.views.estimate import Estimate
 
 HELP = "show what the next plan will cost, and what the full matrix would"
 
@@ -23,8 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the estimate."""
-    from buran.steps.estimate import estimate
-    from buran.steps.session import open_session
+    from buran.loop.session import open_session
+    from buran.views.estimate import estimate
 
     found = estimate(open_session(arguments.file))
     if arguments.json:

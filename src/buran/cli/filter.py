@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.cli.points import named_numbers
     from buran.errors import Exit, UsageError
     from buran.files import write_text
-    from buran.steps import filters
+    from buran.views import filters
 
     if arguments.json:
         arguments.format = "json"

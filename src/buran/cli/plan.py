@@ -19,9 +19,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the plans."""
     from buran.cli.terminal import style, table
+    from buran.loop.plan import first_plan
+    from buran.loop.session import open_session
     from buran.measure.bundle import slots_of
-    from buran.steps.plan import first_plan
-    from buran.steps.session import open_session
 
     session = open_session(arguments.file)
     plans = session.layout.read_plans(session.id) or [first_plan(session)]

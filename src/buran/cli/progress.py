@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from buran.cli.terminal import ProgressLine, duration
 
 if TYPE_CHECKING:
-    from buran.steps.session import Session
+    from buran.loop.session import Session
 
 _LINE_EVERY_S = 60.0  # in logs: what changes is told this often
 
@@ -114,7 +114,7 @@ class Watcher:
     """Looks at a campaign a few times a second, in its ledger alone, and shows what it finds."""
 
     def __init__(self, session: Session) -> None:
-        from buran.steps.progress import QuickCount
+        from buran.views.status import QuickCount
 
         self._layout, self._id = session.layout, session.id
         self._display = display(sys.stdout)
@@ -126,7 +126,7 @@ class Watcher:
 
     def look(self) -> None:
         """Show what changed."""
-        from buran.measure.ledger import ledger_path
+        from buran.measure.store.ledger import ledger_path
 
         ledger = ledger_path(self._layout.store)
         seen = (ledger.stat().st_mtime if ledger.is_file() else 0.0, self._layout.plan(self._id, self._plans).is_file())

@@ -21,8 +21,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Open a new generation of the points and run the campaign."""
     from buran.cli.points import named_numbers
     from buran.cli.run import drive
-    from buran.steps.remeasure import open_generation, point_of
-    from buran.steps.session import open_session
+    from buran.loop.remeasure import open_generation, point_of
+    from buran.loop.session import open_session
 
     session = open_session(arguments.file)
     given = [named_numbers(text, "p=4,n=1000", "--point", positive=False) for text in arguments.point]

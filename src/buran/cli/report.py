@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_campaign_file
 
 if TYPE_CHECKING:
-    from buran.steps.session import Session
+    from buran.loop.session import Session
 
 HELP = "print the report of a finished campaign, or compare it with an earlier one"
 
@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, or show its page."""
     from buran.errors import UsageError
-    from buran.steps.found_report import find_report
-    from buran.steps.session import open_session
+    from buran.loop.session import open_session
+    from buran.views.latest import find_report
 
     if arguments.compare is None:
         for name in ("fail_on", "share", "level"):
@@ -84,7 +84,7 @@ def _compare(session: Session, arguments: argparse.Namespace) -> int:
     from buran.compare.compare import LEVEL, SHARE
     from buran.compare.condition import broken_by, parse_conditions
     from buran.errors import Exit, UsageError
-    from buran.steps.compare import NAME, compare_with, write_comparison
+    from buran.views.comparison import NAME, compare_with, write_comparison
 
     level = LEVEL if arguments.level is None else arguments.level
     share = SHARE if arguments.share is None else arguments.share

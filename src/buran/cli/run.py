@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_campaign_file, add_profile
 
 if TYPE_CHECKING:
-    from buran.steps.controller import End, Profile
-    from buran.steps.session import Session
+    from buran.engine.controller import End, Profile
+    from buran.loop.session import Session
 
 HELP = "start or resume a campaign; what is measured stays measured"
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Drive the campaign; return the exit code."""
-    from buran.steps.session import open_session
+    from buran.loop.session import open_session
 
     session = open_session(arguments.file)
     return drive(
@@ -58,9 +58,9 @@ def drive(
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
     from buran.cli.terminal import style
+    from buran.engine import cluster, controller
     from buran.errors import Exit
-    from buran.steps import cluster, controller
-    from buran.steps.plan import first_plan
+    from buran.loop.plan import first_plan
 
     where = controller.find_profile(profile)
     options = cluster.engine_options() if where.is_slurm else []
@@ -98,9 +98,9 @@ def drive(
 def _preview(session: Session, where: Profile, extra: list[str]) -> None:
     """Show the next plan, its cost and, where measurements are jobs, one of them to the letter."""
     from buran.cli.estimate import show
-    from buran.steps.estimate import estimate, next_plan_of
-    from buran.steps.jobs import launch_lines
-    from buran.steps.preview import submission
+    from buran.engine.jobs import launch_lines
+    from buran.engine.preview import submission
+    from buran.views.estimate import estimate, next_plan_of
 
     show(estimate(session))
     plan = next_plan_of(session)
@@ -127,7 +127,7 @@ class _Drivers:
     def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
         """Run the engine once, unless it has nothing to do and was asked for nothing in particular."""
         from buran.cli.progress import Watcher
-        from buran.steps import controller, finished
+        from buran.engine import controller, finished
 
         layout, campaign = self.session.layout, self.session.id
         controller.forget_dead_engine(layout)
@@ -146,10 +146,10 @@ class _Drivers:
 
     def on_slurm(self, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
+        from buran.engine import cluster, controller
         from buran.errors import Exit
-        from buran.measure import claims
-        from buran.measure.process import Interrupted, interruptible
-        from buran.steps import cluster, controller
+        from buran.measure.machine.process import Interrupted, interruptible
+        from buran.measure.store import claims
 
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
@@ -178,7 +178,7 @@ class _Drivers:
                 self.say(f"{why}; going on with what is left")
 
     def _leave(self, cancel: bool) -> None:
-        from buran.measure import slurm
+        from buran.measure.schedulers import slurm
 
         jobs = slurm.campaign_jobs(self.session.layout.root)
         if cancel:
@@ -194,8 +194,8 @@ def _finish(session: Session, code: int, log: Path) -> int:
     from buran.cli.status import print_failures
     from buran.cli.terminal import style
     from buran.errors import Exit
-    from buran.steps.progress import progress_of
-    from buran.steps.report import link_latest
+    from buran.loop.report import link_latest
+    from buran.views.status import progress_of
 
     state = progress_of(session)
     if code != 0 or not state.done:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_campaign_file
 
 if TYPE_CHECKING:
-    from buran.steps.session import Session
+    from buran.loop.session import Session
 
 HELP = "run a campaign on a simulated program: what would the budget buy?"
 
@@ -33,8 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the twin through the workflow and print what it found."""
     from buran.cli.run import drive
     from buran.errors import Exit, UsageError
-    from buran.steps.session import open_session
-    from buran.steps.simulation import write_twin
+    from buran.loop.session import open_session
+    from buran.loop.simulation import write_twin
 
     if arguments.budget is not None and not 0 < arguments.budget < float("inf"):
         raise UsageError("the budget is a number of core hours above 0", why=f"it is {arguments.budget:g}")
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(session: Session, *, as_json: bool) -> None:
     from buran.cli.status import account_rows
     from buran.cli.terminal import duration, table
-    from buran.steps.progress import progress_of
-    from buran.steps.simulation import measured_points, verdicts, waited_s
+    from buran.loop.simulation import measured_points, verdicts, waited_s
+    from buran.views.status import progress_of
 
     state, plans = progress_of(session), session.layout.read_plans(session.id)
     found, (running_s, waiting_s) = verdicts(session), waited_s(session, plans)

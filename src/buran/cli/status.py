@@ -13,8 +13,8 @@ from buran.cli.arguments import add_campaign_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from buran.steps.account import Item
-    from buran.steps.progress import Failure, Progress
+    from buran.views.account import Item
+    from buran.views.status import Failure, Progress
 
 HELP = "show what is measured, failed, running and missing"
 
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the state of a campaign, again and again if it is to be watched."""
-    from buran.steps.progress import progress_of
-    from buran.steps.session import open_session
+    from buran.loop.session import open_session
+    from buran.views.status import progress_of
 
     session = open_session(arguments.file)
     while True:

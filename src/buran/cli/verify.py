@@ -20,10 +20,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Verify pointers and store; exit code 1 if anything is damaged."""
     from buran.errors import Exit
-    from buran.measure import ledger, store
-    from buran.steps.import_runs import changed_sources
-    from buran.steps.progress import pointer_problems
-    from buran.steps.session import open_session
+    from buran.loop.import_runs import changed_sources
+    from buran.loop.session import open_session
+    from buran.measure.store import ledger, store
+    from buran.views.status import pointer_problems
 
     layout = open_session(arguments.file).layout
     folders = [

@@ -30,14 +30,14 @@ from buran.experiment.build import experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.files import not_synced, write_text
 from buran.instrument.filter_file import initial_filter
+from buran.loop.in_process import carry_out
+from buran.loop.session import Session, open_session
 from buran.model import SearchOptions
 from buran.model.model_set import ModelSet, read_models
 from buran.profile.profile import SEPARATOR
 from buran.simulate.backend import hooked_functions
 from buran.simulate.program import Program, program_of
 from buran.simulate.run import Variant
-from buran.steps.loop import carry_out
-from buran.steps.session import Session, open_session
 
 SHARES = (0.05, 0.1, 1.0)
 """Budgets, over what the manual way costs."""

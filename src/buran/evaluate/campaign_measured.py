@@ -29,12 +29,12 @@ from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
 from buran.files import not_synced, write_text
 from buran.instrument.prediction import FILTERABLE
+from buran.loop import collect
+from buran.loop.in_process import carry_out
+from buran.loop.session import Session, open_session
 from buran.model import SearchOptions
 from buran.model.model_set import read_models
 from buran.profile.profile import SEPARATOR
-from buran.steps import collect
-from buran.steps.loop import carry_out
-from buran.steps.session import Session, open_session
 
 SHARES = (0.2, 1.0)
 """Budgets of Buran, over what the manual way costs."""

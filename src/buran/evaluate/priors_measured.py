@@ -18,8 +18,8 @@ from buran.experiment.jsonl import read_jsonl, write_jsonl
 from buran.experiment.table import Experiment
 from buran.generate.program import Truth, write_program
 from buran.generate.spec import Spec, random_spec
+from buran.loop.collect import only
 from buran.profile.profile import CallTree, Profile
-from buran.steps.collect import only
 
 BUILD = "{mpicxx} -std=c++17 -O2 -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -o synthetic *.cpp"
 TEST_POINT = {"p": 16, "n": 96}

@@ -11,10 +11,10 @@ from pathlib import Path
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError
-from buran.measure.backend import Backend
-from buran.measure.backends import open_backend
-from buran.measure.machine import free_marker
-from buran.measure.process import Outcome, run_limited
+from buran.measure.backends.embedded import Backend
+from buran.measure.backends.registry import open_backend
+from buran.measure.machine.machine import free_marker
+from buran.measure.machine.process import Outcome, run_limited
 from buran.profile.profile import Profile
 
 _TIME_LIMIT_S = 900.0

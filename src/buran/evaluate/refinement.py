@@ -21,7 +21,7 @@ from buran.evaluate.refinement_lab import PROGRAMS, Lab, source_of
 from buran.evaluate.refinement_methods import BRIEF, follow
 from buran.evaluate.study import Settings, Shard
 from buran.instrument.filter_file import parse
-from buran.measure.toolchain import find_toolchain
+from buran.measure.toolchain.toolchain import find_toolchain
 
 ROUNDS = 5
 REPETITIONS = 1

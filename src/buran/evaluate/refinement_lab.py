@@ -21,11 +21,11 @@ from buran.experiment.build import experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.files import digest
 from buran.measure.dump import read_dumps
-from buran.measure.elf import Elf
-from buran.measure.machine import free_marker
-from buran.measure.process import run_limited
-from buran.measure.static_features import StaticFeatures, read_static_features
-from buran.measure.toolchain import Toolchain
+from buran.measure.machine.machine import free_marker
+from buran.measure.machine.process import run_limited
+from buran.measure.toolchain.elf import Elf
+from buran.measure.toolchain.static_features import StaticFeatures, read_static_features
+from buran.measure.toolchain.toolchain import Toolchain
 from buran.profile.profile import Profile
 
 _TIME_LIMIT_S = 900.0

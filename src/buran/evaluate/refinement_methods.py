@@ -23,8 +23,8 @@ from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
 from buran.instrument.start import EVERYTHING
 from buran.instrument.verdicts import Verdict
-from buran.measure.hook_cost import hook_cost_s
-from buran.measure.static_features import StaticFeatures
+from buran.measure.toolchain.hook_cost import hook_cost_s
+from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model import ModelSet
 from buran.select.pilot import pilot_places
 

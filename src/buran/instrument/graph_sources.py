@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from buran.instrument.callgraph import CALL, FEATURES, MEASURED, POINTER, CallGraph, make_graph, with_edges
-from buran.measure.static_features import INDIRECT, StaticFeatures, StaticFunction
+from buran.measure.toolchain.static_features import INDIRECT, StaticFeatures, StaticFunction
 from buran.profile.profile import CallTree
 
 _SYSTEM = ("/usr/include/", "/usr/lib/", "/usr/local/include/")

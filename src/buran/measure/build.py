@@ -12,11 +12,11 @@ from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.errors import BuildError, BuranError
 from buran.files import digest, file_sha256, write_json, write_text
-from buran.measure import ledger, store
-from buran.measure.machine import BuildJob
-from buran.measure.process import Interrupted, interruptible
-from buran.measure.provenance import environment_of, record_node, tool_versions, working_copy
+from buran.measure.machine.machine import BuildJob
+from buran.measure.machine.process import Interrupted, interruptible
+from buran.measure.machine.provenance import environment_of, record_node, tool_versions, working_copy
 from buran.measure.source import copy_source
+from buran.measure.store import ledger, store
 from buran.measure.target import Target
 
 TIME_LIMIT_S = 4 * 3600.0

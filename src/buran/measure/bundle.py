@@ -16,11 +16,12 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.errors import BuranError
 from buran.files import check_room, digest, write_json
-from buran.measure import claims, ledger, slurm, store
 from buran.measure.build import run_filter, tree
-from buran.measure.machine import RunJob
-from buran.measure.process import Interrupted, Outcome, interruptible
-from buran.measure.provenance import environment_of, record_node, tool_versions
+from buran.measure.machine.machine import RunJob
+from buran.measure.machine.process import Interrupted, Outcome, interruptible
+from buran.measure.machine.provenance import environment_of, record_node, tool_versions
+from buran.measure.schedulers import slurm
+from buran.measure.store import claims, ledger, store
 from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import RunError
-from buran.measure.mpi_table import ONE_SIDED, POLLING, ROLES
+from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING, ROLES
 from buran.profile.profile import METRICS, CallTree, Location, Metric, Profile, Region
 
 MAGIC, END = b"BURANDMP", b"BURANEND"

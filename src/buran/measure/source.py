@@ -13,7 +13,7 @@ from pathlib import Path
 
 from buran.errors import ConfigError, ToolError
 from buran.files import digest
-from buran.measure.claims import claimed
+from buran.measure.store.claims import claimed
 
 # A stale object would be linked without instrumentation, so products of earlier builds never come along.
 PRODUCTS = ("*.o", "*.obj", "*.mod", "*.gch", "*.pch", "*.d", "*.gcda", "*.gcno", "*.pyc")

@@ -11,8 +11,8 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.files import digest
-from buran.measure.backend import Backend
-from buran.measure.backends import open_backend
+from buran.measure.backends.embedded import Backend
+from buran.measure.backends.registry import open_backend
 from buran.measure.source import Source, git_source, local_source
 
 

@@ -15,9 +15,9 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.files import digest, not_synced, read_json, write_json
 from buran.instrument.filter_file import Filter, parse
-from buran.measure.machine import BuildJob, Clock, Machine, RunJob
-from buran.measure.process import Outcome
-from buran.measure.static_features import Call, StaticFeatures, StaticFunction, notes_on
+from buran.measure.machine.machine import BuildJob, Clock, Machine, RunJob
+from buran.measure.machine.process import Outcome
+from buran.measure.toolchain.static_features import Call, StaticFeatures, StaticFunction, notes_on
 from buran.profile.profile import Profile
 from buran.simulate.program import Program, program_of
 from buran.simulate.run import Variant

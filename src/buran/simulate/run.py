@@ -15,7 +15,7 @@ from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.plan import Mode
 from buran.campaign.point import Value
 from buran.errors import RunError
-from buran.measure.mpi_table import ROLES
+from buran.measure.toolchain.mpi_table import ROLES
 from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
 from buran.simulate.program import Noise, Program
 

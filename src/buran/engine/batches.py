@@ -1,0 +1,62 @@
+"""Bundles that share a job: small points need not wait in a queue one by one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from buran.campaign.plan import Bundle, Plan
+from buran.engine.jobs import STARTUP_S, JobRequest, job_limit_s, job_request
+from buran.files import digest, read_json, write_json
+from buran.loop.session import Session
+
+
+def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return which bundles of a plan share a job; a bundle with a job of its own is in none.
+
+    It is decided once for each plan and then kept: a batch is what the workflow engine waits for. Bundles that are
+    measured by then are left out, so that a changed number of points per job measures nothing again.
+    """
+    layout, most = session.layout, session.campaign.config.resources.points_per_job
+    if most == 1:
+        return {}
+    path = layout.batches(session.id, plan.iteration)
+    decided = read_json(path) if path.is_file() else {}
+    if decided.get("points_per_job") != most:
+        groups = [[bundle.id for bundle in group] for group in _groups(session, plan, most)]
+        decided = {"points_per_job": most, "batches": {digest(group, 16): group for group in groups}}
+        for batch, group in decided["batches"].items():
+            layout.batch_pointer(batch).unlink(missing_ok=True)  # of an earlier time, when its bundles were there
+            write_json(layout.batch_spec(batch), group)
+        write_json(path, decided)
+    return {batch: tuple(group) for batch, group in decided["batches"].items()}
+
+
+def _groups(session: Session, plan: Plan, most: int) -> list[list[Bundle]]:
+    shapes: dict[JobRequest | None, list[Bundle]] = {}
+    virtual = session.target.backend.machine.clock == "virtual"  # nothing is held while a simulated point is measured
+    for bundle in plan.bundles:
+        if not session.layout.bundle_pointer(bundle.id).is_file():
+            request = None if virtual else job_request(session, bundle)
+            shape = request and replace(request, runtime=0, walltime_min=0, walltime_s=0)
+            shapes.setdefault(shape, []).append(bundle)
+    found = []
+    for bundles in shapes.values():
+        found += [bundles[first : first + most] for first in range(0, len(bundles), most)]
+    return [group for group in found if len(group) > 1]
+
+
+def batch_request(session: Session, batch: str) -> JobRequest:
+    """Return what a batch's job asks for: the shape that its bundles share, and time for those not measured yet."""
+    layout = session.layout
+    bundles = [layout.read_bundle_spec(bundle) for bundle in layout.read_batch_spec(batch)]
+    return together(session, [each for each in bundles if not layout.bundle_pointer(each.id).is_file()] or bundles)
+
+
+def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
+    """Return what one job for several bundles of the same shape asks for; it starts only once."""
+    limit_s = STARTUP_S + sum(job_limit_s(session, bundle) - STARTUP_S for bundle in bundles)
+    minutes = math.ceil(limit_s / 60.0)
+    shape = job_request(session, bundles[0])
+    return replace(shape, runtime=minutes, walltime_min=minutes, walltime_s=minutes * 60)

@@ -1,0 +1,232 @@
+"""Driving a campaign: one controller at a time, the workflow engine as a child, its end in words."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from buran import assets
+from buran.campaign.layout import Layout
+from buran.errors import UsageError
+from buran.files import read_json
+from buran.measure.machine.process import die_with_parent
+from buran.measure.store import ledger, store
+
+_POLL_S = 0.3
+
+
+@contextmanager
+def sole_controller(layout: Layout, waiting: Callable[[], None]) -> Iterator[int]:
+    """Wait until no other controller drives the campaign, then hold that right; yields the lock's handle.
+
+    The handle is passed on to the workflow engine, so that the right lasts as long as either lives.
+
+    Parameters
+    ----------
+    waiting
+        Called once if there is somebody to wait for.
+    """
+    layout.root.mkdir(parents=True, exist_ok=True)
+    handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if engines(layout.root):
+            waiting()
+            while engines(layout.root):
+                time.sleep(_POLL_S)
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def engines(folder: Path) -> list[int]:
+    """Return the workflow engines that run in a folder, started by whomever."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            is_engine = any(Path(os.fsdecode(word)).name == "snakemake" for word in words[:4])
+            is_engine = is_engine and b"remote" not in words  # the part of an engine that runs inside a job
+            if is_engine and (process / "cwd").readlink() == folder.resolve():
+                found.append(int(process.name))
+    return found
+
+
+def forget_dead_engine(layout: Layout) -> None:
+    """Remove the locks of an engine that was killed; only a sole controller may."""
+    for lock in (layout.root / ".snakemake" / "locks").glob("*"):
+        lock.unlink(missing_ok=True)
+
+
+def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
+    """Drop the pointers of bundles with something left to measure: eligible means incomplete.
+
+    The workflow engine makes a missing file only if what was made from it is missing too.
+    """
+    ledger.rebuild(layout.store)
+    _drop_incomplete(layout, retry_failed=retry_failed)
+    bundles = (bundle for plan in layout.read_plans(campaign) for bundle in plan.bundles)
+    if not all(layout.bundle_pointer(bundle.id).is_file() for bundle in bundles):
+        layout.forget_derived(campaign)
+
+
+def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
+    for pointer in layout.made_pointers("bundles"):
+        outcome = read_json(pointer)
+        failed = [run for run in outcome["runs"] if run["status"] == store.Status.FAILED]
+        if retry_failed:
+            for run in failed:
+                folder = layout.root / run["folder"]
+                store.allow_retry(store.Slot(folder.parents[1], folder.name.rpartition(".a")[0]))
+        if not outcome["complete"] or (retry_failed and failed):
+            pointer.unlink()
+    if retry_failed:
+        for pointer in layout.made_pointers("builds"):
+            if read_json(pointer)["status"] == store.Status.FAILED:
+                store.allow_retry(store.Slot(layout.store / pointer.stem, "build"))
+                pointer.unlink()
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where to measure.
+
+    Attributes
+    ----------
+    executor
+        Plugin of the workflow engine that runs jobs; ``local`` for this machine.
+    submit_program
+        What submits jobs, where that is known.
+    """
+
+    folder: Path
+    executor: str
+    submit_program: str | None = None
+
+    @property
+    def is_slurm(self) -> bool:
+        """Tell whether measurements are Slurm jobs."""
+        return self.executor == "slurm"
+
+
+def find_profile(name: str) -> Profile:
+    """Find a profile by name or folder.
+
+    Raises
+    ------
+    UsageError
+        There is no such profile.
+    """
+    import yaml
+
+    folder = Path(name) if "/" in name else assets.folder("profiles") / name
+    if not folder.is_dir():
+        known = sorted(path.name for path in assets.folder("profiles").iterdir() if path.is_dir())
+        raise UsageError(
+            f"there is no profile {name!r}",
+            why=f"known: {', '.join(known)}",
+            hint="or give a path to a folder",
+        )
+    path = folder / "config.yaml"
+    try:
+        settings = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise UsageError("the profile cannot be read", where=path, why=str(error)) from error
+    settings = settings if isinstance(settings, dict) else {}
+    executor = str(settings.get("executor", "local"))
+    submit = "sbatch" if executor == "slurm" else str(settings.get("cluster-generic-submit-cmd", ""))
+    return Profile(folder.resolve(), executor, next(iter(submit.split()), None))
+
+
+def engine_command(campaign_file: Path, layout: Layout, profile: Profile, extra: Sequence[str]) -> list[str]:
+    """Return the exact command line of the workflow engine."""
+    return [
+        *(sys.executable, "-m", "snakemake"),
+        *("--snakefile", str(assets.root() / "Snakefile")),
+        *("--configfile", str(campaign_file)),
+        *("--directory", str(layout.root)),
+        *("--workflow-profile", str(profile.folder)),
+        *extra,
+    ]
+
+
+@dataclass(frozen=True)
+class End:
+    """How the workflow engine ended.
+
+    Attributes
+    ----------
+    hung
+        It waited for jobs that were gone, and was ended.
+    """
+
+    code: int
+    interrupted: bool = False
+    hung: bool = False
+
+
+def run_engine(
+    command: Sequence[str],
+    log: Path,
+    lock: int,
+    watch: Callable[[], None],
+    hangs: Callable[[int], bool] | None = None,
+) -> End:
+    """Run the workflow engine to its end.
+
+    Parameters
+    ----------
+    watch
+        Called a few times a second meanwhile.
+    hangs
+        Tells whether the engine with this process number waits in vain. It is given where jobs run elsewhere: there
+        an interrupt ends the engine at once, because it would cancel its jobs or wait for them.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    interrupted = hung = False
+
+    def forward(number: int, frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(engine.pid, signal.SIGINT if hangs is None else signal.SIGKILL)
+
+    with log.open("w") as output:
+        engine = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(lock,),
+            start_new_session=True,
+            preexec_fn=lambda: die_with_parent(signal.SIGTERM if hangs is None else signal.SIGKILL),
+        )
+        before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while engine.poll() is None:
+                watch()
+                if hangs is not None and not hung and hangs(engine.pid):
+                    hung = True
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(engine.pid, signal.SIGKILL)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    engine.wait(_POLL_S)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    return End(engine.returncode, interrupted, hung)

@@ -1,0 +1,187 @@
+"""From the pointers of finished bundles to the measurement tables that models are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
+from buran.campaign.point import Point
+from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.table import Experiment
+from buran.files import read_json
+from buran.loop.findings import Overhead
+from buran.measure.bundle import PROFILE
+from buran.measure.store.store import RECORD, Status
+from buran.profile.cubex_read import read_cubex
+
+IMPORTED_FROM = 10_000
+"""Repetitions of imported runs have numbers from here on."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A finished run."""
+
+    iteration: int
+    point: Point
+    purpose: Purpose
+    mode: Mode
+    build: BuildSpec
+    repetition: int
+    folder: Path
+    wall_s: float
+    cpu_s: float
+
+    @property
+    def filter_text(self) -> str:
+        """Filter in force."""
+        return self.build.filter_text
+
+
+def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
+    """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once.
+
+    Imported runs have other numbers than those of the campaign itself, from `IMPORTED_FROM` on.
+    """
+    builds = {build.hash: build for plan in plans for build in plan.builds}
+    firsts = {build: (1 + n) * IMPORTED_FROM for n, build in enumerate(b for b, s in builds.items() if s.origin)}
+    found: dict[Path, Measured] = {}
+    for plan in plans:
+        for bundle in plan.bundles:
+            pointer = read_json(layout.bundle_pointer(bundle.id))
+            for number, run in enumerate(pointer["runs"]):
+                if run["status"] != Status.MEASURED or run["repetition"] < 0:
+                    continue
+                folder = layout.root / run["folder"]
+                found[folder] = Measured(
+                    plan.iteration,
+                    bundle.point,
+                    bundle.purpose,
+                    Mode(run["mode"]),
+                    builds[run["build"]],
+                    firsts[run["build"]] + number if run["build"] in firsts else run["repetition"],
+                    folder,
+                    run["wall_s"],
+                    run["cpu_s"],
+                )
+    return list(found.values())
+
+
+def lost(runs: Iterable[Measured]) -> list[Measured]:
+    """Return the runs that were measured, but are gone from the store: their record, or the profile they had."""
+    return [run for run in runs if not _is_whole(run)]
+
+
+def there(runs: Iterable[Measured]) -> list[Measured]:
+    """Return the runs whose record and profile are in the store; what others cost and took is still known."""
+    return [run for run in runs if _is_whole(run)]
+
+
+def _is_whole(run: Measured) -> bool:
+    files = (RECORD,) if run.mode is Mode.VANILLA else (RECORD, PROFILE)
+    return all((run.folder / name).is_file() for name in files)
+
+
+def experiment_of(runs: Sequence[Measured], parameters: Sequence[str]) -> Experiment | None:
+    """Read the profiles of some runs, one after the other, into one table; None without runs."""
+    return experiment_from_profiles(profiles_of(runs, parameters)) if runs else None
+
+
+def profiles_of(runs: Iterable[Measured], parameters: Sequence[str]) -> Iterator[Run]:
+    """Read the profiles of some runs, one after the other."""
+    for run in runs:
+        yield {name: run.point[name] for name in parameters}, run.repetition, read_cubex(run.folder / PROFILE)
+
+
+def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:
+    """Return the table with some of its metrics."""
+    kept = [name for name in metrics if name in experiment.values]
+    return replace(
+        experiment,
+        values={name: experiment.values[name] for name in kept},
+        units={name: experiment.units[name] for name in kept},
+    )
+
+
+def overhead(runs: Sequence[Measured]) -> tuple[Overhead, ...]:
+    """Compare instrumented runs with the baseline runs of the same iteration and point."""
+    numbers: dict[str, int] = {}
+    for run in runs:
+        if run.mode is Mode.TIME:
+            numbers.setdefault(run.filter_text, len(numbers))
+    groups: dict[tuple[int, Point], list[Measured]] = {}
+    for run in runs:
+        groups.setdefault((run.iteration, run.point), []).append(run)
+    found = []
+    for (_, point), members in sorted(groups.items(), key=lambda item: item[0]):
+        cpu_s = {mode: [run.cpu_s for run in members if run.mode is mode] for mode in Mode}
+        timed = [run for run in members if run.mode is Mode.TIME]
+        if not cpu_s[Mode.VANILLA] or not timed:
+            continue
+        base = median(cpu_s[Mode.VANILLA])
+        ratios = {mode: median(values) / base if values and base > 0 else None for mode, values in cpu_s.items()}
+        number = numbers[timed[0].filter_text]
+        found.append(Overhead(dict(point), number, base, ratios[Mode.TIME], ratios[Mode.EFFORT]))
+    return tuple(found)
+
+
+def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return, by metric, the call paths whose counts are not the same in all repetitions of a point."""
+    found: dict[str, tuple[str, ...]] = {}
+    for metric in metrics:
+        values = experiment.values[metric]
+        # A call path that no repetition of a point has is NaN throughout, which is no difference.
+        lowest = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=2)
+        highest = np.nanmax(np.where(np.isnan(values), -np.inf, values), axis=2)
+        differs = ((highest > lowest) & np.isfinite(lowest)).any(axis=(1, 2))
+        paths = tuple(name for name, different in zip(experiment.tree.names, differs, strict=True) if different)
+        if paths:
+            found[metric] = paths
+    return found
+
+
+def baseline(runs: Iterable[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+    """Return the baseline's wall times in seconds by point."""
+    times: dict[Point, list[float]] = {}
+    for run in runs:
+        if run.mode is Mode.VANILLA and run.purpose is purpose:
+            times.setdefault(run.point, []).append(run.wall_s)
+    return times
+
+
+def run_times(runs: Sequence[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+    """Return wall times of the whole program in seconds by point: the baseline's, elsewhere estimated ones."""
+    return estimated_times(runs, purpose) | baseline(runs, purpose)
+
+
+def estimated_times(runs: Sequence[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+    """Return what the whole program takes in seconds at the points where the baseline did not run.
+
+    That are the times of runs with hooks, divided by what these take longer under the same filter at the points that
+    have both. Hooks make no program faster: what looks like that is noise.
+    """
+    times = baseline(runs, purpose)
+    timed: dict[str, dict[Point, list[float]]] = {}
+    for run in runs:
+        if run.mode is Mode.TIME and run.purpose is purpose:
+            timed.setdefault(run.filter_text, {}).setdefault(run.point, []).append(run.wall_s)
+    estimated: dict[Point, list[float]] = {}
+    for own in timed.values():  # later filters have fewer hooks: theirs are taken
+        both = own.keys() & times.keys()
+        if not both:
+            continue
+        slower = sum(median(own[point]) for point in both) / sum(median(times[point]) for point in both)
+        estimated |= {point: [wall / max(slower, 1.0) for wall in walls] for point, walls in own.items()}
+    return {point: walls for point, walls in estimated.items() if point not in times}
+
+
+def as_array(points: Iterable[Point], parameters: Sequence[str]) -> Any:
+    """Return shape (point, parameter)."""
+    return np.array([[point[name] for name in parameters] for point in points], dtype=np.float64)

@@ -1,0 +1,131 @@
+"""What the runs that are compared with an earlier version tell: whether the program changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.plan import Mode, Plan, Purpose
+from buran.compare.check import Checked, check_counts, check_times
+from buran.compare.counts import EXACT
+from buran.compare.side import RUNTIME
+from buran.experiment.jsonl import write_jsonl
+from buran.loop import collect
+from buran.loop.earlier import Earlier
+from buran.loop.findings import Findings
+from buran.loop.session import Session
+from buran.model.model_set import write_models
+from buran.profile.profile import CallTree
+from buran.select.changes import Changes
+
+
+def compare_runs(session: Session, iteration: int, models_path: Path, findings_path: Path, table_path: Path) -> None:
+    """Compare the runs of an iteration with the earlier version; write findings and table, and no models."""
+    earlier = session.earlier
+    assert earlier is not None
+    plan = session.layout.read_plan(session.id, iteration)
+    runs = collect.finished_runs(session.layout, [plan])
+    mode = Mode.EFFORT if any(run.mode is Mode.EFFORT for run in runs) else Mode.TIME
+    table = collect.experiment_of([run for run in runs if run.mode is mode], session.campaign.parameters)
+    told: dict[str, Any] = {"mode": mode, "rows": [], "counted": 0, "timed": 0, "open": ""}
+    tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    if table is None:
+        table_path.write_text("")
+    else:
+        tree = table.tree
+        wanted = EXACT if mode is Mode.EFFORT else ("time", "visits")
+        write_jsonl(
+            collect.only(table, [name for name in wanted if name in session.campaign.config.metrics]), table_path
+        )
+        told |= _counts(earlier, table) if mode is Mode.EFFORT else _times(session, earlier, table, runs)
+    Findings(
+        iteration=iteration,
+        filter_text=plan.filter_text,
+        tree=tree,
+        imbalance_s=(),
+        ends_s=(),
+        runtime=None,
+        shortest_run_s=0.0,
+        overhead=collect.overhead(runs),
+        unsteady={},
+        evaluation=(),
+        comparison=told,
+    ).write(findings_path)
+    write_models(models_path, [])
+
+
+def _counts(earlier: Earlier, table: Any) -> dict[str, Any]:
+    rows, points = check_counts(earlier.side, table)
+    return {"rows": _plain(rows), "counted": points}
+
+
+def _times(session: Session, earlier: Earlier, table: Any, runs: Sequence[collect.Measured]) -> dict[str, Any]:
+    names = session.campaign.parameters
+    if "time" not in earlier.side.models or "time" not in table.values:
+        return {"open": "call paths' times are not modelled there, or not measured here"}
+    walls = collect.baseline(runs, Purpose.COMPARISON)
+    by_point = {tuple(float(point[name]) for name in names): own for point, own in walls.items()}
+    rows = check_times(earlier.side, table, by_point)
+    if all(row.change.verdict == "undecided" for row in rows):
+        return {"rows": _plain(rows), "open": "the models there have no intervals"}
+    return {"rows": _plain(rows), "timed": len(table.points)}
+
+
+def _plain(rows: Iterable[Checked]) -> list[dict[str, Any]]:
+    """Return rows as plain data; numbers that are not finite become None."""
+    return [
+        {
+            "metric": row.metric,
+            "call_path": row.call_path,
+            "point": list(row.change.point),
+            "share": row.share,
+            "verdict": row.change.verdict,
+            "within": _finite(row.within),
+            **{name: _finite(getattr(row.change, name)) for name in ("before", "after", "ratio", "lower", "upper")},
+        }
+        for row in rows
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _told(session: Session, plans: Sequence[Plan]) -> list[Mapping[str, Any]]:
+    own = [plan.iteration for plan in plans if plan.comparison]
+    return [Findings.read(session.layout.findings(session.id, iteration)).comparison for iteration in own]
+
+
+def checked_so_far(session: Session, plans: Sequence[Plan]) -> list[dict[str, Any]]:
+    """Return what was measured beside what the earlier version predicts and counted, for the report."""
+    return [row for each in _told(session, plans) for row in each["rows"]]
+
+
+def changes_so_far(session: Session, plans: Sequence[Plan]) -> Changes | None:
+    """Return what comparing runs told in the iterations so far; None without an earlier version."""
+    if session.earlier is None:
+        return None
+    told = _told(session, plans)
+    rows = [row for each in told for row in each["rows"]]
+    changed = sorted(
+        (row for row in rows if row["verdict"] in ("grown", "shrunk")),
+        key=lambda row: (row["metric"] == RUNTIME, -row["share"]),
+    )
+
+    def within(metrics: Iterable[str]) -> float:
+        own = [row["within"] for row in rows if row["metric"] in metrics]
+        return math.inf if None in own or not own else max(own)
+
+    return Changes(
+        earlier=session.earlier.name,
+        changed=tuple(dict.fromkeys((row["metric"], row["call_path"]) for row in changed)),
+        counted=max((each["counted"] for each in told), default=0),
+        timed=max((each["timed"] for each in told), default=0),
+        run_time_within=within([RUNTIME]),
+        within=within(["time"]),
+        open=next((each["open"] for each in told if each["open"]), ""),
+    )

@@ -1,0 +1,199 @@
+"""Taking measurements that exist already over into the store, as finished runs that cost nothing here."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import Bundle, Mode
+from buran.campaign.point import Point
+from buran.errors import BuranError, FormatError
+from buran.experiment.table import Experiment
+from buran.files import file_sha256, write_json
+from buran.loop.imported import Import, Problem, Source, imports_of
+from buran.loop.session import Session
+from buran.measure.bundle import PROFILE, SCHEMA, outcome_of, slots_of
+from buran.measure.store import ledger, store
+from buran.profile.cubex_read import read_cubex
+from buran.profile.cubex_write import write_cubex
+from buran.profile.profile import METRICS, Location, Metric, Profile
+
+
+def import_runs(session: Session, iteration: int) -> dict[str, Any]:
+    """Import the runs that a plan names, and write the pointers of its bundles.
+
+    What is in the store stays as it is, also where its file has another content by now.
+
+    Returns
+    -------
+    dict
+        What could not be imported, beside runs that are settled as failed.
+    """
+    layout = session.layout
+    found = {each.spec.hash: each for each in imports_of(session.campaign, layout)}
+    taking = _Taking(session)
+    for bundle in layout.read_plan(session.id, iteration).bundles:
+        taking.bundle(bundle, found[bundle.runs[0].build])
+    problems = [*(problem for each in found.values() for problem in each.problems), *taking.changed]
+    return {"problems": [asdict(each) for each in problems]}
+
+
+def changed_sources(layout: Layout) -> Iterator[str]:
+    """Yield, in words, the files that are not what they were when they were imported."""
+    for folder in sorted(store.finished(layout.store)):
+        record = store.record(folder)
+        if record["mode"] == Mode.IMPORTED and (problem := _changed(record)):
+            yield f"{problem.where}: {problem.reason}"
+
+
+def _changed(record: dict[str, Any]) -> Problem | None:
+    source = record["source"]
+    path = Path(source["path"])
+    if not path.is_file() or file_sha256(path) == source["sha256"]:
+        return None
+    at = Point.of(record["point"]).key
+    why = (
+        f"it changed after it was imported on {record['imported'][:10]}; models take what was imported. "
+        f"`buran remeasure FILE --point {at}` imports it anew"
+    )
+    return Problem(f"imported run at {at}", why, str(path))
+
+
+@dataclass
+class _Taking:
+    session: Session
+    changed: list[Problem] = field(default_factory=list)
+    seen: dict[str, str] = field(default_factory=dict)
+    """Contents so far, with the runs that have them."""
+
+    def bundle(self, bundle: Bundle, source: Import) -> None:
+        """Take the runs of a bundle over; write its pointer."""
+        layout, target = self.session.layout, self.session.target
+        sources = {run.repetition: run for run in source.runs if run.point == bundle.point}
+        slots = slots_of(target, layout, bundle)
+        for run, slot in slots:
+            with store.reserve(slot) as temporary:
+                if temporary is not None:
+                    self.take(source, sources[run.repetition], slot, temporary)
+            folder = slot.verdict()
+            record = store.record(folder) if folder else {}
+            if record.get("status") == store.Status.MEASURED:
+                self.seen.setdefault(record["content"], f"{bundle.point.key}, {run.name}")
+                problem = _changed(record)
+                self.changed += [problem] if problem else []
+        runs = [outcome_of(layout, run, slot) for run, slot in slots]
+        write_json(layout.bundle_pointer(bundle.id), {**bundle.to_json(), "complete": True, "runs": runs})
+
+    def take(self, source: Import, run: Source, slot: store.Slot, temporary: Path) -> None:
+        """Make a run of a file; afterwards there is a verdict on it."""
+        campaign = self.session.campaign
+        file = temporary / PROFILE
+        record: dict[str, Any] = {
+            "schema": SCHEMA,
+            "build": source.spec.hash,
+            "target": source.spec.target,
+            "mode": Mode.IMPORTED,
+            "point": dict(run.point),
+            "repetition": run.repetition,
+            "imported": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "clock": "elsewhere",
+            "cores": campaign.cores(run.point),
+            "cost_core_hours": 0.0,
+        }
+        reason: str | None = None
+        try:
+            path = run.path or source.path
+            record["source"] = {"path": str(path), "sha256": file_sha256(path)}
+            if source.table is None:
+                shutil.copyfile(path, file)
+                profile = read_cubex(file)
+            else:
+                profile = _profile_of(source.table, run)
+                write_cubex(profile, file, compress=True)
+            reason = self.doubt(profile, run.point, by_rank=source.table is None)
+            if reason is None:
+                record |= _times(profile, by_rank=source.table is None, cores=record["cores"])
+                record |= {"content": file_sha256(file), "metrics": list(profile.metrics)}
+                record |= self.cost(source, run.point, record)
+                twin = self.seen.get(record["content"])
+                reason = f"it is the same run as {twin}: a repetition is a run of its own" if twin else None
+        except OSError as error:
+            reason = f"the file cannot be read: {error.strerror}: {error.filename}"
+        except BuranError as error:
+            reason = ": ".join(filter(None, (error.what, error.why)))
+        record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
+        if reason:
+            file.unlink(missing_ok=True)
+        write_json(temporary / store.RECORD, record)
+        keep = store.keep_failure if reason else store.commit
+        entry = ledger.entry_of(self.session.layout.store, keep(slot, temporary))
+        if entry is not None:
+            ledger.append(self.session.layout.store, entry)
+
+    def doubt(self, profile: Profile, point: Point, *, by_rank: bool) -> str | None:
+        """Return why a profile cannot be the one of a run at a point; None if it can."""
+        campaign = self.session.campaign
+        if "time" not in profile.metrics:
+            return f"it has no metric time, but {', '.join(profile.metrics) or 'none'}"
+        seconds = profile.exclusive("time")
+        if not np.isfinite(seconds).all():
+            return "some of its times are no numbers"
+        if not seconds.sum() > 0:
+            return "its times are all 0"
+        if by_rank:
+            stands_for = profile.attributes.get("represents_locations")
+            ranks = len({location.rank for location in profile.locations})
+            expected = campaign.ranks(point)
+            if stands_for is not None and int(stands_for) == campaign.cores(point):
+                return None
+            if ranks != expected:
+                return f"it has {ranks} ranks, but a run at {point.key} has {expected}"
+        return None
+
+    def cost(self, source: Import, point: Point, record: dict[str, Any]) -> dict[str, Any]:
+        """Return what a run had cost, and how that is known."""
+        formula = self.session.campaign.imported_core_hours[source.number]
+        if formula is not None:
+            return {"had_cost_core_hours": float(formula(point)), "cost_from": "measurements.core_hours"}
+        return {"had_cost_core_hours": record["wall_s"] * record["cores"] / 3600.0, "cost_from": "its times"}
+
+
+def _times(profile: Profile, *, by_rank: bool, cores: int) -> dict[str, float]:
+    """Return the time of the slowest location, and of all."""
+    seconds = profile.exclusive("time").sum(axis=0)
+    locations = int(profile.attributes.get("represents_locations", len(seconds))) if by_rank else cores
+    return {"wall_s": float(seconds.max()), "cpu_s": float(seconds.mean() * locations)}
+
+
+def _profile_of(table: Experiment, run: Source) -> Profile:
+    """Return a run of a table as a profile with one location, which stands for the mean of all.
+
+    Raises
+    ------
+    FormatError
+        The run lacks values of call paths that others have.
+    """
+    assert run.row is not None
+    metrics: dict[str, Metric] = {}
+    values: dict[str, Any] = {}
+    for name in table.metrics:
+        means = table.over_locations(name, "mean")
+        own = means[:, run.row, run.repetition]
+        measured = np.isfinite(means).any(axis=(1, 2))  # other call paths only lead to these
+        lacking = np.flatnonzero(measured & ~np.isfinite(own))
+        if not measured.any() or len(lacking) == measured.sum():
+            continue
+        if len(lacking):
+            raise FormatError("the run is incomplete", why=f"no {name} of {table.tree.names[lacking[0]]}")
+        own = np.where(np.isfinite(own), own, 0.0)
+        known = METRICS.get(name, Metric(name, table.units.get(name, ""), "exclusive", "DOUBLE"))
+        metrics[name] = replace(known, dtype="DOUBLE")
+        values[name] = (table.tree.inclusive(own) if known.kind == "inclusive" else own)[:, None]
+    return Profile(table.tree, (Location(0),), metrics, values, {})

@@ -1,0 +1,265 @@
+"""Measurements that exist already: which of them can be imported, and the plan that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from buran.campaign.config import Campaign, below
+from buran.campaign.layout import Layout
+from buran.campaign.mistakes import CampaignError, Mistake, listed
+from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, Run
+from buran.campaign.point import Point, Value
+from buran.campaign.shape import Measurements
+from buran.errors import BuranError
+from buran.experiment.extrap_tree import list_runs
+from buran.experiment.read import detect_format, read_experiment
+from buran.experiment.table import Experiment
+from buran.files import digest
+from buran.instrument import filter_file
+from buran.measure.store import store
+from buran.profile.extrap_names import extrap_names
+
+PLACE = "imported"
+"""Stands in the store for the configuration of a run that was not started here."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that cannot be imported.
+
+    Attributes
+    ----------
+    where
+        File or folder.
+    """
+
+    what: str
+    reason: str
+    where: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an imported run is from.
+
+    Attributes
+    ----------
+    path
+        File with the profile, or with a table of all runs; None if it is gone and the store has the run.
+    row
+        Where the table has the run's point; None for profiles.
+    """
+
+    point: Point
+    repetition: int
+    path: Path | None
+    row: int | None = None
+
+
+@dataclass(frozen=True)
+class Import:
+    """An entry of the campaign's `measurements`, looked up on the disk.
+
+    Attributes
+    ----------
+    spec
+        Its identity, in the place of a build's.
+    runs
+        What can be imported, by point and repetition.
+    table
+        The content of a file with a table; None for a folder of profiles.
+    """
+
+    number: int
+    entry: Measurements
+    path: Path
+    spec: BuildSpec
+    runs: tuple[Source, ...]
+    problems: tuple[Problem, ...]
+    table: Experiment | None = None
+
+
+def check_measurements(campaign: Campaign, layout: Layout) -> None:
+    """Look at the measurements that a campaign names.
+
+    Raises
+    ------
+    CampaignError
+        One is not there, has no run that fits the campaign, or parameters that nothing is said of.
+    """
+    for number, entry in enumerate(campaign.config.measurements):
+        _looked_up(campaign, layout, number, entry)
+
+
+def imports_of(campaign: Campaign, layout: Layout) -> tuple[Import, ...]:
+    """Look up all measurements that a campaign names; see `check_measurements`."""
+    return tuple(
+        _looked_up(campaign, layout, number, entry) for number, entry in enumerate(campaign.config.measurements)
+    )
+
+
+def _looked_up(campaign: Campaign, layout: Layout, number: int, entry: Measurements) -> Import:
+    path = below(campaign.folder, entry.path)
+    key = ("measurements", number, "path")
+    spec = _spec(campaign, number, entry)
+    kept = tuple(_kept(layout, spec))
+    listing = _Listing(campaign, number, entry, path)
+    if path.exists():
+        listing.read()
+    elif not kept:
+        hint = "paths are relative to the campaign file"
+        raise _mistake(campaign, key, f"the measurements {entry.path!r} are missing", f"there is no {path}", hint)
+    runs = {(run.point, run.repetition): run for run in (*kept, *listing.runs)}
+    if not runs:
+        why = "\n".join(f"{each.where}: {each.reason}" for each in listing.problems[:5])
+        hint = "give the campaign points that were measured, or take the entry out"
+        raise _mistake(campaign, key, f"nothing in {entry.path!r} can be imported", why or None, hint)
+    found = tuple(runs[key] for key in sorted(runs))
+    return Import(number, entry, path, spec, found, tuple(listing.problems), listing.table)
+
+
+def _mistake(
+    campaign: Campaign, key: tuple[str | int, ...], what: str, why: str | None, hint: str | None
+) -> CampaignError:
+    return CampaignError([Mistake(key, what, why, hint, campaign.path)])
+
+
+def _spec(campaign: Campaign, number: int, entry: Measurements) -> BuildSpec:
+    """Return what stands for the build of imported measurements; nothing of this campaign's target is in it."""
+    text = ""
+    if entry.filter is not None:
+        path = below(campaign.folder, entry.filter)
+        try:
+            text = filter_file.format_filter(filter_file.parse(path.read_text(), path))
+        except (OSError, UnicodeDecodeError, BuranError) as error:
+            key = ("measurements", number, "filter")
+            raise _mistake(campaign, key, f"the filter {entry.filter!r} cannot be read", str(error), None) from error
+    told = [entry.path, sorted(entry.names.items()), sorted(entry.fixed.items()), entry.core_hours]
+    return BuildSpec(digest([PLACE, *told]), Mode.IMPORTED, text, origin=entry.path, pooled=entry.pool)
+
+
+def _kept(layout: Layout, spec: BuildSpec) -> Iterator[Source]:
+    """Yield the runs that were imported before: they stay, whatever becomes of their files."""
+    for folder in store.finished(layout.store, spec.hash, PLACE):
+        record = store.record(folder)
+        yield Source(Point.of(record["point"]), record["repetition"], None)
+
+
+@dataclass
+class _Listing:
+    """What there is under a path, sorted into runs and problems."""
+
+    campaign: Campaign
+    number: int
+    entry: Measurements
+    path: Path
+    runs: list[Source] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    table: Experiment | None = None
+
+    @cached_property
+    def points(self) -> frozenset[Point]:
+        return frozenset(self.campaign.points)
+
+    def read(self) -> None:
+        errors: list[BuranError] = []
+        try:
+            if detect_format(self.path) == "cubex":
+                files = list_runs(self.path, errors)
+                given: list[_Given] = [(run.point, run.repetition, run.path, None) for run in files]
+            else:
+                self.table = read_experiment(self.path)
+                given = list(_runs_of(self.table, self.path))
+        except (OSError, BuranError) as error:
+            key = ("measurements", self.number, "path")
+            what = f"the measurements {self.entry.path!r} cannot be read"
+            hint = error.hint if isinstance(error, BuranError) else None
+            why = error.why or error.what if isinstance(error, BuranError) else str(error)
+            raise _mistake(self.campaign, key, what, why, hint) from error
+        for each in errors:
+            reason = ": ".join(filter(None, (each.what, each.why)))
+            self.problems.append(Problem("imported profile", reason, each.where or str(self.path)))
+        if given:
+            names = self.parameters([point for point, *_ in given])
+            for values, repetition, path, row in given:
+                self.take({own: values[theirs] for theirs, own in names.items()}, repetition, path, row)
+
+    def parameters(self, points: Sequence[Mapping[str, float]]) -> dict[str, str]:
+        """Return the campaign's name of each parameter of the runs."""
+        campaign, entry = self.campaign, self.entry
+        usual = {theirs: own for own, theirs in extrap_names(campaign.parameters).items()}
+        usual |= {name: name for name in campaign.parameters}
+        known = {**usual, **entry.names}
+        theirs = list(points[0])
+        found = {name: known[name] for name in theirs if name in known and known[name] not in entry.fixed}
+        varied = [name for name in theirs if name not in known and len({point[name] for point in points}) > 1]
+        key = ("measurements", self.number)
+        shown = f"the runs have {listed(theirs)}; the campaign's parameters are {listed(campaign.parameters)}"
+        lacking = [name for name in campaign.parameters if name not in (*found.values(), *entry.fixed)]
+        if lacking:
+            what = f"the measurements in {entry.path!r} do not say the value of {' and '.join(lacking)}"
+            hint = f"write `fixed: {{{lacking[0]}: VALUE}}`, or `names: {{THEIR_NAME: {lacking[0]}}}` in the entry"
+            raise _mistake(campaign, key, what, shown, hint)
+        if varied:
+            what = f"the measurements in {entry.path!r} vary {' and '.join(varied)}, which is no parameter"
+            hint = f"write `names: {{{varied[0]}: PARAMETER}}` in the entry, or keep runs with one value only"
+            raise _mistake(campaign, key, what, shown, hint)
+        if len(set(found.values())) < len(found):
+            raise _mistake(campaign, (*key, "names"), "two names stand for one parameter", shown, None)
+        return found
+
+    def take(self, values: Mapping[str, Value], repetition: int, path: Path, row: int | None) -> None:
+        point = Point.of({**values, **self.entry.fixed})
+        where = str(path if row is not None else path.parent)
+        if point in self.points:
+            self.runs.append(Source(point, repetition, path, row))
+        elif point in self.campaign.evaluation_points:
+            why = "it is an evaluation point: those are measured by the campaign itself, without instrumentation"
+            self.problems.append(Problem(f"imported run at {point.key}", why, where))
+        else:
+            why = "it is no point of the campaign; give the parameters such values, or move the run away"
+            self.problems.append(Problem(f"imported run at {point.key}", why, where))
+
+
+_Given = tuple[Mapping[str, float], int, Path, int | None]
+
+
+def _runs_of(table: Experiment, path: Path) -> Iterator[_Given]:
+    """Yield the runs of a table: repetitions of points with at least one value."""
+    known = np.any([np.isfinite(values).any(axis=(0, 3)) for values in table.values.values()], axis=0)
+    for point, repetition in np.argwhere(known).tolist():
+        yield dict(zip(table.parameters, table.points[point].tolist(), strict=True)), repetition, path, point
+
+
+def import_plan(campaign: Campaign, layout: Layout) -> Plan:
+    """Return the plan that makes imported measurements finished runs: the first one of the campaign."""
+    found = imports_of(campaign, layout)
+    bundles = []
+    for each in found:
+        for point, runs in groupby(each.runs, key=lambda run: run.point):
+            repetitions = tuple(Run(each.spec.hash, Mode.IMPORTED, run.repetition) for run in runs)
+            bundles.append(Bundle(point, Purpose.MODEL, repetitions))
+    number = sum(len(bundle.runs) for bundle in bundles)
+    points = len({bundle.point for bundle in bundles})
+    names = listed((each.entry.path for each in found), 4)
+    return Plan(
+        iteration=0,
+        done=False,
+        reason=f"{number} runs at {points} points were measured before and are imported from {names}",
+        builds=tuple(each.spec for each in found),
+        bundles=tuple(bundles),
+        filter_text=_widest(found).spec.filter_text,
+        predicted_core_hours=0.0,
+        budget_core_hours=campaign.budget_core_hours(None),
+    )
+
+
+def _widest(found: Sequence[Import]) -> Import:
+    """Return the measurements that tell most: those that may be mixed with the campaign's own before others."""
+    return max(found, key=lambda each: (each.spec.pooled, len({run.point for run in each.runs}), -each.number))

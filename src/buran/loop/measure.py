@@ -1,0 +1,45 @@
+"""Measuring bundles within the budget in force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from buran.errors import BuranError
+from buran.files import write_json
+from buran.loop.session import Session
+from buran.measure.bundle import measure_bundle
+
+
+def measure(session: Session, bundle_id: str, job: str | None = None) -> dict[str, Any]:
+    """Measure a bundle; return what became of its runs.
+
+    Parameters
+    ----------
+    job
+        What the job was submitted for, if not for the bundle alone.
+    """
+    layout = session.layout
+    budget = layout.read_budget(session.id)
+    return measure_bundle(session.target, layout, layout.read_bundle_spec(bundle_id), budget, job)
+
+
+def measure_batch(session: Session, batch: str) -> list[str]:
+    """Measure bundles that share a job, write the pointer of each, and return their identifiers.
+
+    Raises
+    ------
+    BuranError
+        That of the first bundle that could not be measured; the others were.
+    """
+    layout, bundles = session.layout, session.layout.read_batch_spec(batch)
+    problems: list[BuranError] = []
+    for bundle in bundles:
+        if layout.bundle_pointer(bundle).is_file():
+            continue
+        try:
+            write_json(layout.bundle_pointer(bundle), measure(session, bundle, batch))
+        except BuranError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
+    return list(bundles)

@@ -1,0 +1,231 @@
+"""Which imported runs may be mixed with those of the campaign, and what is said of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.campaign.mistakes import listed
+from buran.campaign.plan import Mode
+from buran.experiment.merge import project
+from buran.experiment.table import Experiment
+from buran.instrument.prediction import FILTERABLE, symbol_of
+from buran.loop.collect import Measured, experiment_of
+from buran.loop.pool import hooks_of
+from buran.loop.session import Session
+from buran.measure.store import store
+from buran.profile.profile import Region
+from buran.profile.regroup import TreeUnion
+from buran.select.question import EFFORT_METRICS
+
+MOST_OTHER = 0.01
+"""Share of the time in call paths of one side alone beyond which runs are not of the same program."""
+_FAR = 0.1  # times of the same points that differ by more deserve a word
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of the runs of one import.
+
+    Attributes
+    ----------
+    origin, build
+        Where they are from, and what stands for their build.
+    had_cost_core_hours
+        What they had cost, elsewhere.
+    same_filter
+        Whether they were taken under the filter of the models.
+    pooled
+        Whether they may be mixed with times of the campaign.
+    refused
+        Why not, although the campaign file asks for it; empty otherwise.
+    compared
+        Points that both have.
+    extra, missing
+        Shares of the time at these points in call paths that only the imported runs have, or only the campaign's.
+    extra_paths, missing_paths
+        Some of them, those with the most time.
+    ratio
+        Time of the campaign's runs over that of the imported ones, at these points; None without any.
+    """
+
+    origin: str
+    build: str
+    runs: int
+    points: int
+    had_cost_core_hours: float
+    same_filter: bool
+    pooled: bool
+    refused: str
+    compared: int
+    extra: float
+    missing: float
+    extra_paths: tuple[str, ...]
+    missing_paths: tuple[str, ...]
+    ratio: float | None
+
+    def in_words(self) -> str:
+        """Say in a sentence or two what the import is used for."""
+        said = (
+            f"{self.runs} runs at {self.points} points are imported from {self.origin}; they had cost "
+            f"{self.had_cost_core_hours:.4g} core hours elsewhere and cost nothing here."
+        )
+        if self.refused:
+            return f"{said} Their times are not mixed with those of the campaign: {self.refused}."
+        if not self.pooled:
+            return (
+                f"{said} Their times have models of their own: the campaign file does not say (measurements.pool) that "
+                "they were measured as the campaign measures."
+            )
+        if not self.compared:
+            return f"{said} Their times are used as they are: no point was measured here too."
+        if not self.same_filter:
+            return f"{said} They were taken under another filter: their times are corrected, where that is certain."
+        assert self.ratio is not None
+        far = " Are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
+        return (
+            f"{said} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
+            f"points that both have ({self.compared}).{far}"
+        )
+
+
+def judge(
+    session: Session, runs: Sequence[Measured], parameters: Sequence[str], filter_text: str, filters_mix: bool
+) -> tuple[list[Measured], tuple[Judged, ...]]:
+    """Return the runs that may be mixed, and what becomes of each import.
+
+    Where nothing else was timed, the runs of the import that tells most are all there is.
+
+    Parameters
+    ----------
+    runs
+        Finished runs that models could be made of.
+    filter_text
+        Filter of the models.
+    filters_mix
+        Whether times under other filters are corrected and used too.
+    """
+    groups: dict[str, list[Measured]] = {}
+    for run in runs:
+        if run.mode is Mode.IMPORTED:
+            groups.setdefault(run.build.hash, []).append(run)
+    own = [run for run in runs if run.mode is not Mode.IMPORTED]
+    timed = [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text]
+    found = [
+        _judged(session, members, timed, parameters, members[0].filter_text == filter_text, filters_mix)
+        for members in groups.values()
+    ]
+    kept = [run for each in found if each.pooled for run in groups[each.build]]
+    if not timed and not kept and found:
+        most = max(found, key=lambda each: (groups[each.build][0].filter_text == filter_text, each.points, each.runs))
+        return [run for run in own if run.mode is not Mode.TIME] + groups[most.build], tuple(found)
+    return own + kept, tuple(found)
+
+
+def _judged(
+    session: Session,
+    imported: Sequence[Measured],
+    timed: Sequence[Measured],
+    parameters: Sequence[str],
+    same_filter: bool,
+    filters_mix: bool,
+) -> Judged:
+    build = imported[0].build
+    compared = _compared(session, imported, timed, parameters)
+    records = [store.record(run.folder) for run in imported]
+    refused = ""
+    lacking = _lacking(session, records, same_filter)
+    if build.pooled and lacking:
+        refused = f"they have no {' and no '.join(lacking)}, which the campaign needs to mix them"
+    elif build.pooled and max(compared["extra"], compared["missing"]) > MOST_OTHER:
+        refused = _other_paths(compared)
+    elif build.pooled and not same_filter and not filters_mix:
+        refused = "they were taken under another filter"
+    return Judged(
+        origin=build.origin or "",
+        build=build.hash,
+        runs=len(imported),
+        points=len({run.point for run in imported}),
+        had_cost_core_hours=float(sum(record["had_cost_core_hours"] for record in records)),
+        same_filter=same_filter,
+        pooled=build.pooled and not refused,
+        refused=refused,
+        **compared,
+    )
+
+
+def _lacking(session: Session, records: Sequence[Mapping[str, Any]], same_filter: bool) -> list[str]:
+    """Return the metrics of timed runs that some of the imported runs do not have."""
+    config = session.campaign.config
+    wanted = [name for name in (*config.metrics, *config.counters) if name not in EFFORT_METRICS]
+    if not same_filter and "visits" not in wanted:  # what hooks have cost follows from them
+        wanted.append("visits")
+    return [name for name in wanted if any(name not in record["metrics"] for record in records)]
+
+
+def _other_paths(found: dict[str, Any]) -> str:
+    parts = []
+    for share, paths, whose in (
+        (found["extra"], found["extra_paths"], "theirs is in call paths that this program does not have"),
+        (found["missing"], found["missing_paths"], "this program's is in call paths that they do not have"),
+    ):
+        if share > MOST_OTHER:
+            parts.append(f"{100 * share:.3g} % of the time of {whose} ({listed(paths, 3)})")
+    return "they have other call paths: " + ", and ".join(parts)
+
+
+def _compared(
+    session: Session, imported: Sequence[Measured], timed: Sequence[Measured], parameters: Sequence[str]
+) -> dict[str, Any]:
+    """Compare imported runs with the campaign's at the points that both have."""
+    common = {run.point for run in imported} & {run.point for run in timed}
+    nothing = {"compared": 0, "extra": 0.0, "missing": 0.0, "extra_paths": (), "missing_paths": (), "ratio": None}
+    ours = experiment_of([run for run in timed if run.point in common], parameters)
+    theirs = experiment_of([run for run in imported if run.point in common], parameters)
+    if ours is None or theirs is None:
+        return nothing
+    keeps = hooks_of(session, {run.build.hash: run.build for run in timed}.values())
+    seen = set(map(symbol_of, ours.tree.regions))
+
+    def stays(region: Region) -> bool:
+        return region.paradigm not in FILTERABLE or symbol_of(region) in seen or keeps(region)
+
+    theirs = project(theirs, stays)
+    union = TreeUnion()
+    places = [union.add(each.tree) for each in (ours, theirs)]
+    here, there = (_seconds(each) for each in (ours, theirs))
+    missing, missing_paths = _alone(ours, here, ~np.isin(places[0], places[1]))
+    extra, extra_paths = _alone(theirs, there, ~np.isin(places[1], places[0]))
+    return {
+        "compared": len(common),
+        "extra": extra,
+        "missing": missing,
+        "extra_paths": extra_paths,
+        "missing_paths": missing_paths,
+        "ratio": float(here.sum() / there.sum()) if there.sum() > 0 else None,
+    }
+
+
+def _seconds(experiment: Experiment) -> NDArray[np.float64]:
+    """Return shape (call path,): mean time of a run, summed over points."""
+    time = experiment.over_locations("time")
+    runs = np.isfinite(time).any(axis=0).sum(axis=1)
+    return np.asarray((np.nansum(time, axis=2) / np.maximum(runs, 1)).sum(axis=1))
+
+
+def _alone(
+    experiment: Experiment, seconds: NDArray[np.float64], mask: NDArray[np.bool_]
+) -> tuple[float, tuple[str, ...]]:
+    share = float(seconds[mask].sum() / seconds.sum()) if seconds.sum() > 0 else 0.0
+    rows = np.flatnonzero(mask)
+    rows = rows[np.argsort(-seconds[rows], kind="stable")]
+    return share, tuple(experiment.tree.names[row] for row in rows[:5].tolist())
+
+
+def said_of(found: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
+    """Return plain data for the findings."""
+    return tuple({**asdict(each), "words": each.in_words()} for each in found)

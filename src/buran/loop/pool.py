@@ -1,0 +1,157 @@
+"""Times of earlier filters for the models of an iteration: which runs may be pooled, and what their hooks have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.point import Point
+from buran.experiment.merge import without_one_sided
+from buran.experiment.table import Experiment
+from buran.instrument.filter_file import Filter, parse
+from buran.instrument.pooling import STRIDE, Earlier, HookCost, hook_cost, pool
+from buran.instrument.prediction import FILTERABLE, symbol_of
+from buran.loop.collect import IMPORTED_FROM, Measured, experiment_of, profiles_of
+from buran.loop.refine import visit_cost_s
+from buran.loop.session import Session
+from buran.measure.build import STATIC
+from buran.measure.toolchain.static_features import StaticFeatures
+from buran.profile.profile import Region
+
+_MOST_PAIRS = 32  # of a filter, whose visits are looked up
+
+
+@dataclass(frozen=True)
+class PooledTimes:
+    """Times of one filter, and corrected ones of earlier filters.
+
+    Attributes
+    ----------
+    table
+        All of them.
+    uncorrected
+        Those of the filter itself.
+    account
+        What was corrected, and by what; None where nothing was.
+    """
+
+    table: Experiment
+    uncorrected: Experiment
+    account: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Which regions have hooks under a filter: as the compiler noted, else as the filter's rules say."""
+
+    noted: dict[str, bool]
+    rules: Filter
+
+    def __call__(self, region: Region) -> bool:
+        """Tell whether a region has hooks."""
+        noted = self.noted.get(symbol_of(region))
+        return self.rules.matches(region.name, region.mangled, region.file) if noted is None else noted
+
+
+def hooks_of(session: Session, builds: Iterable[BuildSpec]) -> Hooks:
+    """Return the hooks of builds under one filter."""
+    noted: dict[str, bool] = {}
+    text = ""
+    for build in builds:
+        text, path = build.filter_text, session.layout.build(build.hash) / STATIC
+        if path.is_file():
+            features = StaticFeatures.from_jsonl(path.read_text(), path)
+            for each in features.functions:
+                noted[each.mangled] = noted.get(each.mangled, False) or each.hooked
+    return Hooks(noted, parse(text) if text else Filter())
+
+
+def pooled_times(
+    session: Session, runs: Sequence[Measured], parameters: Sequence[str], filter_text: str, iteration: int
+) -> PooledTimes | None:
+    """Bring times under a filter and corrected ones under earlier filters into one table.
+
+    Where filters are applied when the program runs, hooks that are switched off still cost something, in the runs that
+    would be corrected as in the others: they are not mixed.
+
+    Parameters
+    ----------
+    runs
+        All finished runs that are modelled; imported ones among them were judged before.
+
+    Returns
+    -------
+    PooledTimes
+        None without a run under the filter.
+    """
+    timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED)]
+    own = [run for run in timed if run.filter_text == filter_text]
+    if not own:
+        return None
+    groups: dict[str, list[Measured]] = {}
+    for run in timed:
+        groups.setdefault(run.filter_text, []).append(run)
+    del groups[filter_text]
+    builds = {text: {run.build.hash: run.build for run in members} for text, members in groups.items()}
+    compiled = all(run.build.hooks is None for run in own)
+    groups = {
+        text: members
+        for text, members in groups.items()
+        if compiled and all(build.hooks is None for build in builds[text].values())
+    }
+    keeps = hooks_of(session, {run.build.hash: run.build for run in own}.values())
+    earlier = [
+        Earlier(profiles_of(members, parameters), hooks_of(session, builds[text].values()), keeps)
+        for text, members in groups.items()
+    ]
+    cost = _cost(visit_cost_s(session, iteration), runs, list(groups.values()), parameters)
+    pooled = pool(profiles_of(own, parameters), earlier, cost)
+    numbers = {run.repetition for run in own}
+    numbers |= {n * STRIDE + run.repetition for n, each in enumerate(groups.values(), start=1) for run in each}
+    elsewhere = np.array([number % STRIDE >= IMPORTED_FROM for number in sorted(numbers)], dtype=bool)
+    pooled = replace(pooled, experiment=without_one_sided(pooled.experiment, elsewhere))
+    account = None
+    if pooled.runs:
+        account = {
+            "runs": pooled.runs,
+            "values": pooled.values,
+            "left_out": pooled.lost,
+            "largest_share": pooled.share,
+            "largest_doubt": pooled.doubt,
+            "visit_cost_s": cost.seconds,
+            "visit_cost_doubt_s": cost.doubt_s,
+        }
+    return PooledTimes(pooled.experiment, pooled.uncorrected, account)
+
+
+def _cost(
+    calibrated_s: float, runs: Sequence[Measured], groups: Sequence[Sequence[Measured]], parameters: Sequence[str]
+) -> HookCost:
+    """Find what a visit has cost, from runs side by side with hooks and without."""
+    plain: dict[tuple[int, Point], list[float]] = {}
+    for run in runs:
+        if run.mode is Mode.VANILLA:
+            plain.setdefault((run.iteration, run.point), []).append(run.cpu_s)
+    hooked_s, plain_s, visits = list[float](), list[float](), list[float]()
+    for members in groups:
+        places: dict[tuple[int, Point], list[Measured]] = {}
+        for run in members:
+            places.setdefault((run.iteration, run.point), []).append(run)
+        pairs = sorted(places.keys() & plain.keys())
+        for place in pairs[:: -(-len(pairs) // _MOST_PAIRS) or 1]:
+            hooked_s.append(median(run.cpu_s for run in places[place]))
+            plain_s.append(median(plain[place]))
+            visits.append(_visits(places[place][0], parameters))
+    return hook_cost(calibrated_s, np.array(hooked_s), np.array(plain_s), np.array(visits))
+
+
+def _visits(run: Measured, parameters: Sequence[str]) -> float:
+    """Return the visits of functions with hooks, of all ranks."""
+    table = experiment_of([run], parameters)
+    assert table is not None
+    hooked = np.array([region.paradigm in FILTERABLE for region in table.tree.regions], dtype=bool)
+    return float(np.nansum(table.over_locations("visits", "sum")[hooked[table.tree.region]]))

@@ -1,0 +1,46 @@
+"""Opening a new generation of a point's measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from buran.campaign.config import Campaign
+from buran.campaign.point import Point
+from buran.errors import UsageError
+from buran.files import read_json
+from buran.loop.session import Session
+from buran.measure.store import store
+
+
+def point_of(campaign: Campaign, values: Mapping[str, float]) -> Point:
+    """Return the point of the campaign with these values.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    point = Point.of(dict(values))
+    if point not in (*campaign.points, *campaign.evaluation_points):
+        raise UsageError(
+            f"{point.key} is no point of campaign {campaign.name}",
+            where="--point",
+            why=f"its parameters are {', '.join(campaign.parameters)}",
+            hint="see `buran plan` for the points",
+        )
+    return point
+
+
+def open_generation(session: Session, point: Point) -> int:
+    """Have all configurations of a point that the campaign uses measured again; return their number."""
+    layout = session.layout
+    builds = {build.hash for plan in layout.read_plans(session.id) for build in plan.builds}
+    folders = [path for path in layout.store.glob(f"*/{point.key}~*/") if path.parent.name in builds]
+    if not folders:
+        raise UsageError(f"{point.key} was not measured yet", hint="`buran run` measures it")
+    for folder in folders:
+        store.new_generation(folder)
+    for pointer in layout.made_pointers("bundles"):
+        if Point.of(read_json(pointer)["point"]) == point:
+            pointer.unlink()
+    return len(folders)

@@ -1,0 +1,309 @@
+"""Writing what the user takes home: the report and, beside it, models, measurements and the filter list."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.config import Campaign
+from buran.campaign.plan import Mode, Plan, Purpose
+from buran.compare.compare import compare_sides
+from buran.compare.sides import side_of_results
+from buran.errors import UsageError
+from buran.experiment.extrap_tree import write_extrap_tree
+from buran.files import read_json, write_json, write_text
+from buran.instrument import filter_file
+from buran.instrument.filter_list import WRITERS, list_of
+from buran.loop import program_model
+from buran.loop.collect import Measured, baseline, estimated_times, finished_runs, lost, profiles_of, there
+from buran.loop.comparison import checked_so_far
+from buran.loop.correct import correct_kernels
+from buran.loop.findings import Findings
+from buran.loop.model import imported_models
+from buran.loop.page import write_page
+from buran.loop.plan import outcomes, question_of, runtime_model
+from buran.loop.refine import known_verdicts, refinement_of, rules_of
+from buran.loop.session import Session
+from buran.measure.store import store
+from buran.model.model_set import read_models
+from buran.report.text import Report, render
+from buran.select.question import Knowledge
+from buran.views.account import Item
+from buran.views.comparison import write_comparison
+from buran.views.latest import CAMPAIGN
+from buran.views.status import progress_of
+
+
+def write_results(session: Session, folder: Path) -> None:
+    """Write report, models, table and filter of a finished campaign into a folder."""
+    layout = session.layout
+    plans = layout.read_plans(session.id)
+    last = plans[-1].iteration - 1
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(session.campaign.path, folder / CAMPAIGN)
+    for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
+        shutil.copy(source, folder / source.name)
+    for alone in layout.iteration(session.id, last).glob(imported_models("*")):
+        shutil.copy(alone, folder / alone.name)
+    tensor = layout.models(session.id, last).with_name(program_model.FILE)
+    if tensor.is_file():
+        shutil.copy(tensor, folder / tensor.name)
+    write_text(folder / "scorep.filter", commented_filter(session))
+    for mode in (Mode.TIME, Mode.EFFORT):
+        _export(session, mode, folder / "extrap" / mode)
+    report = replace(gather(session), corrections=correct_kernels(session.campaign, folder))
+    write_json(folder / "report.json", _plain(report))
+    report = _compared(session, folder, report)
+    write_text(folder / "report.txt", render(report))
+    write_page(session, folder, report)
+
+
+def _compared(session: Session, folder: Path, report: Report) -> Report:
+    """Return the report with the comparison with an earlier version, and write that beside it."""
+    if session.earlier is None or not report.models:
+        return report
+    try:
+        comparison = compare_sides(session.earlier.side, side_of_results(folder, str(session.campaign.path)))
+    except UsageError as error:
+        why = f"Not compared with {session.earlier.name}: {error.what}."
+        return replace(report, notes=[*report.notes, why])
+    write_comparison(folder, comparison)
+    return replace(report, comparison=comparison)
+
+
+def _export(session: Session, mode: Mode, folder: Path) -> None:
+    """Write the newest builds' profiles as a tree that Extra-P opens."""
+    layout, parameters = session.layout, session.campaign.parameters
+    plans = layout.read_plans(session.id)
+    filter_text = plans[-1].filter_text if mode is Mode.TIME else ""
+    chosen = (
+        run
+        for run in there(finished_runs(layout, plans))
+        if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
+    )
+    runs = list(profiles_of(chosen, parameters))
+    shutil.rmtree(folder, ignore_errors=True)
+    if runs:
+        write_extrap_tree(folder, runs, parameters=parameters, prefix=session.campaign.name, compress=True)
+
+
+def commented_filter(session: Session) -> str:
+    """Return the filter in force with the reasons for its functions; empty for the default selection.
+
+    A filter that names no functions one by one, such as everything but what cost too much, stays in force where others
+    would cost no less. Then this is the list that the models give.
+    """
+    plans = session.layout.read_plans(session.id)
+    text = plans[-1].filter_text if plans else ""
+    if text and not filter_file.parse(text).named and plans[-1].done:
+        last = plans[-1].iteration - 1
+        findings = Findings.read(session.layout.findings(session.id, last))
+        chosen = refinement_of(session, last, findings, known_verdicts(session, last))
+        return text if chosen is None else WRITERS["scorep"](list_of(chosen))
+    for plan in reversed(plans):
+        path = session.layout.filter(session.id, plan.iteration)
+        if text and path.is_file() and rules_of(path.read_text()) == text:
+            return path.read_text()
+    return text
+
+
+def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
+    """Say which counters the campaign asks for in vain, and why."""
+    if not session.campaign.config.counters:
+        return []
+    timed = (run for run in there(finished_runs(session.layout, plans)) if run.mode is Mode.TIME)
+    reasons = {read_json(run.folder / store.RECORD).get("counters_unavailable") for run in timed}
+    return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
+
+
+def _lost(session: Session, runs: Sequence[Measured]) -> list[str]:
+    """Say how many runs are gone from the store."""
+    gone = lost(runs)
+    if not gone:
+        return []
+    example = gone[0].folder.relative_to(session.layout.root)
+    return [
+        f"{len(gone)} of {len(runs)} finished runs are gone from the store, such as {example}: models made since do "
+        f"without them, and figures made of them cannot be recomputed. `buran verify {session.campaign.path.name}` "
+        "names all that is missing."
+    ]
+
+
+def _of_other_versions(account: Sequence[Item]) -> list[str]:
+    """Say how many runs this version of the campaign does not ask for."""
+    runs = sum(item.runs for item in account if item.phase == "other versions")
+    if not runs:
+        return []
+    return [
+        f"The campaign file changed: {runs} runs of the store were made for other versions of it and are not in these "
+        "models; those that this version asks for too are."
+    ]
+
+
+def _builds_of_models(session: Session, plans: Sequence[Plan], findings: Findings) -> list[str]:
+    """Say which builds' times models take, and what becomes of others."""
+    last = plans[-1].filter_text
+    pooled = {each["build"] for each in findings.imported if each["pooled"]}
+    every = finished_runs(session.layout, plans)
+    runs = [run for run in every if run.mode is Mode.TIME or run.build.hash in pooled]
+    kept = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
+    others = sum(run.filter_text != last for run in runs)
+    if not others or not kept:
+        return []
+    builds = sorted({b.hash for plan in plans for b in plan.builds if b.mode is Mode.TIME and b.filter_text == last})
+    which = f"build {builds[0]}" if len(builds) == 1 else f"{len(builds)} builds under the last filter"
+    said = f"Models of time take the {kept} runs of {which}"
+    if findings.pooled is None:
+        return [f"{said}; {others} runs under other filters are not mixed in."]
+    own = findings.pooled
+    cost, doubt = f"{1e9 * own['visit_cost_s']:.3g} ns", f"{1e9 * own['visit_cost_doubt_s']:.2g} ns"
+    return [
+        f"{said} and {own['runs']} of {others} runs under other filters, without what the hooks that are gone have "
+        f"cost, {cost} a visit within {doubt}: at most {100 * own['largest_share']:.2g} % of a corrected time, "
+        f"{100 * own['largest_doubt']:.2g} % uncertain; {own['left_out']} times of theirs were left out."
+    ]
+
+
+def _kind(findings: Findings, campaign: Campaign) -> list[str]:
+    kind, reason = findings.program_model
+    if kind != "cpr":
+        return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
+    said = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+    if campaign.choices:
+        at = ", ".join(f"{name} = {campaign.refinement_target[name]}" for name in campaign.choices)
+        said.append(f"Models of call paths are for {at}.")
+    return said
+
+
+def _estimated(runs: Sequence[Measured]) -> list[str]:
+    """Say at how many points the baseline did not run."""
+    others, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
+    if not others:
+        return []
+    return [
+        f"The baseline ran at {len(measured)} points; at {len(others)} others the program's run time is that of runs "
+        "with hooks, without what these take longer where both ran."
+    ]
+
+
+def gather(session: Session) -> Report:
+    """Collect the values of the report from plans, models and store."""
+    layout, campaign = session.layout, session.campaign
+    plans = layout.read_plans(session.id)
+    last = plans[-1].iteration - 1
+    findings = Findings.read(layout.findings(session.id, last))
+    state = progress_of(session)
+    others = {each["build"] for each in findings.imported if not each["pooled"]}
+    runs = finished_runs(layout, plans)
+    measured = {run.point for run in runs if run.purpose is Purpose.MODEL and run.build.hash not in others}
+    filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles and not plan.imported))
+    models = {each.metric: each for each in read_models(layout.models(session.id, last))}
+    towards = (Purpose.MODEL, Purpose.COMPARISON)
+    own = tuple(each for each in outcomes(session, plans) if each["purpose"] in towards)
+    spent = Knowledge(outcomes=own)
+    return Report(
+        campaign=campaign.name,
+        reason=plans[-1].reason,
+        notes=[
+            *_lost(session, runs),
+            *_of_other_versions(state.account),
+            *_notes(session, plans, findings),
+            *_kind(findings, campaign),
+            *_estimated(runs),
+        ],
+        parameters=campaign.parameters,
+        target=campaign.refinement_target,
+        points=(len(measured), len(campaign.points)),
+        models=models,
+        runtime=findings.runtime,
+        overhead=[{**asdict(each), "functions": _functions(filters[each.filter_number])} for each in findings.overhead],
+        unsteady=findings.unsteady,
+        evaluation=findings.evaluation,
+        priors=findings.priors,
+        balance=[asdict(each) for each in findings.balance],
+        failures=[asdict(failure) for failure in state.failures],
+        spent_core_hours=state.spent_core_hours,
+        modelling_core_hours=spent.spent_core_hours,
+        full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
+        budget_core_hours=state.budget_core_hours,
+        account=[asdict(item) for item in state.account],
+        earlier="" if session.earlier is None else session.earlier.name,
+        checked=checked_so_far(session, plans),
+        next_steps=_next_steps(session, findings),
+        results={
+            "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
+            "latest/points.csv",
+            "models": "latest/models.json",
+            "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
+            **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if others else {}),
+            "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
+            "filter list": "latest/scorep.filter (Score-P's format)",
+            "question": f"latest/{CAMPAIGN} (the campaign file as it was)",
+            "folder": str(layout.root),
+        },
+    )
+
+
+def _notes(session: Session, plans: Sequence[Plan], findings: Findings) -> list[str]:
+    """Return what deserves a word: of the machine, the campaign file and each build, every sentence once."""
+    notes = [*session.target.backend.notes, *session.campaign.notes]
+    for build in dict.fromkeys(build.hash for plan in plans for build in plan.builds):
+        record = session.layout.build(build) / store.RECORD
+        if record.is_file():
+            notes += read_json(record)["notes"]
+    notes += _missing_counters(session, plans)
+    notes += _builds_of_models(session, plans, findings)
+    notes += [each["words"] for each in findings.imported]
+    return list(dict.fromkeys(notes))
+
+
+def _functions(filter_text: str) -> int | None:
+    """Count the functions that a filter names; None for the default selection."""
+    if not filter_text:
+        return None
+    return sum(rule.include for rule in filter_file.parse(filter_text).regions)
+
+
+def _next_steps(session: Session, findings: Findings) -> list[str]:
+    campaign = session.campaign
+    file = campaign.path.name
+    if findings.comparison and session.earlier is not None:
+        return [f"the models of {session.earlier.name} hold for this version too: look at its report"]
+    steps = []
+    for name in campaign.parameters:
+        values = sorted({point[name] for point in campaign.points})
+        if len(values) < 5:
+            steps.append(
+                f"{name} has {len(values)} values; five tell growth classes apart: add one, and "
+                f"`buran run {file}` measures only what is new"
+            )
+    if findings.unsteady:
+        steps.append("some counts differ between repetitions: look for polling or data-dependent work there")
+    if not campaign.evaluation_points:
+        steps.append("name evaluation_points to see how well the models predict what they were not fitted to")
+    steps.append(f"look at the filter list with `buran filter {file}`; Score-P takes it as it is")
+    return steps
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    plain = {name: getattr(report, name) for name in report.__dataclass_fields__}
+    del plain["comparison"]  # a file of its own
+    plain["target"] = dict(report.target)
+    plain["models"] = {metric: models.to_json() for metric, models in report.models.items()}
+    plain["runtime"] = report.runtime.to_json() if report.runtime else None
+    return plain
+
+
+def link_latest(session: Session) -> None:
+    """Let ``latest`` name the results of this version of the campaign."""
+    layout = session.layout
+    temporary = layout.root / f".latest.{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        temporary.unlink()
+    temporary.symlink_to(layout.results(session.id).relative_to(layout.root), target_is_directory=True)
+    temporary.replace(layout.latest)

@@ -1,0 +1,136 @@
+"""A campaign opened for work: its file, its folders and, when needed, its target on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from buran.campaign.config import Campaign
+from buran.campaign.layout import Layout
+from buran.campaign.load import load_campaign
+from buran.errors import BuranError, Exit, UsageError
+from buran.files import storage_error
+from buran.measure.machine.process import Interrupted
+from buran.measure.target import Target, open_target
+
+if TYPE_CHECKING:
+    from buran.loop.earlier import Earlier
+
+RESULTS_VARIABLE = "BURAN_PREVIEW"
+"""Names another results folder in the environment of a workflow engine that only shows what it would do."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A campaign with its paths; the target is opened on first use because that may build tools.
+
+    Attributes
+    ----------
+    folder
+        Results folder, if not the campaign's own.
+    """
+
+    campaign: Campaign
+    folder: Path | None = None
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Absolute paths."""
+        return Layout(self.folder or self.campaign.results_root)
+
+    @cached_property
+    def earlier(self) -> Earlier | None:
+        """The earlier version that the campaign is compared with, if it is."""
+        if self.campaign.config.compare_with is None:
+            return None
+        from buran.loop.earlier import read_earlier
+
+        return read_earlier(self.campaign)
+
+    def elsewhere(self, folder: Path) -> Session:
+        """Return the same with another results folder."""
+        return Session(self.campaign, folder)
+
+    @property
+    def relative_paths(self) -> Layout:
+        """Paths relative to the campaign's results folder, for the workflow."""
+        return Layout(Path())
+
+    @cached_property
+    def target(self) -> Target:
+        """Source, backend and identity."""
+        self.layout.root.mkdir(parents=True, exist_ok=True)
+        if self.campaign.backend == "simulated":
+            from buran.simulate.target import open_simulated
+
+            return open_simulated(self.campaign, self.layout)
+        return open_target(self.campaign, self.layout)
+
+    @property
+    def id(self) -> str:
+        """Identity of the whole question, part of the paths of plans and models."""
+        return self.target.campaign_id
+
+
+def open_session(path: Path, *, base_models: bool = True) -> Session:
+    """Open a campaign file, and look at the base models and the measurements it names.
+
+    Raises
+    ------
+    ConfigError
+        The file has mistakes, or something that it names.
+    """
+    campaign = load_campaign(path)
+    folder = os.environ.get(RESULTS_VARIABLE)
+    session = Session(campaign, Path(folder) if folder else None)
+    if base_models:
+        from buran.loop.correct import check_base_models
+        from buran.loop.imported import check_measurements
+
+        check_base_models(campaign)
+        check_measurements(campaign, session.layout)
+        _ = session.earlier  # mistakes show before anything runs
+    return session
+
+
+def _unchanged(session: Session, campaign_id: str) -> None:
+    """Refuse to go on under the name of a question that is no longer asked."""
+    if session.id != campaign_id:
+        raise UsageError(
+            "the campaign changed while it runs",
+            where=session.campaign.path,
+            why="its file, the target's sources, the compiler or the MPI are not what they were at the start",
+            hint="run it again; what is measured stays measured",
+        )
+
+
+@contextmanager
+def step(snakemake: Any) -> Iterator[Session]:
+    """Run a rule's script: log to the rule's log file, show errors without a traceback."""
+    log = Path(snakemake.log[0])
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as file:
+        try:
+            session = open_session(Path(snakemake.config["campaign_file"]), base_models=False)
+            _unchanged(session, snakemake.config["campaign_id"])
+            yield session
+        except BuranError as error:
+            print(f"error: {error}", file=file)
+            sys.exit(int(error.exit_code))
+        except Interrupted:
+            print("interrupted", file=file)
+            sys.exit(int(Exit.INTERRUPTED))
+        except Exception as error:
+            storage = storage_error(error) if isinstance(error, OSError) else None
+            if storage is None:
+                traceback.print_exc(file=file)
+                sys.exit(1)
+            print(f"error: {storage}", file=file)
+            sys.exit(int(storage.exit_code))

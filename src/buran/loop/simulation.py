@@ -1,0 +1,150 @@
+"""A campaign's simulated twin: the same question, asked of a description; and what its models are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from buran.campaign.config import below
+from buran.campaign.load import load_campaign
+from buran.campaign.plan import Mode, Plan, Purpose
+from buran.errors import UsageError
+from buran.files import write_text
+from buran.instrument.filter_file import parse
+from buran.loop.plan import outcomes
+from buran.loop.session import Session
+from buran.model.model_set import read_models
+from buran.simulate.backend import hooked_functions
+from buran.simulate.run import Variant, generator
+from buran.simulate.target import program_of_campaign
+
+POINTS_PER_JOB = 50
+_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A model of a call path's time at the target, beside the truth.
+
+    Attributes
+    ----------
+    call_path
+        As it was measured under the last filter.
+    share
+        Of the true time.
+    expected_error
+        Half of the 90 % interval, over the prediction; None where the interval has no ends.
+    error
+        Prediction over truth, minus 1.
+    """
+
+    call_path: str
+    share: float
+    predicted_s: float
+    true_s: float
+    expected_error: float | None
+    error: float
+
+
+def write_twin(
+    path: Path, folder: Path, *, program: Path | None, budget_core_hours: float | None, seed: int | None
+) -> Path:
+    """Write a campaign file that asks the same of a simulated program, into a folder; return it.
+
+    Raises
+    ------
+    UsageError
+        Nobody says what program is simulated, or the folder holds another twin.
+    ConfigError
+        The campaign file has mistakes.
+    """
+    original = load_campaign(path)
+    data: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    described = program.resolve() if program is not None else None
+    if described is None and original.config.program is not None:
+        described = below(original.folder, original.config.program)
+    if described is None:
+        raise UsageError(
+            "it is not known how the program behaves",
+            where=path,
+            hint="describe it in a file and name it with --program, or in the campaign's key program",
+        )
+    data |= {"backend": "simulated", "program": str(described), "results": "results"}
+    data.pop("environments", None)
+    data.pop("environment", None)
+    data.pop("target", None)
+    for key in ("correct", "measurements"):  # of the real program
+        data.pop(key, None)
+    if original.backend != "simulated":
+        data.pop("compare_with", None)  # likewise
+    for key in ("points_file", "compare_with"):
+        if key in data:
+            data[key] = str(below(original.folder, data[key]))
+    if budget_core_hours is not None:
+        data["budget"] = {**(data.get("budget") or {}), "core_hours": float(budget_core_hours)}
+    if seed is not None:
+        data["seed"] = seed
+    data["resources"] = {"points_per_job": POINTS_PER_JOB, **(data.get("resources") or {})}
+    twin, text = folder.resolve() / "campaign.yaml", yaml.safe_dump(data, sort_keys=False)
+    if twin.resolve() == path.resolve():
+        raise UsageError("the campaign file itself lies in that folder", where=folder, hint="name another folder")
+    write_text(twin, text)
+    return twin
+
+
+def verdicts(session: Session) -> list[Verdict]:
+    """Compare the last models with the truth at the target: call paths above 1 % of it."""
+    layout, campaign = session.layout, session.campaign
+    plans = layout.read_plans(session.id)
+    last = plans[-1].iteration - 1
+    if last < 0:
+        return []
+    program, target = program_of_campaign(campaign), campaign.refinement_target
+    ranks = campaign.ranks(target)
+    at = np.array([[target[name] for name in campaign.parameters]], dtype=np.float64)
+    built = Variant(program, Mode.TIME, hooked_functions(program, parse(plans[-1].filter_text)))
+    truth = built.truth_s(target, ranks)
+    whole = sum(truth.values())
+    found = []
+    for each in read_models(layout.models(session.id, last)):
+        if each.metric != "time":
+            continue
+        predicted = each.predict(at)[:, 0]
+        low, high = (end[:, 0] for end in each.predict_interval(at))
+        for row, name in enumerate(each.call_paths):
+            if truth.get(name, 0.0) < _SHARE * whole or not np.isfinite(predicted[row]):
+                continue
+            half = (high[row] - low[row]) / 2
+            expected = float(half / predicted[row]) if np.isfinite(half) and predicted[row] > 0 else None
+            seconds = float(predicted[row])
+            error = seconds / truth[name] - 1
+            found.append(Verdict(name, truth[name] / whole, seconds, truth[name], expected, error))
+    found.sort(key=lambda each: -each.share)
+    return found
+
+
+def waited_s(session: Session, plans: list[Plan]) -> tuple[float, float]:
+    """Return how long a machine would run, and how long jobs would wait in its queue, one after the other.
+
+    Each plan's points wait side by side, the longest wait of a plan counts; points of a plan run one after the other.
+    """
+    campaign = session.campaign
+    program = program_of_campaign(campaign)
+    waiting = 0.0
+    for plan in plans:
+        waits = [
+            float(program.queue_s(bundle.point)) * generator(campaign.config.seed, "queue", bundle.id).exponential()
+            for bundle in plan.bundles
+        ]
+        waiting += max(waits, default=0.0)
+    running = sum(run["wall_s"] or 0.0 for outcome in outcomes(session, tuple(plans)) for run in outcome["runs"])
+    return running, waiting
+
+
+def measured_points(plans: list[Plan]) -> int:
+    """Return how many points the plans measure for models."""
+    return len({bundle.point for plan in plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL})

@@ -1,0 +1,336 @@
+"""Measuring with Score-P: its wrappers, filters, environment and profiles.
+
+Score-P measures times, visits and bytes. Basic blocks, which it does not know, come from a second build with the
+embedded plugin; or a metric that the user names stands for them, counted in a second build with Score-P. What is said
+of Score-P here was checked against version 8.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.campaign.plan import Mode
+from buran.errors import BuildError, FormatError, RunError, ToolError
+from buran.measure.backends.embedded import EmbeddedBackend
+from buran.measure.machine.machine import Machine
+from buran.measure.toolchain.elf import Elf, is_elf
+from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
+from buran.measure.toolchain.tool import find_tool, run_tool
+from buran.profile.cubex_read import read_cubex
+from buran.profile.profile import METRICS, Profile
+
+EXPERIMENT = "scorep"
+HOOKS_SECTION = ".scorep.region.descrs"
+HOOK_BYTES = 64  # one description a function
+_HOOK_OF = re.compile(r"_ZZ(.+)E\d+__scorep_region_descr$")
+_WRAPPERS = {
+    "cc": ("scorep-gcc",),
+    "cxx": ("scorep-g++",),
+    "fc": ("scorep-gfortran",),
+    "mpicc": ("scorep-mpicc",),
+    "mpicxx": ("scorep-mpicxx",),
+    "mpifort": ("scorep-mpifort", "scorep-mpif90"),
+}
+# Our counters by the names that Linux's perf interface gives them.
+_PERF = {
+    "instructions": "instructions",
+    "cycles": "cpu-cycles",
+    "cache_misses": "cache-misses",
+    "branch_misses": "branch-misses",
+    "page_faults": "page-faults",
+    "task_clock": "task-clock",
+    "context_switches": "context-switches",
+}
+# Filters at compile time: GCC's plugin has them, and from 9.0 on the one for LLVM.
+_FILTERED = "--instrument-filter"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A Score-P that was found.
+
+    Attributes
+    ----------
+    version
+        As ``8.4``.
+    wrappers
+        Compiler wrappers by our placeholders.
+    """
+
+    version: str
+    wrappers: Mapping[str, str]
+
+
+def find_scorep() -> Installation:
+    """Find Score-P in PATH.
+
+    Raises
+    ------
+    ToolError
+        It is not there, or lacks its wrappers for an MPI.
+    """
+    program = find_tool("scorep")
+    if program is None:
+        raise ToolError(
+            "Score-P was not found",
+            where="PATH",
+            why="there is no program scorep",
+            hint="load its module, or choose backend: embedded",
+        )
+    text = run_tool([program, "--version"], what="Score-P does not say its version")
+    version = re.search(r"\b(\d+\.\d+[\w.]*)", text)
+    if version is None:
+        raise ToolError("Score-P does not say its version", where=program, why=text.strip()[:200])
+    found = {}
+    for role, names in _WRAPPERS.items():
+        paths = [path for path in map(find_tool, names) if path is not None]
+        if paths:
+            found[role] = paths[0]
+    if not {"mpicc", "mpicxx"} & set(found):
+        raise ToolError(
+            "Score-P has no wrappers for an MPI",
+            where=program,
+            why="neither scorep-mpicc nor scorep-mpicxx is in PATH",
+            hint="install a Score-P that was configured with an MPI",
+        )
+    return Installation(version.group(1), found)
+
+
+@dataclass(frozen=True)
+class ScorePBackend:
+    """Score-P for times; the embedded backend counts basic blocks.
+
+    Attributes
+    ----------
+    scorep
+        The installation.
+    embedded
+        For builds that count, and for what is known of compiler and MPI.
+    memory_mb
+        That Score-P may use in each process.
+    effort_metric
+        Metric of Score-P that stands for basic blocks; None to count these with the embedded backend.
+    """
+
+    scorep: Installation
+    embedded: EmbeddedBackend
+    memory_mb: int
+    effort_metric: str | None = None
+
+    @cached_property
+    def identity(self) -> str:
+        """Both systems, and the counters."""
+        own = f"scorep-{self.scorep.version}-{self.embedded.identity}"
+        return own if self.effort_metric is None else f"{own}-{self.effort_metric}"
+
+    def _leaves_it_to_ours(self, mode: Mode) -> bool:
+        return mode is Mode.EFFORT and self.effort_metric is None
+
+    @property
+    def description(self) -> Mapping[str, str | None]:
+        """As the embedded backend found it, and Score-P's version."""
+        return {**self.embedded.description, "scorep": self.scorep.version}
+
+    @property
+    def mpi_flavour(self) -> str:
+        """As the embedded backend found it: both use the MPI in PATH."""
+        return self.embedded.mpi_flavour
+
+    @property
+    def mpiexec(self) -> str:
+        """As the embedded backend found it."""
+        return self.embedded.mpiexec
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """As the embedded backend found it, and what stands for basic blocks."""
+        if self.effort_metric is None:
+            return self.embedded.notes
+        return (*self.embedded.notes, f"What is called basic blocks is Score-P's metric {self.effort_metric}.")
+
+    @property
+    def machine(self) -> Machine:
+        """The one that Buran runs on."""
+        return self.embedded.machine
+
+    def tools(self, mode: Mode) -> Mapping[str, str]:
+        """Return Score-P's wrappers; ours for builds that count basic blocks."""
+        if self._leaves_it_to_ours(mode):
+            return self.embedded.tools(mode)
+        # A language without a wrapper is compiled by ours, without hooks.
+        return {**self.embedded.tools(mode), **self.scorep.wrappers}
+
+    def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
+        """Tell the wrappers what to do; a compiler cache would not know of the filter.
+
+        Raises
+        ------
+        BuildError
+            The path of the filter has blanks, which the wrappers cannot hand on.
+        """
+        if self._leaves_it_to_ours(mode):
+            return self.embedded.build_environment(mode, filter_file)
+        ours = self.embedded.build_environment(Mode.VANILLA, None)
+        if mode is Mode.VANILLA:
+            return {**ours, "SCOREP_WRAPPER": "off"}
+        options = "" if filter_file is None else f"{_FILTERED}={filter_file.resolve()}"
+        if len(options.split()) > 1:
+            raise BuildError(
+                "Score-P's wrappers cannot take a filter whose path has blanks",
+                where=filter_file,
+                hint="choose another folder for the results",
+            )
+        return {
+            **ours,
+            "SCOREP_WRAPPER": "on",
+            "SCOREP_WRAPPER_INSTRUMENTER_FLAGS": options,
+            "SCOREP_WRAPPER_COMPILER_FLAGS": "",
+            "CCACHE_DISABLE": "1",
+        }
+
+    def visit_cost_s(self) -> float | None:
+        """Return nothing: Score-P's usual cost is assumed."""
+        return None
+
+    def inspect_build(
+        self, binary: Path, folder: Path, filter_text: str, mode: Mode
+    ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
+        """Look which functions have hooks, and compare them with the filter."""
+        if self._leaves_it_to_ours(mode):
+            return self.embedded.inspect_build(binary, folder, filter_text, mode)
+        if not is_elf(binary):
+            return None, (f"{binary.name} is a script: what it starts cannot be checked.",)
+        file = Elf.read(binary)
+        number = len(file.section(HOOKS_SECTION) or b"") // HOOK_BYTES
+        if not number and not any(name.startswith("libscorep_") for name in file.needed):
+            raise BuildError(
+                "the program was not built with Score-P's wrappers",
+                where=binary,
+                hint="the build command must use the compilers it is given: {mpicc}, {mpicxx}, {cc}, {cxx}",
+            )
+        return None, notes_on_hooks(number, hooked_functions(file), included_symbols(filter_text))
+
+    def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
+        """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
+        if mode is Mode.VANILLA or self._leaves_it_to_ours(mode):
+            return self.embedded.run_environment(mode, folder, filter_file)
+        counters, papi = ",".join(_PERF[name] for name in self.embedded.counters), ""
+        if mode is Mode.EFFORT and self.effort_metric is not None:
+            is_papi = self.effort_metric.startswith("PAPI_")
+            counters, papi = ("", self.effort_metric) if is_papi else (self.effort_metric, "")
+        return {
+            "SCOREP_EXPERIMENT_DIRECTORY": str(folder / EXPERIMENT),
+            "SCOREP_OVERWRITE_EXPERIMENT_DIRECTORY": "false",
+            "SCOREP_ENABLE_PROFILING": "true",
+            "SCOREP_ENABLE_TRACING": "false",
+            "SCOREP_ENABLE_UNWINDING": "false",
+            "SCOREP_TOTAL_MEMORY": f"{self.memory_mb}M",
+            "SCOREP_PROFILING_BASE_NAME": "profile",
+            "SCOREP_PROFILING_FORMAT": "cube4",
+            "SCOREP_PROFILING_MAX_CALLPATH_DEPTH": "1000",
+            "SCOREP_FILTERING_FILE": "" if filter_file is None else str(filter_file),
+            "SCOREP_SELECTIVE_CONFIG_FILE": "",
+            "SCOREP_METRIC_PAPI": papi,
+            "SCOREP_METRIC_RUSAGE": "",
+            "SCOREP_METRIC_PLUGINS": "",
+            "SCOREP_METRIC_PERF": counters,
+            "SCOREP_VERBOSE": "false",
+        }
+
+    def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
+        """Read the profile; raise `RunError` unless all ranks are in it."""
+        if mode is Mode.VANILLA or self._leaves_it_to_ours(mode):
+            return self.embedded.collect(mode, folder, ranks)
+        metric = self.effort_metric if mode is Mode.EFFORT else None
+        return read_scorep_profile(folder / EXPERIMENT / "profile.cubex", ranks, metric)
+
+
+def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None) -> Profile:
+    """Read a profile of Score-P, its counters under our names.
+
+    Parameters
+    ----------
+    effort_metric
+        The one that stands for basic blocks.
+
+    Raises
+    ------
+    RunError
+        There is none, it cannot be read, or ranks or the metric are missing.
+    """
+    if not path.is_file():
+        raise RunError(
+            "Score-P left no profile",
+            where=path,
+            why="the program did not end regularly, or was not built with Score-P",
+        )
+    try:
+        profile = read_cubex(path)
+    except FormatError as error:
+        raise RunError("the profile cannot be read", where=path, why=error.why or error.what) from error
+    found = {location.rank for location in profile.locations}
+    if found != set(range(ranks)):
+        missing = sorted(set(range(ranks)) - found)
+        why = f"ranks {', '.join(map(str, missing[:8]))} are missing" if missing else f"it has {len(found)} ranks"
+        raise RunError("the profile is not that of all ranks", where=path, why=why)
+    for name in ("time", "visits"):
+        if name not in profile.values:
+            raise RunError(f"the profile has no {name}", where=path)
+    ours = {theirs: name for name, theirs in _PERF.items()}
+    if effort_metric and effort_metric not in profile.values:
+        raise RunError(
+            f"the profile has no {effort_metric}",
+            where=path,
+            why="this Score-P or this processor does not know the metric",
+            hint="scorep.effort_metric names one that `papi_avail` or `perf list` shows",
+        )
+    if effort_metric:
+        ours |= {effort_metric: "basic_blocks"}
+    names = {name: ours.get(name, name) for name in profile.values}
+    return replace(
+        profile,
+        metrics={new: METRICS[new] if new in METRICS else profile.metrics[old] for old, new in names.items()},
+        values={new: _values(profile, old, new) for old, new in names.items()},
+    )
+
+
+def _values(profile: Profile, theirs: str, name: str) -> NDArray[np.generic]:
+    """Return a metric's values as our metric of that name stores them: Score-P writes counters inclusively."""
+    values, kind = profile.values[theirs], profile.metrics[theirs].kind
+    wanted = METRICS[name].kind if name in METRICS else kind
+    if {kind, wanted} == {"inclusive", "exclusive"}:
+        change = profile.tree.exclusive if wanted == "exclusive" else profile.tree.inclusive
+        return change(values.astype(np.float64)).astype(values.dtype)
+    return values
+
+
+def hooked_functions(file: Elf) -> frozenset[str] | None:
+    """Return the symbols of functions that Score-P's GCC plugin hooked; None if the program was stripped.
+
+    The plugin puts a description into each function: a local object with the function's name in its own. For C its
+    name does not tell the function.
+    """
+    symbols = file.symbols
+    if symbols is None:
+        return None
+    found = (_HOOK_OF.match(name) for name in symbols)
+    return frozenset(f"_Z{match.group(1)}" for match in found if match)
+
+
+def notes_on_hooks(number: int, hooked: frozenset[str] | None, wanted: frozenset[str]) -> tuple[str, ...]:
+    """Return what a user should know of the hooks of a build, in sentences."""
+    if hooked is None:
+        return (f"The program is stripped: it has {number} hooks, which functions have them cannot be told.",)
+    known = {name for name in wanted if name.startswith("_Z")}  # of C++; those of C have no names
+    lacking = sorted(known - hooked)
+    if not lacking:
+        return ()
+    some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
+    return (f"{len(lacking)} functions of the filter have no hooks, they are absent or were inlined away: {some}",)

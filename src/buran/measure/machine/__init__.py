@@ -1,0 +1,1 @@
+"""What builds and runs programs, and what it is like."""

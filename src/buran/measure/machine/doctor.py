@@ -1,0 +1,262 @@
+"""What this machine can do for a campaign, what it lacks, and what each lack costs."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import struct
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from buran.errors import ToolError
+from buran.measure.backends.scorep import find_scorep
+from buran.measure.machine.machine import disturbances
+from buran.measure.machine.provenance import read_system_file
+from buran.measure.schedulers import slurm
+from buran.measure.toolchain.tool import find_tool
+from buran.measure.toolchain.toolchain import (
+    CLANG_PLUGIN,
+    FALLBACK_NOTES,
+    GCC_FALLBACK,
+    GCC_PLUGIN,
+    NO_MPI_HINT,
+    Toolchain,
+    find_toolchain,
+)
+
+_SLURM_PLUGIN = "snakemake-executor-plugin-slurm"
+_SYSCALL = {"x86_64": 298, "aarch64": 241}  # perf_event_open
+_INSTRUCTIONS = (0, 112, 1)  # type hardware, size of the structure, event
+_USER_ONLY = 1 << 5 | 1 << 6  # neither the kernel nor a hypervisor
+
+
+class State(StrEnum):
+    """How a part of the machine stands."""
+
+    WORKS = "works"
+    LIMITED = "limited"
+    MISSING = "missing"
+    NEEDED = "needed"  # missing, and nothing can be measured without it
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part of the machine.
+
+    Attributes
+    ----------
+    found
+        What is there, or why it is not.
+    costs
+        What the lack costs; empty where all is well.
+    remedy
+        The command or the setting that helps.
+    """
+
+    part: str
+    state: State
+    found: str
+    costs: str = ""
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+def examine(folder: Path) -> list[Finding]:
+    """Look at everything a campaign may use; compiles the measurement runtime, once, to see that it works.
+
+    Parameters
+    ----------
+    folder
+        Where results would be kept.
+    """
+    return [
+        Finding("Python", State.WORKS, f"{platform.python_version()}, snakemake {_version('snakemake')}"),
+        *_measuring(),
+        _slurm(),
+        _scorep(),
+        _counters(),
+        _frequency(),
+        _quiet(),
+        _storage(folder),
+        *_helpers(),
+    ]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _measuring() -> Iterator[Finding]:
+    """Compilers, plugins and MPI, each tried by building the runtime with it."""
+    plugin_costs = "without any plugin run times are 2 to 30 times the original in C++ with many small functions"
+    found: dict[str, Toolchain | ToolError] = {}
+    for name in ("clang", "gcc"):
+        try:
+            found[name] = find_toolchain(compiler=name)
+        except ToolError as error:
+            found[name] = error
+    working = [each for each in found.values() if isinstance(each, Toolchain)]
+    if working:
+        first = working[0]
+        yield Finding("MPI", State.WORKS, f"{first.mpi} {first.mpi_version} ({first.mpicc})")
+    else:
+        reason = found["gcc"]
+        assert isinstance(reason, ToolError)
+        no_mpi = "MPI" in reason.what
+        remedy = reason.hint or (NO_MPI_HINT if no_mpi else "")
+        yield Finding("MPI" if no_mpi else "compiler", State.NEEDED, _said(reason), "nothing can be measured", remedy)
+        return
+    other = {"clang": isinstance(found["gcc"], Toolchain), "gcc": isinstance(found["clang"], Toolchain)}
+    for name, each in found.items():
+        if isinstance(each, ToolError):
+            costs = "gcc is used instead" if other[name] else plugin_costs
+            yield Finding(f"{name} plugin", State.MISSING, _said(each), costs, each.hint or "")
+        elif each.kind == GCC_FALLBACK:
+            costs = "clang is used instead" if other[name] else plugin_costs
+            yield Finding(
+                "gcc plugin", State.LIMITED, "; ".join(each.notes[len(FALLBACK_NOTES) :]), costs, FALLBACK_NOTES[-1]
+            )
+        else:
+            assert each.kind in (CLANG_PLUGIN, GCC_PLUGIN)
+            yield Finding(f"{name} plugin", State.WORKS, each.compiler_version)
+    if any(each.fc for each in working):
+        yield Finding("Fortran", State.WORKS, next(each.fc for each in working if each.fc) or "")
+    else:
+        why = working[0].fortran_missing
+        yield Finding("Fortran", State.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
+
+
+def _said(error: ToolError) -> str:
+    return " ".join((f"{error.what}: {error.why}" if error.why else error.what).split())
+
+
+def _slurm() -> Finding:
+    if not slurm.is_available():
+        costs = "campaigns run on this machine alone (profiles for PBS and LSF are there too)"
+        return Finding("Slurm", State.MISSING, "no sbatch in PATH", costs, "try it on one machine: make slurm-sandbox")
+    if _version(_SLURM_PLUGIN) is None:
+        costs = "the profile slurm cannot submit jobs"
+        return Finding("Slurm", State.LIMITED, f"no {_SLURM_PLUGIN}", costs, f"pip install {_SLURM_PLUGIN}")
+    if slurm.campaign_jobs(Path()) is None:
+        costs = "the profile slurm cannot follow its jobs; campaigns run on this machine alone"
+        remedy = "ask the controller: scontrol ping; a Slurm of its own to try it: make slurm-sandbox"
+        return Finding("Slurm", State.LIMITED, "installed, but squeue gets no answer", costs, remedy)
+    if not slurm.has_accounting():
+        costs = "after a restart of slurmctld, ends of jobs are only known for as long as it remembers them"
+        return Finding("Slurm", State.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd")
+    return Finding("Slurm", State.WORKS, "answers, with accounting")
+
+
+def _scorep() -> Finding:
+    try:
+        return Finding("Score-P", State.WORKS, find_scorep().version)
+    except ToolError as error:
+        costs = "none for the embedded backend; filter lists for Score-P are written anyway"
+        return Finding("Score-P", State.MISSING, _said(error), costs, "module load scorep, or spack install scorep")
+
+
+def _counters() -> Finding:
+    """Try to open the counter of instructions, as the runtime does."""
+    number = _SYSCALL.get(platform.machine())
+    paranoid = read_system_file("/proc/sys/kernel/perf_event_paranoid")
+    costs = "key counters: instructions, cycles, cache_misses and branch_misses are said to be missing"
+    if number is None:
+        return Finding("counters", State.MISSING, f"not known on {platform.machine()}", costs)
+    attributes = ctypes.create_string_buffer(112)
+    struct.pack_into("=IIQ", attributes, 0, *_INSTRUCTIONS)
+    struct.pack_into("=Q", attributes, 40, _USER_ONLY)
+    handle = ctypes.CDLL(None, use_errno=True).syscall(number, attributes, 0, -1, -1, 0)
+    if handle >= 0:
+        os.close(handle)
+        return Finding("counters", State.WORKS, f"instructions can be counted (perf_event_paranoid {paranoid})")
+    reason = os.strerror(ctypes.get_errno())
+    allowed = paranoid is not None and int(paranoid) <= 2
+    return Finding(
+        "counters",
+        State.MISSING,
+        f"{reason} (perf_event_paranoid {paranoid}{'; a virtual machine may have none' if allowed else ''})",
+        costs,
+        "use a machine that is not virtual, or leave them out" if allowed else "sysctl kernel.perf_event_paranoid=2",
+    )
+
+
+def _frequency() -> Finding:
+    governor = read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    costs = "times vary with the processor's frequency; more repetitions, or models from counts, help"
+    if governor is None:
+        return Finding(
+            "CPU frequency", State.LIMITED, "cannot be seen or set here (virtual machine?)", costs, "key repetitions"
+        )
+    if governor == "performance":
+        return Finding("CPU frequency", State.WORKS, "governor performance")
+    return Finding(
+        "CPU frequency", State.LIMITED, f"governor {governor}", costs, "cpupower frequency-set --governor performance"
+    )
+
+
+def _quiet() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    noisy = [each for each in disturbances() if not each.startswith("frequency")]
+    if noisy:
+        return Finding("quiet machine", State.LIMITED, "; ".join(noisy), "times are noisy", "stop what else runs here")
+    return Finding("quiet machine", State.WORKS, f"{cores} cores, nothing else runs")
+
+
+def _storage(folder: Path) -> Finding:
+    """See that the store can claim runs: by hard links, which must be refused where a file exists."""
+    costs = "two controllers could not keep each other from measuring a run twice"
+    try:
+        with tempfile.TemporaryDirectory(prefix=".buran-doctor-", dir=folder) as name:
+            first, second = Path(name, "first"), Path(name, "second")
+            first.touch()
+            os.link(first, second)
+            try:
+                os.link(first, second)
+            except FileExistsError:
+                free = os.statvfs(folder)
+                room = free.f_bavail * free.f_frsize / 2**30
+                return Finding("storage", State.WORKS, f"hard links work, {room:.0f} GiB free in {folder.resolve()}")
+    except OSError as error:
+        why = f"{error.strerror or error} in {folder.resolve()}"
+        return Finding(
+            "storage", State.NEEDED, why, costs, "keep results on a file system with hard links: key results"
+        )
+    return Finding(
+        "storage", State.NEEDED, f"links overwrite in {folder.resolve()}", costs, "key results: another place"
+    )
+
+
+def _helpers() -> Iterator[Finding]:
+    for program, what, costs in (
+        ("ccache", "ccache", "every filter compiles everything again"),
+        ("git", "git", "sources from git repositories cannot be measured; revisions are not recorded"),
+        ("make", "make", "neither the bundled examples nor programs with a Makefile can be built"),
+        ("cmake", "cmake", "programs that are built with CMake cannot be measured"),
+    ):
+        path = find_tool(program)
+        if path is None:
+            yield Finding(what, State.MISSING, "not in PATH", costs, f"apt install {program}")
+        else:
+            yield Finding(what, State.WORKS, path)
+    for package, what, extra, costs in (
+        ("matplotlib", "plots", "plots", "evaluations have no plots"),
+        ("rich", "progress bar", "progress", "progress is shown as lines of text"),
+        ("shtab", "completion", "completion", "the shell cannot complete verbs, options and campaign files"),
+    ):
+        if importlib.util.find_spec(package) is None:
+            yield Finding(what, State.MISSING, f"no {package}", costs, f"pip install 'buran[{extra}]'")
+        else:
+            yield Finding(what, State.WORKS, f"{package} {_version(package)}")

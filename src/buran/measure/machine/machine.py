@@ -1,0 +1,215 @@
+"""Where programs are built and run: one measurement at a time on a machine, and what may disturb it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.point import Point
+from buran.errors import ToolError
+from buran.files import digest
+from buran.measure.machine.process import Outcome, kill_marked, run_limited
+from buran.measure.machine.provenance import machine_state, read_system_file
+from buran.measure.schedulers import slurm
+
+_LOCK = "buran-measurement.lock"
+Clock = Literal["real", "virtual"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that is about to start.
+
+    Attributes
+    ----------
+    environment
+        The whole environment.
+    """
+
+    argv: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    stdout: Path
+    stderr: Path
+    time_limit_s: float
+    binary: Path
+
+
+@dataclass(frozen=True)
+class BuildJob(Job):
+    """A build; afterwards the program is where `binary` says."""
+
+    spec: BuildSpec
+
+
+@dataclass(frozen=True)
+class RunJob(Job):
+    """A run of a program.
+
+    Attributes
+    ----------
+    raw
+        Folder for the raw profile.
+    filter_file
+        Filter that is applied while it runs.
+    ranks
+        MPI ranks.
+    key
+        What tells this run from all others of the campaign: build, point, repetition, and earlier failures.
+    beat
+        To be called every few seconds.
+    """
+
+    mode: Mode
+    point: Point
+    ranks: int
+    raw: Path
+    filter_file: Path | None
+    key: str
+    beat: Callable[[], None]
+
+
+class Machine(Protocol):
+    """What builds and runs programs."""
+
+    @property
+    def clock(self) -> Clock:
+        """Whether seconds pass while a program runs; on a virtual clock an interrupted run has cost nothing."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold the machine for the measurements of one point."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what changes from run to run."""
+
+    def disturbances(self) -> tuple[str, ...]:
+        """Name what makes timings noisy right now."""
+
+    def build(self, job: BuildJob) -> Outcome:
+        """Build a program."""
+
+    def run(self, job: RunJob) -> Outcome:
+        """Run a program to its end or its time limit; raise `OSError` if it cannot be started."""
+
+
+class ThisMachine:
+    """The machine that Buran runs on."""
+
+    @property
+    def clock(self) -> Clock:
+        """Real."""
+        return "real"
+
+    def held(self) -> AbstractContextManager[None]:
+        """Hold it, whoever else measures here."""
+        return exclusive_machine()
+
+    def state(self) -> dict[str, Any]:
+        """Load, frequencies, memory."""
+        return machine_state()
+
+    def disturbances(self) -> tuple[str, ...]:
+        """As far as they are seen."""
+        return disturbances()
+
+    def build(self, job: BuildJob) -> Outcome:
+        """Run the build command."""
+        return self._start(job, free_marker(), lambda: None)
+
+    def run(self, job: RunJob) -> Outcome:
+        """Start the program."""
+        return self._start(job, new_marker(), job.beat)
+
+    def _start(self, job: Job, marker: str, beat: Callable[[], None]) -> Outcome:
+        return run_limited(
+            job.argv,
+            cwd=job.cwd,
+            environment=job.environment,
+            marker=marker,
+            stdout=job.stdout,
+            stderr=job.stderr,
+            time_limit_s=job.time_limit_s,
+            beat=beat,
+        )
+
+
+def lock_path() -> Path:
+    """Return the lock file that all users and campaigns of this machine share.
+
+    In a Slurm job it belongs to the job's node: emulated nodes share one host.
+    """
+    node = slurm.this_node()
+    return Path(os.environ.get("BURAN_LOCK_FOLDER", "/tmp")) / (f"{_LOCK}.{node}" if node else _LOCK)
+
+
+def new_marker() -> str:
+    """Return a unique name for a run that holds the machine; all that compete for the same lock begin alike."""
+    return f"{digest(str(lock_path()))}-{os.urandom(8).hex()}"
+
+
+def free_marker() -> str:
+    """Return a unique name for a build or a run that does not hold the machine: no measurement beside it ends it."""
+    return f"free-{os.urandom(8).hex()}"
+
+
+def _open_lock() -> int:
+    path = lock_path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _open_or_create(path)
+    except OSError as error:
+        raise ToolError(
+            "cannot use the machine's measurement lock",
+            where=path,
+            why=error.strerror,
+            hint="make it readable and writable for all, or name another folder in BURAN_LOCK_FOLDER",
+        ) from error
+
+
+def _open_or_create(path: Path) -> int:
+    # Opening with O_CREAT another user's file in a sticky folder is refused by hardened kernels.
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(path, os.O_RDWR)
+    with contextlib.suppress(FileExistsError):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        os.fchmod(handle, 0o666)
+        return handle
+    return os.open(path, os.O_RDWR)
+
+
+@contextmanager
+def exclusive_machine() -> Iterator[None]:
+    """Wait for the machine, hold it, and end what a measurement that was killed left running.
+
+    The lock is the kernel's, on an open file: it vanishes with its holder, however that ends.
+    """
+    handle = _open_lock()
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        kill_marked(digest(str(lock_path())) + "-")
+        yield
+    finally:
+        os.close(handle)
+
+
+def disturbances() -> tuple[str, ...]:
+    """Name what makes timings on this machine noisy right now; empty where nothing is seen."""
+    found = []
+    cores = os.cpu_count() or 1
+    load = os.getloadavg()[0]
+    if load > 0.2 * cores:
+        found.append(f"load average {load:.1f} on {cores} cores")
+    governor = read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    if governor not in (None, "performance"):
+        found.append(f"frequency governor {governor}")
+    for supply in Path("/sys/class/power_supply").glob("*/online"):
+        if read_system_file(str(supply)) == "0":
+            found.append("running on battery")
+    return tuple(found)

@@ -1,0 +1,151 @@
+"""What a run or a build was made on and with: nodes once each by hash, the rest in every record.
+
+Of the environment only variables of an allow-list are kept: the whole would hold secrets.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from buran.files import digest, write_json
+from buran.measure.schedulers import slurm
+
+_ALLOWED = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LOADEDMODULES", "TZ", "LANG", "LC_ALL", "CPATH", "LIBRARY_PATH")
+_ALLOWED_PREFIXES = (
+    *("OMP_", "GOMP_", "KMP_", "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "MPICH_", "I_MPI_", "UCX_", "FI_"),
+    *("MALLOC_", "GLIBC_TUNABLES"),
+)
+_TOOLS = ("buran", "snakemake", "numpy", "scipy", "pycubexr", "snakemake-executor-plugin-slurm")
+_LARGEST_DIFF = 1_000_000
+_VARYING = ("MHz", "scaling", "BogoMIPS")
+
+
+def environment_of(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that can change what is measured and hold no secrets."""
+    return {
+        name: value
+        for name, value in sorted(variables.items())
+        if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+    }
+
+
+@cache
+def _installed() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for name in _TOOLS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def tool_versions() -> dict[str, str | None]:
+    """Return the versions of the tools that measure; None for one that is not installed."""
+    return dict(_installed())
+
+
+def machine_state() -> dict[str, Any]:
+    """Return what changes from run to run; what cannot be read is None."""
+    cpus = Path("/sys/devices/system/cpu")
+    frequencies = [read_system_file(str(path)) for path in sorted(cpus.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))]
+    throttled = [
+        read_system_file(str(path)) for path in sorted(cpus.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
+    ]
+    memory = dict(line.split(":", 1) for line in (read_system_file("/proc/meminfo") or "").splitlines() if ":" in line)
+    available = memory.get("MemAvailable", "").split()
+    return {
+        "load": list(os.getloadavg()),
+        "cpu_mask": sorted(os.sched_getaffinity(0)),
+        "frequencies_khz": [int(each) for each in frequencies if each] or None,
+        "throttle_count": sum(int(each) for each in throttled if each) if throttled else None,
+        "memory_available_kib": int(available[0]) if available else None,
+    }
+
+
+def working_copy(folder: Path) -> dict[str, str | None]:
+    """Return the git revision of a source folder and its uncommitted changes; None where there are none or no git."""
+    revision = _run("git", "-C", str(folder), "rev-parse", "HEAD")
+    diff = _run("git", "-C", str(folder), "diff", "HEAD", "--", ".") if revision else None
+    if diff and len(diff) > _LARGEST_DIFF:
+        diff = f"{diff[:_LARGEST_DIFF]}\n... cut off; the sources as built are kept in the store\n"
+    return {"commit": revision.strip() if revision else None, "diff": diff or None}
+
+
+def _run(*command: str) -> str | None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=60, env={**os.environ, "LC_ALL": "C"}
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _lscpu() -> dict[str, str] | None:
+    text = _run("lscpu")
+    if text is None:
+        return None
+    lines = (line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in lines if not any(word in key for word in _VARYING)}
+
+
+def describe_node() -> dict[str, Any]:
+    """Describe the hardware and system software of this host; what cannot be read is None."""
+    cpu = _cpuinfo()
+    return {
+        "host": slurm.this_node() or socket.gethostname(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "libc": " ".join(platform.libc_ver()),
+        "lscpu": _lscpu(),
+        "cpu": cpu.get("model name"),
+        "cores": sum(1 for _ in Path("/sys/devices/system/cpu").glob("cpu[0-9]*")) or None,
+        "microcode": cpu.get("microcode"),
+        "flags_constant_tsc": "constant_tsc" in cpu.get("flags", "").split(),
+        "governor": read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "smt": read_system_file("/sys/devices/system/cpu/smt/active"),
+        "transparent_huge_pages": read_system_file("/sys/kernel/mm/transparent_hugepage/enabled"),
+        "numa_nodes": sum(1 for _ in Path("/sys/devices/system/node").glob("node[0-9]*")) or None,
+    }
+
+
+@cache
+def _this_node() -> dict[str, Any]:
+    return describe_node()
+
+
+def record_node(store: Path) -> str:
+    """Write this host's description into the store, once; return its hash."""
+    description = _this_node()
+    name = digest(description)
+    path = store / "nodes" / f"{name}.json"
+    if not path.is_file():
+        write_json(path, description)
+    return name
+
+
+def _cpuinfo() -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for line in (read_system_file("/proc/cpuinfo") or "").splitlines():
+        if not line.strip():
+            break
+        name, _, value = line.partition(":")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def read_system_file(path: str) -> str | None:
+    """Return the content of a file of the system, stripped; None if it cannot be read."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return None

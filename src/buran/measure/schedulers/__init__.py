@@ -1,0 +1,1 @@
+"""Schedulers: what a cluster says of its jobs."""

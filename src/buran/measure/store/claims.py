@@ -1,0 +1,285 @@
+"""Claims: who measures or builds what right now, so that nobody else does it at the same time.
+
+A claim is a file that only one process can create. It names its owner; an owner that is gone, on this host
+by its process, in a Slurm job by what Slurm says, elsewhere by a heartbeat that stopped, gets one successor.
+
+Successors form a chain: who follows the owner with the nonce X creates the file ``.<claim>.X.next``, and only
+one process can. The last of the chain owns the claim. Only ``link``, ``rename`` and ``unlink`` are needed, which
+shared file systems carry out for all hosts alike; locks are not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+from buran.errors import RunError
+from buran.measure.schedulers import slurm
+
+HEARTBEAT_TIMEOUT_S = 120.0
+_POLL_S = 0.2
+_FOREIGN_POLL_S = 2.0
+_SLURM_MEMORY_S = 2.0
+_live_jobs: dict[tuple[str, int], float] = {}
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The process that holds a claim.
+
+    Attributes
+    ----------
+    host
+        Name of the host, or of the node in Slurm.
+    started
+        Start time of the process in clock ticks since boot, against reused process numbers.
+    boot
+        Identity of the host's last boot.
+    restarts
+        How often Slurm had started the job anew.
+    nonce
+        Unlike that of any other claim ever made.
+    """
+
+    host: str
+    pid: int
+    started: int
+    boot: str
+    slurm_job: str | None = None
+    restarts: int = 0
+    nonce: str = ""
+
+    @classmethod
+    def this_process(cls) -> Owner:
+        """Describe the calling process."""
+        pid, job = os.getpid(), slurm.this_job()
+        return cls(
+            _host(), pid, _start_ticks(pid) or 0, _boot_id(), job, _restarts(job) if job else 0, os.urandom(8).hex()
+        )
+
+    def __str__(self) -> str:
+        where = f"process {self.pid} on {self.host}"
+        return where if self.slurm_job is None else f"Slurm job {self.slurm_job} ({where})"
+
+
+def _host() -> str:
+    return slurm.this_node() or socket.gethostname()
+
+
+@cache  # a job that is started anew has new processes
+def _restarts(job: str) -> int:
+    fields = slurm.show_job(job)
+    return 0 if isinstance(fields, slurm.JobState) else int(fields.get("Restarts", "0"))
+
+
+def _start_ticks(pid: int) -> int | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _read(path: Path) -> Owner | None:
+    """Return who a claim's file names; None if it was left unreadable, as by a full disk."""
+    try:
+        return Owner(**json.loads(path.read_text()))
+    except (ValueError, TypeError):
+        return None
+
+
+def _next(claim: Path, path: Path, owner: Owner | None) -> Path:
+    """Return the file of whoever follows an owner; an unreadable one is known by its file."""
+    nonce = owner.nonce if owner and owner.nonce else f"file-{path.stat().st_ino}"
+    return claim.with_name(f".{claim.name}.{nonce}.next")
+
+
+def _identity(path: Path) -> tuple[int, bytes]:
+    return path.stat().st_ino, path.read_bytes()
+
+
+def _tail(claim: Path) -> tuple[Path, Owner | None]:
+    """Return the file and the owner at the end of the chain.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no claim.
+    """
+    path, owner = claim, _read(claim)
+    while True:
+        try:
+            follower = _next(claim, path, owner)
+            path, owner = follower, _read(follower)
+        except FileNotFoundError:
+            return path, owner
+
+
+def owner_of(claim: Path) -> Owner | None:
+    """Return who holds a claim, alive or not; None if nobody does or the file is unreadable."""
+    try:
+        return _tail(claim)[1]
+    except FileNotFoundError:
+        return None
+
+
+def is_alive(claim: Path) -> bool:
+    """Tell whether a claim's owner still works on it; False if there is no claim."""
+    try:
+        path, owner = _tail(claim)
+        return _lives(path, owner)
+    except FileNotFoundError:
+        return False
+
+
+def _lives(path: Path, owner: Owner | None) -> bool:
+    if owner is None:
+        return _heartbeat_age_s(path) < HEARTBEAT_TIMEOUT_S
+    if owner.host == _host():
+        return owner.boot == _boot_id() and _start_ticks(owner.pid) == owner.started
+    if owner.slurm_job is not None and slurm.is_available():
+        match _job_state(owner.slurm_job, owner.restarts):
+            case slurm.JobState.LIVE | slurm.JobState.UNKNOWN:
+                # Waiting while Slurm is silent costs time; a second measurement would cost the result.
+                return True
+            case slurm.JobState.ENDED:
+                return False
+    return _heartbeat_age_s(path) < HEARTBEAT_TIMEOUT_S
+
+
+def _job_state(job: str, restarts: int) -> slurm.JobState:
+    """Ask Slurm, but not again at once: all runs of a bundle have the same job."""
+    seen = _live_jobs.get((job, restarts))
+    if seen is not None and time.monotonic() - seen < _SLURM_MEMORY_S:
+        return slurm.JobState.LIVE
+    state = slurm.job_state(job, restarts)
+    if state is slurm.JobState.LIVE:
+        _live_jobs[job, restarts] = time.monotonic()
+    return state
+
+
+def _heartbeat_age_s(path: Path) -> float:
+    """Return the age of a heartbeat by the file system's clock, since the hosts' clocks may differ."""
+    probe = path.with_name(f".now.{os.urandom(8).hex()}")
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+    except FileNotFoundError:
+        raise
+    except OSError:  # full or read-only
+        now = time.time()
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink()
+    return now - path.stat().st_mtime
+
+
+def _link(owner: Owner, path: Path) -> bool:
+    """Make a file that must not exist; it is complete from the first moment it can be seen."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    own = path.with_name(f".own.{owner.nonce}")
+    try:
+        own.write_text(json.dumps(asdict(owner)))
+        os.link(own, path)
+    except FileExistsError:
+        # A server that carried the request out but whose answer was lost is asked twice.
+        return own.stat().st_nlink == 2
+    finally:
+        own.unlink(missing_ok=True)
+    return True
+
+
+def _succeed(claim: Path, owner: Owner) -> bool:
+    """Follow a dead owner; return False if another process was faster."""
+    own: Path | None = None
+    try:
+        head = _identity(claim)
+        own = _next(claim, *_tail(claim))
+        if not _link(owner, own):
+            return False
+        # An owner that gives up removes the head first and its own file last. If the head is the one that was
+        # seen before, no owner has given up since, and the file that was created here is the end of the chain.
+        if _identity(claim) == head:
+            return True
+    except FileNotFoundError:
+        if own is None:
+            return False
+    own.unlink(missing_ok=True)
+    return False
+
+
+def _release(claim: Path, owner: Owner) -> None:
+    """Give a claim up: the head first, so that nobody can follow, then the rest of the chain."""
+    try:
+        path, held = claim, _read(claim)
+        chain = [claim]
+        while held != owner:
+            path = _next(claim, path, held)
+            held = _read(path)
+            chain.append(path)
+    except FileNotFoundError:  # somebody removed it by hand
+        return
+    for path in chain:
+        path.unlink(missing_ok=True)
+
+
+def beat(claim: Path) -> None:
+    """Show that the owner is still at work."""
+    with contextlib.suppress(OSError):
+        os.utime(_tail(claim)[0])
+
+
+@contextmanager
+def claimed(claim: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a claim; wait while somebody alive holds it, take it over from the dead.
+
+    Parameters
+    ----------
+    wait
+        Without it, somebody alive is an error.
+
+    Raises
+    ------
+    RunError
+        Somebody alive holds the claim.
+    """
+    owner = Owner.this_process()
+    while not _link(owner, claim):
+        try:
+            path, current = _tail(claim)
+            alive = _lives(path, current)
+        except FileNotFoundError:
+            continue
+        if not alive:
+            if _succeed(claim, owner):
+                break
+        elif not wait:
+            raise RunError(
+                "this is being measured elsewhere",
+                where=claim,
+                why=f"by {current}",
+                hint="nothing to do: its result will be used",
+            )
+        else:
+            local = current is None or current.host == owner.host
+            time.sleep(_POLL_S if local else _FOREIGN_POLL_S)
+    try:
+        yield
+    finally:
+        _release(claim, owner)

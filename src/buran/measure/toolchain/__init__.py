@@ -1,0 +1,1 @@
+"""Compilers, MPI libraries and the native code that is built for them."""

@@ -1,0 +1,86 @@
+"""The compiler wrappers: buran-cc, buran-cxx and buran-fc, and for MPI buran-mpicc, buran-mpicxx and buran-mpifort.
+
+They call the toolchain's compiler, directly or through the MPI's own wrapper, and add what the build mode needs. A
+target's build system only has to be told another compiler name; everything else comes from the environment:
+
+BURAN_MODE
+    ``vanilla`` (default; the same compiler, nothing added), ``time`` or ``effort``.
+BURAN_WRAPPER
+    ``off``: as in mode ``vanilla``, for checks of a configure step. Anything else, or nothing: on.
+BURAN_TOOLCHAIN
+    File written by `buran.measure.toolchain.toolchain.Toolchain.save`. Without it the machine is searched each time.
+BURAN_FILTER
+    Score-P filter file that selects functions.
+
+With ``-print-ccache-key`` alone they print what CCACHE_EXTRAFILES must hold before ccache may be put in front of them.
+Started once per source file: standard library only, and only what is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from buran.errors import BuranError, ToolError
+from buran.measure.toolchain.wrappers import ccache
+from buran.measure.toolchain.wrappers.translate import CC, CXX, FC, MPICC, MPICXX, MPIFORT, VANILLA, Wrapper, translate
+
+
+def run(arguments: Sequence[str], *, wrapper: Wrapper, environment: Mapping[str, str]) -> NoReturn:
+    """Replace this process by the real compiler."""
+    from buran.measure.toolchain.toolchain import Toolchain, environment_for, find_toolchain
+
+    try:
+        path = environment.get("BURAN_TOOLCHAIN")
+        toolchain = Toolchain.load(path) if path else find_toolchain()
+        mode = environment.get("BURAN_MODE") or VANILLA
+        if environment.get("BURAN_WRAPPER") == "off":
+            mode = VANILLA
+        filter_file = environment.get("BURAN_FILTER") or None
+        if list(arguments) == [ccache.QUESTION]:
+            print(ccache.key_file(toolchain, mode, filter_file))
+            sys.exit(0)
+        ccache.refuse_unless_keyed(environment, toolchain, mode, filter_file)
+        command = translate(arguments, wrapper=wrapper, mode=mode, toolchain=toolchain, filter_file=filter_file)
+        if "--help" in arguments:
+            print(f"{wrapper.name}: {' '.join(command[:1])} with Buran's instrumentation.\n{__doc__}", flush=True)
+        new_environment = {**environment, **environment_for(toolchain, mode)}
+        try:
+            os.execve(command[0], command, new_environment)
+        except OSError as error:
+            raise ToolError("the compiler cannot be started", where=command[0], why=error.strerror) from None
+    except BuranError as error:
+        print(f"{wrapper.name}: {error}", file=sys.stderr)
+        sys.exit(int(error.exit_code))
+
+
+def cc() -> NoReturn:
+    """Run ``buran-cc``."""
+    run(sys.argv[1:], wrapper=CC, environment=os.environ)
+
+
+def cxx() -> NoReturn:
+    """Run ``buran-cxx``."""
+    run(sys.argv[1:], wrapper=CXX, environment=os.environ)
+
+
+def fc() -> NoReturn:
+    """Run ``buran-fc``."""
+    run(sys.argv[1:], wrapper=FC, environment=os.environ)
+
+
+def mpicc() -> NoReturn:
+    """Run ``buran-mpicc``."""
+    run(sys.argv[1:], wrapper=MPICC, environment=os.environ)
+
+
+def mpicxx() -> NoReturn:
+    """Run ``buran-mpicxx``."""
+    run(sys.argv[1:], wrapper=MPICXX, environment=os.environ)
+
+
+def mpifort() -> NoReturn:
+    """Run ``buran-mpifort``."""
+    run(sys.argv[1:], wrapper=MPIFORT, environment=os.environ)

@@ -1,0 +1,101 @@
+"""What a campaign's core hours went into: each line of the ledger belongs to exactly one phase."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from buran.campaign.plan import Mode, Plan, Purpose
+from buran.measure.store.ledger import Entry
+from buran.measure.store.store import Status
+
+PHASES = (
+    "imported", "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "time", "evaluation", "failures",
+    "aborted", "duplicates", "other versions",
+)  # fmt: skip
+"""In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``comparison``: runs that
+only told whether the program changed; ``refinement``: pilots,
+and times under filters that were replaced; ``time``: under the last one; ``duplicates``: finished runs that were made
+again; ``other versions``: runs that this version of the campaign file does not ask for."""
+_GENERATION = re.compile(r"-g\d+$")
+
+
+@dataclass(frozen=True)
+class Item:
+    """A phase: how many runs it had, and what they cost."""
+
+    phase: str
+    runs: int
+    core_hours: float
+
+
+def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> tuple[Item, ...]:
+    """Return the phases that cost something or had runs; their core hours add up to what the target has cost.
+
+    Parameters
+    ----------
+    entries
+        The ledger, in the order of booking.
+    """
+    asked = _asked(plans)
+    last = plans[-1].filter_text if plans else ""
+    own = [each for each in entries if each.target == target or (each.mode == Mode.IMPORTED and _place(each) in asked)]
+    newest = {_place(entry): entry.run for entry in own if entry.status == Status.MEASURED}
+    kept = frozenset(newest.values())
+    found: dict[str, list[float]] = {phase: [] for phase in PHASES}
+    for entry in own:
+        found[_phase(entry, asked, last, kept)].append(entry.cost_core_hours)
+    return tuple(Item(phase, len(costs), math.fsum(costs)) for phase, costs in found.items() if costs)
+
+
+def _place(entry: Entry) -> tuple[str, str, str]:
+    """Return build, point and name of a run, whatever its configuration and generation."""
+    build, _, rest = entry.run.partition("/")
+    point, _, name = rest.partition("/")
+    return build, point.partition("~")[0], _GENERATION.sub("", name)
+
+
+def _asked(plans: Iterable[Plan]) -> dict[tuple[str, str, str], tuple[Purpose, Mode, str]]:
+    """Return the runs that plans name, each with its purpose, mode and filter."""
+    filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
+    return {
+        (run.build, bundle.point.key, run.name): (bundle.purpose, run.mode, filters[run.build])
+        for plan in plans
+        for bundle in plan.bundles
+        for run in bundle.runs
+    }
+
+
+def _phase(
+    entry: Entry,
+    asked: dict[tuple[str, str, str], tuple[Purpose, Mode, str]],
+    last_filter: str,
+    newest: Collection[str],
+) -> str:
+    if entry.run.endswith("/build"):
+        return "builds"
+    if entry.status != Status.MEASURED:
+        return "failures" if entry.status == Status.FAILED else "aborted"
+    place = _place(entry)
+    if place not in asked:
+        return "other versions"
+    if entry.run not in newest:
+        return "duplicates"
+    purpose, mode, filter_text = asked[place]
+    if mode is Mode.IMPORTED:
+        return "imported"
+    if purpose is Purpose.PILOT:
+        return "refinement"
+    if purpose is Purpose.COMPARISON:
+        return "comparison"
+    if place[2] == "warmup":
+        return "warm-ups"
+    if purpose is Purpose.EVALUATION:
+        return "evaluation"
+    if mode is Mode.VANILLA:
+        return "vanilla"
+    if mode is Mode.EFFORT:
+        return "effort"
+    return "time" if filter_text == last_filter else "refinement"

@@ -1,0 +1,384 @@
+"""Lists of functions outside of a running campaign: made from what was measured, checked, compared, combined."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from buran.errors import FormatError, UsageError
+from buran.experiment.modelling import model_experiment
+from buran.experiment.read import read_experiment
+from buran.experiment.table import Experiment
+from buran.instrument.aggregation import CUTS, Cut, Size, initial_selection
+from buran.instrument.callgraph import CallGraph, make_graph
+from buran.instrument.filter_file import Filter, Rule, parse, read_filter
+from buran.instrument.filter_list import WRITERS, FilterList, Listed, list_of
+from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
+from buran.instrument.measured import ends_s, imbalance_s
+from buran.instrument.metacg import read_metacg, write_metacg
+from buran.instrument.pattern import glob
+from buran.instrument.refine import VISIT_COST_S, Wishes, refine
+from buran.instrument.selection import select
+from buran.loop.findings import Findings
+from buran.loop.refine import known_verdicts, refinement_of, rules_of, static_features
+from buran.loop.report import commented_filter
+from buran.loop.session import Session, open_session
+from buran.measure.toolchain.static_features import StaticFeatures
+from buran.profile.profile import CallTree
+
+_EXCLUDE_ALL = Rule(False, "*")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user wants of a list; see ``buran filter --help``."""
+
+    target: Mapping[str, float] | None = None
+    share: float = 0.01
+    overhead_percent: float = 5.0
+    visit_cost_s: float | None = None
+    constants: bool = False
+    select: str | None = None
+    initial: Size | None = None
+    cut: str = "unique_median"
+    add: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+    union: tuple[Path, ...] = ()
+    minus: tuple[Path, ...] = ()
+    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Universe:
+    """The functions that lists are about.
+
+    Attributes
+    ----------
+    session
+        Of a campaign file.
+    experiment
+        Measurements from elsewhere.
+    known
+        A call graph that was given, or a bare list of functions.
+    """
+
+    session: Session | None
+    experiment: Experiment | None
+    known: CallGraph | None
+
+    @classmethod
+    def open(
+        cls, campaign: Path | None, experiment: Path | None, callgraph: Path | None, functions: Path | None
+    ) -> Universe:
+        """Read what was given.
+
+        Raises
+        ------
+        UsageError
+            A file cannot be read.
+        """
+        known = None if callgraph is None else read_callgraph(callgraph)
+        if functions is not None:
+            known = make_graph(_lines(functions), ())
+        return cls(
+            None if campaign is None else open_session(campaign),
+            None if experiment is None else read_experiment(experiment),
+            known,
+        )
+
+    @cached_property
+    def graph(self) -> CallGraph | None:
+        """The call graph: given, or of the campaign's newest build; with the calls that were measured."""
+        graph, tree = self.known, self.tree
+        if graph is None and self.session is not None:
+            features = static_features(self.session, self.last_iteration)
+            graph = None if features is None else graph_of_features(features)
+        if tree is None:
+            return graph
+        return graph_of_tree(tree) if graph is None else with_measured(graph, tree)
+
+    @cached_property
+    def last_iteration(self) -> int:
+        """Number of the last iteration of the campaign that measured anything."""
+        assert self.session is not None
+        plans = self.session.layout.read_plans(self.session.id)
+        made = [
+            plan.iteration for plan in plans if self.session.layout.findings(self.session.id, plan.iteration).is_file()
+        ]
+        if not made:
+            raise UsageError(
+                "the campaign has measured nothing yet",
+                where=self.session.layout.root,
+                hint=f"buran run {self.session.campaign.path}",
+            )
+        return made[-1]
+
+    @cached_property
+    def findings(self) -> Findings:
+        """Of the campaign's last iteration."""
+        assert self.session is not None
+        return Findings.read(self.session.layout.findings(self.session.id, self.last_iteration))
+
+    @property
+    def tree(self) -> CallTree | None:
+        """Measured call paths."""
+        if self.experiment is not None:
+            return self.experiment.tree
+        return None if self.session is None else self.findings.tree
+
+    @property
+    def needed(self) -> CallGraph:
+        """The call graph, which must be known."""
+        if self.graph is None:
+            raise UsageError("no functions are known", hint="name a campaign, --callgraph CG or --functions FILE")
+        return self.graph
+
+    def write_graph(self, path: Path) -> None:
+        """Write the call graph for MetaCG's tools."""
+        write_metacg(self.needed, path)
+
+
+def read_callgraph(path: Path) -> CallGraph:
+    """Read a call graph of MetaCG or of a build of a campaign.
+
+    Raises
+    ------
+    FormatError
+        It is neither.
+    """
+    try:
+        first = path.read_text(encoding="utf-8", errors="replace").split("\n", 1)[0]
+    except OSError as error:
+        raise FormatError("the call graph cannot be read", where=path, why=error.strerror) from error
+    if '"unmatched_lines"' in first:
+        return graph_of_features(StaticFeatures.from_jsonl(path.read_text(), path))
+    return read_metacg(path)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError("the list of functions cannot be read", where=path, why=str(error)) from error
+    return list(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
+
+
+# -- making lists -------------------------------------------------------------------------------------
+
+
+def make(universe: Universe, request: Request, format: str) -> str:
+    """Return a list in one of the formats of `WRITERS`.
+
+    Raises
+    ------
+    UsageError
+        No filter was decided yet, a query has a mistake, or the target is none.
+    """
+    session = universe.session
+    if session is not None and request == Request() and format == "scorep":
+        text = commented_filter(session)
+        if text:
+            return text
+    made = _combined(universe, request, _base(universe, request))
+    return WRITERS[format](made)
+
+
+def _base(universe: Universe, request: Request) -> FilterList:
+    if request.select is not None:
+        graph = universe.needed
+        chosen = np.flatnonzero(select(graph, request.select) & graph.has_body)
+        return FilterList(
+            tuple(Listed(graph.symbols[i], graph.names[i]) for i in chosen.tolist()), (f"selected: {request.select}",)
+        )
+    if request.initial is not None:
+        graph = universe.needed
+        chosen = np.flatnonzero(initial_selection(graph, request.initial, _cut(request.cut)) & graph.has_body)
+        return FilterList(
+            tuple(Listed(graph.symbols[i], graph.names[i]) for i in chosen.tolist()),
+            (f"functions that reach most {request.initial}, cut at {request.cut}",),
+        )
+    if universe.experiment is not None:
+        return _modelled(universe, universe.experiment, request)
+    session = universe.session
+    assert session is not None
+    last = universe.last_iteration
+    chosen_now = refinement_of(session, last, universe.findings, known_verdicts(session, last))
+    if chosen_now is None:
+        raise UsageError("the campaign has no models of times and visits", where=session.campaign.path)
+    in_force = rules_of(commented_filter(session))
+    own = list_of(chosen_now)
+    if not in_force:
+        return own
+    listed = parse(in_force).named
+    reasons = {each.symbol: each for each in own.functions}
+    return replace(own, functions=tuple(reasons.get(name, Listed(name, name)) for name in sorted(listed)))
+
+
+def _cut(text: str) -> Cut | int:
+    for kind in CUTS:
+        if text == kind:
+            return kind
+    if text.isdecimal():
+        return int(text)
+    raise UsageError("the cut cannot be read", where=text, why=f"one of {', '.join(CUTS)}, or a whole number")
+
+
+def _modelled(universe: Universe, experiment: Experiment, request: Request) -> FilterList:
+    lacking = [name for name in ("time", "visits") if name not in experiment.values]
+    if "time" in lacking or not len(experiment.tree):
+        raise UsageError("the measurements have no times of call paths", hint="profile with Score-P or Buran first")
+    sets = model_experiment(experiment, [name for name in experiment.metrics if name in _USED])
+    chosen = refine(
+        experiment.tree,
+        sets["time"],
+        sets.get("visits"),
+        _target(request.target, experiment),
+        Wishes(
+            share=request.share,
+            overhead=request.overhead_percent / 100,
+            constants=request.constants,
+            keep=request.keep,
+            drop=request.drop,
+        ),
+        visit_cost_s=VISIT_COST_S if request.visit_cost_s is None else request.visit_cost_s,
+        work=[sets[name] for name in _USED[2:] if name in sets],
+        imbalance=imbalance_s(experiment),
+        ends_s=ends_s(experiment),
+        graph=universe.graph,
+    )
+    return list_of(chosen)
+
+
+_USED = ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received")
+
+
+def _target(given: Mapping[str, float] | None, experiment: Experiment) -> np.ndarray:
+    if given is None:
+        return np.asarray(experiment.points.max(axis=0))
+    if set(given) != set(experiment.parameters):
+        spelled = ", ".join(f"{name}={value:g}" for name, value in given.items())
+        raise UsageError(
+            "the target does not fit the parameters", where=spelled, why=f"they are {', '.join(experiment.parameters)}"
+        )
+    return np.array([given[name] for name in experiment.parameters])
+
+
+def _combined(universe: Universe, request: Request, base: FilterList) -> FilterList:
+    """Apply the user's queries and lists, in the order: add, union, remove, minus, drop, keep."""
+    known = {function.symbol: function for function in base.functions}
+
+    def add(symbols: Sequence[str], why: str) -> None:
+        shown = {} if universe.graph is None else dict(zip(universe.graph.symbols, universe.graph.names, strict=True))
+        for symbol in symbols:
+            known.setdefault(symbol, Listed(symbol, shown.get(symbol, symbol), why))
+
+    def chosen(query: str) -> list[str]:
+        graph = universe.needed
+        return [graph.symbols[i] for i in np.flatnonzero(select(graph, query) & graph.has_body).tolist()]
+
+    for query in request.add:
+        add(chosen(query), f"asked for: {query}")
+    for path in request.union:
+        add(sorted(_let_through(path, universe)), f"in {path.name}")
+    for query in request.remove:
+        for symbol in chosen(query):
+            known.pop(symbol, None)
+    for path in request.minus:
+        for symbol in _let_through(path, universe):
+            known.pop(symbol, None)
+    drop, keep = [glob(each) for each in request.drop], [glob(each) for each in request.keep]
+    for symbol, own in list(known.items()):
+        if any(each.match(symbol) or each.match(own.name) for each in drop):
+            del known[symbol]
+    if keep:
+        for symbol, name, _ in _functions(universe):
+            if any(each.match(symbol) or each.match(name) for each in keep):
+                add([symbol], "always kept")
+    return replace(base, functions=tuple(known[symbol] for symbol in sorted(known)))
+
+
+def _functions(universe: Universe) -> list[tuple[str, str, str]]:
+    """Return (symbol, name, file) of the functions with a body."""
+    graph = universe.needed
+    return [(graph.symbols[i], graph.names[i], graph.files[i]) for i in np.flatnonzero(graph.has_body).tolist()]
+
+
+def _let_through(path: Path, universe: Universe) -> set[str]:
+    rules = read_filter(path)
+    return {symbol for symbol, name, file in _functions(universe) if rules.matches(name, symbol, file)}
+
+
+# -- checking and comparing ---------------------------------------------------------------------------
+
+
+def check(path: Path, universe: Universe, *, as_json: bool = False) -> tuple[str, bool]:
+    """Parse a filter and match it with the functions; return what is to be said, and whether all is well.
+
+    Raises
+    ------
+    FormatError
+        It has a syntax error, with file and line.
+    """
+    rules = read_filter(path)
+    found: dict[str, object] = {"rules": len(rules.files) + len(rules.regions)}
+    lines = [f"{path}: {found['rules']} rules, no syntax error"]
+    fine = True
+    if universe.graph is not None:
+        graph = universe.graph
+        every = _functions(universe)
+        inside = [each for each in every if rules.matches(each[1], each[0], each[2])]
+        unmatched = rules.unmatched(every)
+        fine = not unmatched
+        lines.append(f"lets {len(inside)} of {len(every)} functions through")
+        lines += [f"line {rule.line}: {rule.pattern!r} matches no function" for rule in unmatched]
+        skipped = _skipped_inline(rules, graph)
+        if skipped:
+            shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+            lines.append(
+                f"{len(skipped)} functions declared inline are let through by no rule of their own; Score-P's GCC "
+                f"plugin skips them: {shown}"
+            )
+        found |= {
+            "functions": len(every),
+            "included": [symbol for symbol, _, _ in inside],
+            "unmatched": [{"line": rule.line, "pattern": rule.pattern} for rule in unmatched],
+            "skipped_inline": skipped,
+        }
+    return (json.dumps(found, indent=2) + "\n" if as_json else "".join(f"{line}\n" for line in lines)), fine
+
+
+def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:
+    """Return functions declared inline that only the default, or the pattern ``*``, includes."""
+    asked = Filter(rules.files, tuple(rule for rule in rules.regions if not (rule.include and rule.pattern == "*")))
+    bare = Filter(asked.files, (_EXCLUDE_ALL, *asked.regions))
+    return [
+        graph.symbols[i]
+        for i in np.flatnonzero(graph.inline & graph.has_body).tolist()
+        if rules.matches(graph.names[i], graph.symbols[i], graph.files[i])
+        and not bare.matches(graph.names[i], graph.symbols[i], graph.files[i])
+    ]
+
+
+def difference(one: Path, other: Path, universe: Universe, *, as_json: bool = False) -> tuple[str, bool]:
+    """Compare two filters: over the known functions, or over the functions they name; and whether they are equal."""
+    first, second = read_filter(one), read_filter(other)
+    if universe.graph is None:
+        named = sorted({name for rules in (first, second) for name in rules.named})
+        functions = [(name, name, "") for name in named]
+    else:
+        functions = _functions(universe)
+    a, b = (
+        {symbol for symbol, name, file in functions if rules.matches(name, symbol, file)} for rules in (first, second)
+    )
+    if as_json:
+        text = json.dumps({"only_first": sorted(a - b), "only_second": sorted(b - a), "both": len(a & b)}, indent=2)
+        return f"{text}\n", a == b
+    lines = [f"- {symbol}" for symbol in sorted(a - b)] + [f"+ {symbol}" for symbol in sorted(b - a)]
+    lines.append(f"{len(a & b)} functions in both, {len(a - b)} only in {one}, {len(b - a)} only in {other}")
+    return "".join(f"{line}\n" for line in lines), a == b

@@ -1,0 +1,92 @@
+"""The report that a user gets to see, and whether it is still true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from buran.errors import UsageError
+from buran.loop.collect import finished_runs, lost
+from buran.loop.session import Session
+
+CAMPAIGN = "campaign.yaml"
+"""The campaign file as it was when the report was made, beside it."""
+
+
+@dataclass(frozen=True)
+class FoundReport:
+    """Where a report lies.
+
+    Attributes
+    ----------
+    remarks
+        What changed since it was made, in sentences; empty if nothing did.
+    """
+
+    folder: Path
+    remarks: tuple[str, ...] = ()
+
+
+def find_report(session: Session, *, earlier: bool = True) -> FoundReport:
+    """Return the campaign's report; of an earlier version of the campaign, saying so, if this one has none.
+
+    Parameters
+    ----------
+    earlier
+        Whether one of an earlier version will do.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    layout, file = session.layout, session.campaign.path
+    folder = layout.results(session.id)
+    if (folder / "report.json").is_file():
+        return FoundReport(folder, tuple(_lost(session, session.id)))
+    latest = layout.latest.resolve()
+    if not earlier or not (latest / "report.json").is_file():
+        raise UsageError(
+            "this campaign has no report yet",
+            where=folder / "report.txt",
+            why="the campaign is not finished, or its file, sources or compiler changed since",
+            hint=f"buran run {file}",
+        )
+    made = datetime.fromtimestamp((latest / "report.json").stat().st_mtime).strftime("%Y-%m-%d %H:%M")
+    changed = (
+        f"this report, of {made}, answers an earlier version of the campaign: {_changes(latest / CAMPAIGN, file)}. "
+        f"`buran run {file.name}` measures what is new and makes a report of this version"
+    )
+    return FoundReport(latest, (changed, *_lost(session, latest.name)))
+
+
+def _lost(session: Session, campaign: str) -> Iterator[str]:
+    plans = session.layout.read_plans(campaign)
+    gone = lost(finished_runs(session.layout, plans)) if plans else []
+    if gone:
+        yield (
+            f"{len(gone)} runs that were measured are gone from the store, such as {gone[0].folder}: what was made of "
+            f"them cannot be made again. `buran verify {session.campaign.path.name}` names all that is missing"
+        )
+
+
+def _changes(before: Path, now: Path) -> str:
+    """Say which keys of the campaign file differ."""
+    if not before.is_file():
+        return "its file, sources, compiler or MPI changed"
+    old, new = (dict(_keys(yaml.safe_load(path.read_text(encoding="utf-8")))) for path in (before, now))
+    keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key) or (key in old) != (key in new)]
+    return f"changed since: {', '.join(keys)}" if keys else "its sources, compiler or MPI changed"
+
+
+def _keys(data: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(data, Mapping) and data:
+        for key, value in data.items():
+            yield from _keys(value, f"{above}.{key}" if above else str(key))
+    else:
+        yield above, data

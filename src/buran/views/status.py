@@ -1,0 +1,333 @@
+"""How far a campaign is: what is planned, made, failed, running; what it has cost and will cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import Bundle, Mode, Plan
+from buran.engine.cluster import job_ends
+from buran.files import read_json
+from buran.loop.session import Session
+from buran.measure.bundle import slots_of
+from buran.measure.schedulers import slurm
+from buran.measure.store import claims, ledger, store
+from buran.views.account import Item, account_of
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A build or a run that failed, with where to look."""
+
+    what: str
+    reason: str
+    log: str
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The campaign's jobs in Slurm's queue.
+
+    Attributes
+    ----------
+    reasons
+        Why jobs wait, in Slurm's words, with their numbers.
+    median_wait_s
+        How long the jobs so far waited; None before the first one began.
+    bundles
+        What the jobs measure.
+    """
+
+    running: int
+    pending: int
+    reasons: dict[str, int]
+    median_wait_s: float | None
+    bundles: frozenset[str] = frozenset()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {key: value for key, value in vars(self).items() if key != "bundles"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """State of one build variant's runs in one iteration.
+
+    Attributes
+    ----------
+    queued
+        Their job is in Slurm's queue.
+    missing
+        Nobody works on them now.
+    """
+
+    iteration: int
+    mode: str
+    purpose: str
+    runs: int
+    measured: int
+    failed: int
+    running: int
+    queued: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of a campaign.
+
+    Attributes
+    ----------
+    interruptions
+        Why runs that are missing were begun and not finished, the last time each.
+    problems
+        Why the last controller's jobs did not do their work, in words.
+    remaining_core_hours
+        Predicted for the runs of the plans so far that are not made, those being made among them; None where nothing
+        is known.
+    claimed_core_hours
+        Predicted for the runs that are being made.
+    eta_s
+        Predicted time until the plans so far are carried out, from predicted run times and observed waiting times.
+    queue
+        None where no Slurm is, or none of its jobs ever measured for this campaign.
+    account
+        What the core hours that are spent went into.
+    """
+
+    campaign: str
+    done: bool
+    reason: str
+    budget_reached: bool
+    rows: tuple[Row, ...]
+    failures: tuple[Failure, ...]
+    interruptions: tuple[Failure, ...]
+    problems: tuple[str, ...]
+    spent_core_hours: float
+    budget_core_hours: float | None
+    remaining_core_hours: float | None
+    claimed_core_hours: float
+    eta_s: float | None
+    queue: Queue | None
+    other_targets: int
+    account: tuple[Item, ...] = ()
+
+    @property
+    def measured(self) -> int:
+        """Runs that are finished."""
+        return sum(row.measured for row in self.rows)
+
+    @property
+    def runs(self) -> int:
+        """Runs that are planned so far."""
+        return sum(row.runs for row in self.rows)
+
+    @property
+    def failed(self) -> int:
+        """Runs that failed."""
+        return sum(row.failed for row in self.rows)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        queue = None if self.queue is None else self.queue.to_json()
+        return {
+            **asdict(replace(self, queue=None)),
+            "queue": queue,
+            "runs": self.runs,
+            "measured": self.measured,
+            "failed": self.failed,
+        }
+
+
+def progress_of(session: Session) -> Progress:
+    """Look at a campaign's plans and store."""
+    layout = session.layout
+    plans = layout.read_plans(session.id)
+    rows: list[Row] = []
+    failures: dict[Path, Failure] = {}
+    ahead = _Ahead()
+    queue = _queue(layout)
+    for plan in plans:
+        rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
+        if plan.imported:
+            failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
+    failures |= dict(_not_mixed(layout, session.id, plans))
+    is_slurm = slurm.is_available() and layout.slurm_logs.is_dir()
+    entries = ledger.read(layout.store)
+    last = plans[-1] if plans else None
+    return Progress(
+        campaign=session.campaign.name,
+        done=bool(last and last.done),
+        reason=last.reason if last else "nothing is planned yet",
+        budget_reached=bool(last and last.budget_reached),
+        rows=tuple(rows),
+        failures=tuple(failures.values()),
+        interruptions=tuple(ahead.interruptions),
+        problems=tuple(job_ends(layout.engine_log).in_words()) if is_slurm and not (last and last.done) else (),
+        spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
+        budget_core_hours=last.budget_core_hours if last else None,
+        remaining_core_hours=None if ahead.unknown or not plans else ahead.core_hours,
+        claimed_core_hours=ahead.claimed_core_hours,
+        eta_s=ahead.eta_s(queue, session.campaign.config.resources.points_per_job),
+        queue=queue,
+        other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
+        account=account_of(entries, plans, session.target.id),
+    )
+
+
+@dataclass
+class _Ahead:
+    """What is still to be made: predicted seconds by bundle."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    core_hours: float = 0.0
+    claimed_core_hours: float = 0.0
+    unknown: bool = False
+    interruptions: list[Failure] = field(default_factory=list)
+
+    def add(self, bundle: Bundle, cores: int, running: bool) -> None:
+        if bundle.predicted_s is None:
+            self.unknown = True
+            return
+        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + bundle.predicted_s
+        self.core_hours += bundle.predicted_s * cores / 3600.0
+        if running:
+            self.claimed_core_hours += bundle.predicted_s * cores / 3600.0
+
+    def eta_s(self, queue: Queue | None, points_per_job: int) -> float | None:
+        """Return the time left: one after the other here, as many jobs at a time as run now in a queue."""
+        if self.unknown:
+            return None
+        total = sum(self.seconds.values())
+        if queue is None or not self.seconds:
+            return total
+        at_once = max(queue.running, 1)
+        waves = -(-len(self.seconds) // (at_once * points_per_job))
+        return max(total / at_once, max(self.seconds.values())) + waves * (queue.median_wait_s or 0.0)
+
+
+def _queue(layout: Layout) -> Queue | None:
+    """Look into Slurm's queue, if this campaign was ever measured by its jobs."""
+    waits = dict(line.split() for line in _lines(layout.waits))  # of a job with several bundles, once
+    if not slurm.is_available() or not (waits or layout.slurm_logs.is_dir()):
+        return None
+    jobs = slurm.campaign_jobs(layout.root)
+    if jobs is None:
+        return None
+    pending = [job for job in jobs if job.state == "PENDING"]
+    return Queue(
+        running=len(jobs) - len(pending),
+        pending=len(pending),
+        reasons=dict(Counter(job.reason.strip("()") for job in pending)),
+        median_wait_s=median(map(float, waits.values())) if waits else None,
+        bundles=frozenset(bundle for job in jobs for bundle in _bundles_of(layout, job)),
+    )
+
+
+def _bundles_of(layout: Layout, job: slurm.Job) -> tuple[str, ...]:
+    name = job.comment.rpartition("_")[2]
+    return layout.read_batch_spec(name) if layout.batch_spec(name).is_file() else (name,)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def _rows(
+    session: Session, plan: Plan, failures: dict[Path, Failure], ahead: _Ahead, in_queue: frozenset[str]
+) -> list[Row]:
+    layout = session.layout
+    for build in plan.builds:
+        slot = store.Slot(layout.store / build.hash, "build")
+        verdict = slot.verdict()
+        if verdict and verdict != slot.folder:
+            reason = store.record(verdict)["reason"]
+            failures[verdict] = Failure(f"build {build.mode}", reason, _log(layout, verdict, "build.log"))
+    counts: dict[tuple[Mode, str], list[int]] = {}
+    for bundle in plan.bundles:
+        cores = session.campaign.cores(bundle.point)
+        for run, slot in slots_of(session.target, layout, bundle):
+            own = counts.setdefault((run.mode, bundle.purpose), [0, 0, 0, 0, 0])
+            verdict = slot.verdict()
+            if verdict == slot.folder:
+                own[0] += 1
+            elif verdict:
+                own[1] += 1
+                reason = store.record(verdict)["reason"] or "unknown"
+                what = f"{run.mode} run, {bundle.point.key}, {run.name}"
+                if reason != "its build failed":
+                    log = store.RECORD if run.mode is Mode.IMPORTED else "stderr.log"
+                    failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
+            elif claims.is_alive(slot.claim):
+                own[2] += 1
+                ahead.add(bundle, cores, running=True)
+            elif run.mode is Mode.IMPORTED:
+                own[4] += 1
+            else:
+                own[3 if bundle.id in in_queue else 4] += 1
+                ahead.add(bundle, cores, running=False)
+                for attempt in slot.attempts()[-1:]:
+                    reason = store.record(attempt)["reason"] or "unknown"
+                    what = f"{run.mode} run, {bundle.point.key}, {run.name}"
+                    ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, "stderr.log")))
+    return [Row(plan.iteration, mode, purpose, sum(own), own[0], *own[1:]) for (mode, purpose), own in counts.items()]
+
+
+def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
+    """Yield what is named by measurements and could not be imported."""
+    for number, each in enumerate(read_json(path)["problems"] if path.is_file() else ()):
+        yield path / str(number), Failure(each["what"], each["reason"], each["where"])
+
+
+def _not_mixed(layout: Layout, campaign: str, plans: Sequence[Plan]) -> Iterator[tuple[Path, Failure]]:
+    """Yield the imports whose times the newest models leave out, against what the campaign file asks for."""
+    found = (layout.findings(campaign, plan.iteration) for plan in reversed(plans))
+    path = next((path for path in found if path.is_file()), None) if plans and plans[0].imported else None
+    for each in read_json(path)["imported"] if path is not None else ():
+        if each["refused"]:
+            log = str(path.relative_to(layout.root)) if path is not None else ""
+            yield Path(each["build"]), Failure(f"mixing in {each['origin']}", each["refused"], log)
+
+
+def _log(layout: Layout, folder: Path, name: str) -> str:
+    return str((folder / name).relative_to(layout.root))
+
+
+class QuickCount:
+    """Counts the runs that are settled from the ledger alone, again and again; what was read stays known."""
+
+    def __init__(self, layout: Layout, campaign: str) -> None:
+        self.plans: list[Plan] = []
+        self.runs = 0
+        self._layout = layout
+        self._campaign = campaign
+        self._ledger = ledger.Reader(layout.store)
+        self._builds: frozenset[str] = frozenset()
+
+    def look(self) -> tuple[int, float]:
+        """Return the number of finished or failed runs and the core hours that this campaign's builds have cost."""
+        if self._layout.plan(self._campaign, len(self.plans)).is_file():
+            self.plans = self._layout.read_plans(self._campaign)
+            bundles = [bundle for plan in self.plans for bundle in plan.bundles]
+            self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
+            self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
+        entries = [each for each in self._ledger.read() if each.run.split("/", 1)[0] in self._builds]
+        settled = sum(entry.status != store.Status.INTERRUPTED and entry.run.count("/") > 1 for entry in entries)
+        return settled, sum(entry.cost_core_hours for entry in entries)
+
+
+def pointer_problems(layout: Layout) -> list[str]:
+    """Return pointers whose builds or runs are gone."""
+    problems = []
+    for pointer in (*layout.made_pointers("builds"), *layout.made_pointers("bundles")):
+        data = read_json(pointer)
+        for entry in data.get("runs", [data]):
+            folder = entry.get("folder")
+            if folder and not (layout.root / folder / store.RECORD).is_file():
+                problems.append(f"{pointer.relative_to(layout.root)}: points to {folder}, which is gone")
+    return problems
