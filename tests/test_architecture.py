@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "buran"
 
 # A package may import itself, the packages named here and what every package may import.
-EVERYWHERE = {"errors", "files", "assets"}
+EVERYWHERE = {"errors", "files", "assets", "plugins"}
 MAY_IMPORT = {
     "profile": set(),
     "project": set(),

@@ -90,6 +90,10 @@ class ToolError(BuranError):
     """A compiler, an MPI or another tool that is missing or does not work."""
 
 
+class PluginError(BuranError):
+    """Something that another package brings for Buran and that does not work."""
+
+
 class BuildError(BuranError):
     """A target that does not build."""
 

@@ -1,0 +1,158 @@
+"""Doors of the package: what is found by name, built in or brought by another distribution as an entry point.
+
+An entry point names an object that has the members of the door's protocol. Nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, Protocol, TypeVar
+
+from buran.errors import PluginError, UsageError
+
+T = TypeVar("T")
+_MISSING = object()
+
+
+@lru_cache(maxsize=32)
+def _installed(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return what the distributions on a path offer in a group."""
+    return tuple(entry_points(group=group))
+
+
+@dataclass(frozen=True)
+class Door(Generic[T]):
+    """A protocol, and what there is that has it.
+
+    Attributes
+    ----------
+    noun
+        What it is about, as `scheduler`, for messages.
+    group
+        Name of the entry points, as `buran.schedulers`.
+    protocol
+        Class of the protocol. If it has a `name`, that of each object is its entry point's.
+    builtin
+        Objects of this package by name, each as `module:attribute`.
+    """
+
+    noun: str
+    group: str
+    protocol: type[T]
+    builtin: Mapping[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all that can be loaded, the built-in ones first.
+
+        Raises
+        ------
+        PluginError
+            Two have the same name.
+        """
+        return tuple(self._entries())
+
+    def load(self, name: str) -> T:
+        """Return the object of a name.
+
+        Raises
+        ------
+        UsageError
+            There is none.
+        PluginError
+            It cannot be imported, lacks something of the protocol, or has the name of another.
+        """
+        entries = self._entries()
+        if name not in entries:
+            raise UsageError(
+                f"unknown {self.noun} {name!r}",
+                why=f"known here: {', '.join(entries)}",
+                hint=f"mend the name, or install the package that brings it (entry point group {self.group})",
+            )
+        found: T = _load(self, entries[name])
+        return found
+
+    def __iter__(self) -> Iterator[T]:
+        """Load one after the other; raises as `load` does."""
+        return (self.load(name) for name in self.names)
+
+    def _entries(self) -> dict[str, EntryPoint]:
+        entries = {name: EntryPoint(name, value, self.group) for name, value in self.builtin.items()}
+        for entry in _installed(self.group, tuple(sys.path)):
+            other = entries.setdefault(entry.name, entry)
+            if other is not entry:
+                raise _error(
+                    self,
+                    entry,
+                    f"{_origin(other)} has that name too",
+                    "uninstall one of them, or give one another name",
+                )
+        return entries
+
+    @cached_property
+    def members(self) -> dict[str, Any]:
+        """Public members of the protocol by name: functions and properties as they are, else None."""
+        found: dict[str, Any] = {}
+        for each in reversed(self.protocol.__mro__):
+            if each not in (object, Protocol, Generic):
+                found |= dict.fromkeys(inspect.get_annotations(each)) | vars(each)
+        return {name: member for name, member in found.items() if not name.startswith("_")}
+
+    def __hash__(self) -> int:
+        return hash(self.group)
+
+
+@lru_cache(maxsize=256)
+def _load(door: Door[Any], entry: EntryPoint) -> Any:
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever its import does
+        why = f"{type(error).__name__}: {error}"
+        raise _error(door, entry, f"importing {entry.value} fails with {why}") from error
+    if isinstance(found, type):
+        raise _error(door, entry, f"{entry.value} is a class, and an object is needed")
+    problems = [problem for name, member in door.members.items() if (problem := _lack(found, name, member))]
+    if not problems and "name" in door.members and found.name != entry.name:
+        problems = [f"it calls itself {found.name!r}"]
+    if problems:
+        raise _error(door, entry, f"{entry.value}: {'; '.join(problems)}")
+    return found
+
+
+def _lack(found: object, name: str, member: Any) -> str | None:
+    """Return how an object falls short of one member of a protocol, in words; None if it does not."""
+    if inspect.getattr_static(found, name, _MISSING) is _MISSING:
+        return f"it lacks {name}"
+    if not inspect.isfunction(member):
+        return None
+    method = getattr(found, name)
+    if not callable(method):
+        return f"{name} is no method"
+    parameters = list(inspect.signature(member).parameters.values())[1:]  # without self
+    positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    named = {each.name: None for each in parameters if each.kind is each.KEYWORD_ONLY}
+    try:
+        inspect.signature(method).bind(*positional, **named)
+    except TypeError as error:
+        return f"{name} cannot be called with ({', '.join([*positional, *named])}): {error}"
+    return None
+
+
+def _origin(entry: EntryPoint) -> str:
+    brought_by = f"distribution {entry.dist.name} {entry.dist.version}" if entry.dist else "buran itself"
+    return f"{brought_by}, {entry.name} = {entry.value}"
+
+
+def _error(door: Door[Any], entry: EntryPoint, why: str, hint: str = "") -> PluginError:
+    mend = f"mend it, or uninstall it: pip uninstall {entry.dist.name}" if entry.dist else ""
+    return PluginError(
+        f"the {door.noun} {entry.name!r} cannot be used",
+        where=f"{_origin(entry)} (entry point group {door.group})",
+        why=why,
+        hint=hint or mend,
+    )

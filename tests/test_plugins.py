@@ -1,0 +1,133 @@
+"""Doors of the package: what is built in, what distributions bring, and what is wrong with what they bring."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from buran.errors import Exit, PluginError, UsageError
+from buran.plugins import Door
+
+Bring = Callable[..., None]
+
+
+class Encoder(Protocol):
+    indent: int
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(self, value: object, *, sort: bool) -> str: ...
+
+
+GOOD = """
+class Encoder:
+    name, indent = {name!r}, 2
+    def encode(self, value, *, sort): return "{name}"
+encoder = Encoder()
+"""
+
+
+@pytest.fixture
+def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
+    """Put a distribution with one module and one entry point on the path."""
+    before = set(sys.modules)
+
+    def make(distribution: str, name: str, code: str, attribute: str = "encoder") -> None:
+        folder = tmp_path / distribution
+        info = folder / f"{distribution}-1.5.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.5\n")
+        (info / "entry_points.txt").write_text(f"[test.encoders]\n{name} = {distribution}_code:{attribute}\n")
+        (folder / f"{distribution}_code.py").write_text(code.format(name=name))
+        monkeypatch.syspath_prepend(folder)
+
+    yield make
+    for module in set(sys.modules) - before:
+        del sys.modules[module]
+
+
+@pytest.fixture
+def door() -> Door[Encoder]:
+    return Door("encoder", "test.encoders", Encoder, {"plain": f"{__name__}:PLAIN"})
+
+
+class Plain:
+    name, indent = "plain", 0
+
+    def encode(self, value: object, *, sort: bool) -> str:
+        return json.dumps(value, sort_keys=sort)
+
+
+PLAIN = Plain()
+
+
+def test_what_is_built_in_and_what_is_brought_is_found_by_name(door: Door[Encoder], bring: Bring) -> None:
+    assert door.names == ("plain",) and door.load("plain") is PLAIN
+    bring("outside", "other", GOOD)
+    assert door.names == ("plain", "other")
+    assert [each.name for each in door] == ["plain", "other"]
+    assert door.load("other").encode(1, sort=True) == "other"
+
+
+def test_nothing_is_imported_before_it_is_asked_for(door: Door[Encoder], bring: Bring) -> None:
+    bring("explosive", "other", "raise SystemError('too early')")
+    assert door.names == ("plain", "other") and door.load("plain") is PLAIN
+    assert "explosive_code" not in sys.modules
+
+
+def test_an_unknown_name_is_refused_with_those_that_are_known(door: Door[Encoder]) -> None:
+    with pytest.raises(UsageError, match="unknown encoder 'plan'") as refused:
+        door.load("plan")
+    assert refused.value.why == "known here: plain" and "test.encoders" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+        ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
+        ("def broken(:", "SyntaxError"),
+        ("other = 1", "AttributeError"),
+        ("class encoder: name = {name!r}", "is a class, and an object is needed"),
+        (GOOD.replace("encode(", "decode("), "it lacks encode"),
+        (GOOD.replace(", indent", "").replace(", 2", ""), "it lacks indent"),
+        (GOOD.replace("{name!r}", "'plain'"), "it calls itself 'plain'"),
+        (GOOD.replace(", *, sort", ""), "encode cannot be called with (value, sort)"),
+        (GOOD.replace("value,", "value, depth,"), "encode cannot be called with (value, sort)"),
+        ("class E: name, indent, encode = {name!r}, 1, 2\nencoder = E()", "encode is no method"),
+    ],
+)
+def test_what_is_wrong_with_a_plugin_is_said(door: Door[Encoder], bring: Bring, code: str, why: str) -> None:
+    bring("faulty", "other", code)
+    with pytest.raises(PluginError, match="the encoder 'other' cannot be used") as refused:
+        door.load("other")
+    assert refused.value.exit_code is Exit.ENVIRONMENT
+    assert (
+        refused.value.where == "distribution faulty 1.5, other = faulty_code:encoder (entry point group test.encoders)"
+    )
+    assert why in str(refused.value.why)
+    assert refused.value.hint == "mend it, or uninstall it: pip uninstall faulty"
+    assert door.load("plain") is PLAIN, "what is not asked for harms nobody"
+
+
+def test_a_name_is_given_once(door: Door[Encoder], bring: Bring) -> None:
+    bring("first", "plain", GOOD)
+    with pytest.raises(PluginError) as refused:
+        door.load("plain")
+    assert "distribution first 1.5" in str(refused.value.where) and "buran itself" in str(refused.value.why)
+    assert refused.value.hint == "uninstall one of them, or give one another name"
+
+
+def test_two_distributions_cannot_have_one_name(door: Door[Encoder], bring: Bring) -> None:
+    bring("first", "other", GOOD)
+    bring("second", "other", GOOD)
+    with pytest.raises(PluginError) as refused:
+        _ = door.names
+    text = str(refused.value)
+    assert "distribution first 1.5" in text and "distribution second 1.5" in text
