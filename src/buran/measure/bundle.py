@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ def measure_bundle(
                 for left in reversed(range(_TRIES)):
                     with store.reserve(slot, wait=wait) as temporary:
                         if temporary is not None:
-                            _measure(target, layout, bundle, run, slot, temporary, given, outages, exact=not wait)
+                            _measure(_Attempt(target, layout, bundle, run, slot, temporary, given, outages, not wait))
                     if slot.verdict():
                         break
                     if not left:
@@ -132,163 +132,211 @@ def outcome_of(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
     }
 
 
-def _measure(
-    target: Target,
-    layout: Layout,
-    bundle: Bundle,
-    run: Run,
-    slot: store.Slot,
-    temporary: Path,
-    given: slurm.Allocation | None,
-    outages: slurm.Outages | None,
-    *,
-    exact: bool,
-) -> None:
+@dataclass(frozen=True)
+class _Attempt:
+    """One attempt to make a run.
+
+    Attributes
+    ----------
+    temporary
+        Folder that becomes the verdict, or is kept as an attempt without one.
+    given
+        What the job that this is was given; None outside of jobs.
+    outages
+        Of the scheduler, since the last attempt; None outside of jobs.
+    exact
+        Whether the job was submitted for this bundle, and must have what that needs, not more.
+    """
+
+    target: Target
+    layout: Layout
+    bundle: Bundle
+    run: Run
+    slot: store.Slot
+    temporary: Path
+    given: slurm.Allocation | None
+    outages: slurm.Outages | None
+    exact: bool
+
+    def beat(self) -> None:
+        """Show that somebody is at work."""
+        claims.beat(self.slot.claim)
+        claims.beat(self.layout.bundle_claim(self.bundle.id))
+
+
+def _measure(attempt: _Attempt) -> None:
     """Make a run; afterwards there is a verdict on it, unless Slurm was away."""
-    campaign, backend, point = target.campaign, target.backend, bundle.point
-    ranks, cores, machine = campaign.ranks(point), campaign.cores(point), backend.machine
-    clock_ahead_s = time.time() - temporary.stat().st_mtime  # of the file system's, which has just made the folder
-    built = layout.build(run.build) / store.RECORD
-    record: dict[str, Any] = {
+    temporary, given, outages = attempt.temporary, attempt.given, attempt.outages
+    machine = attempt.target.backend.machine
+    record = _opened(attempt)
+    refusal = _refusal(attempt)
+    if refusal:
+        record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
+        _finish(attempt, record)
+        return
+    job = _job(attempt)
+    record |= {
+        "argv": job.argv,
+        "environment": environment_of(job.environment),
+        "tools": tool_versions(),
+        "before": machine.state(),
+    }
+    write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "not finished"})
+    try:
+        outcome, reason = _carry_out(attempt, job, record)
+    except Interrupted as interrupted:
+        _give_up(attempt, record, f"interrupted by {interrupted}")
+        raise
+    if reason:
+        check_room(temporary)  # a program that cannot write says nothing about itself
+    ended = slurm.why_ended(given) if reason and given is not None else None
+    if ended is not None:  # no verdict on the program
+        _give_up(attempt, record, f"{ended}; before that: {reason}")
+        raise Interrupted(ended)
+    if outages is not None and outages.one_since():
+        if reason:
+            _give_up(attempt, record, f"Slurm was away meanwhile; {reason}")
+            return
+        record["disturbances"].append("Slurm was away for some time")
+    record |= _usage(outcome, record["cores"])
+    record["after"] = machine.state()
+    record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
+    _clean(job.cwd)
+    if not reason or not any(job.raw.iterdir()):
+        _clean(job.raw)
+    _finish(attempt, record)
+
+
+def _opened(attempt: _Attempt) -> dict[str, Any]:
+    """Return what is known of a run before it starts."""
+    target, bundle, run, given = attempt.target, attempt.bundle, attempt.run, attempt.given
+    machine = target.backend.machine
+    # Of the file system's, which has just made the folder.
+    clock_ahead_s = time.time() - attempt.temporary.stat().st_mtime
+    return {
         "schema": SCHEMA,
         "build": run.build,
         "target": target.id,
         "mode": run.mode,
-        "point": dict(point),
+        "point": dict(bundle.point),
         "purpose": bundle.purpose,
         "repetition": run.repetition,
         "warmup": run.repetition < 0,
         "configuration": configuration(target, bundle),
-        "node": record_node(layout.store),
+        "node": record_node(attempt.layout.store),
         "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "clock_ahead_s": clock_ahead_s,
         "clock": machine.clock,
         "disturbances": [*machine.disturbances(), *_skew(clock_ahead_s)],
         "slurm_job": given and given.job,
         "slurm": given and _described(given),
-        "cores": cores,
+        "cores": target.campaign.cores(bundle.point),
     }
-    refusal = None if built.is_file() else "its build failed"
-    if given is not None and refusal is None:
-        refusal = slurm.mismatch(given, campaign.placement(point), exact=exact)
-    if refusal:
-        record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
-        _finish(layout, slot, temporary, record)
-        return
+
+
+def _refusal(attempt: _Attempt) -> str | None:
+    """Return why a run cannot be started here; None if it can."""
+    if not (attempt.layout.build(attempt.run.build) / store.RECORD).is_file():
+        return "its build failed"
+    if attempt.given is None:
+        return None
+    placement = attempt.target.campaign.placement(attempt.bundle.point)
+    return slurm.mismatch(attempt.given, placement, exact=attempt.exact)
+
+
+def _job(attempt: _Attempt) -> RunJob:
+    """Return how a run is started; makes its folders."""
+    layout, run, point, temporary = attempt.layout, attempt.run, attempt.bundle.point, attempt.temporary
+    campaign, backend = attempt.target.campaign, attempt.target.backend
     work, raw = temporary / "work", temporary / "raw"
     work.mkdir()
     raw.mkdir()
-    binary = tree(layout, run.build) / campaign.binary
+    built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
     argv, variables = campaign.launch(
-        point, binary, tree(layout, run.build), backend.mpi_flavour, backend.mpiexec, usable_cores()
+        point, built / campaign.binary, built, backend.mpi_flavour, backend.mpiexec, usable_cores()
     )
-    shown = {} if given is None else slurm.launch_variables(given, campaign.placement(point))
-    environment = {**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)}
-    record |= {
-        "argv": argv,
-        "environment": environment_of(environment),
-        "tools": tool_versions(),
-        "before": machine.state(),
-    }
-    write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "not finished"})
+    shown = {} if attempt.given is None else slurm.launch_variables(attempt.given, campaign.placement(point))
+    return RunJob(
+        argv=argv,
+        cwd=work,
+        environment={**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)},
+        stdout=temporary / "stdout.log",
+        stderr=temporary / "stderr.log",
+        time_limit_s=campaign.time_limit_s(point),
+        binary=built / campaign.binary,
+        mode=run.mode,
+        point=point,
+        ranks=campaign.ranks(point),
+        raw=raw,
+        filter_file=filter_file,
+        key=f"{run.build} {point.key} {attempt.slot.name} {len(attempt.slot.failures())}",
+        beat=attempt.beat,
+    )
+
+
+def _carry_out(attempt: _Attempt, job: RunJob, record: dict[str, Any]) -> tuple[Outcome | None, str | None]:
+    """Run the program and read its profile; return how it ended, and why the run is worth nothing, if it is not."""
     outcome: Outcome | None = None
     try:
-        outcome = machine.run(
-            RunJob(
-                argv=argv,
-                cwd=work,
-                environment=environment,
-                stdout=temporary / "stdout.log",
-                stderr=temporary / "stderr.log",
-                time_limit_s=campaign.time_limit_s(point),
-                binary=binary,
-                mode=run.mode,
-                point=point,
-                ranks=ranks,
-                raw=raw,
-                filter_file=filter_file,
-                key=f"{run.build} {point.key} {slot.name} {len(slot.failures())}",
-                beat=lambda: _beat(slot.claim, layout.bundle_claim(bundle.id)),
-            )
-        )
-        reason = outcome.failure
-        if reason and (first := slurm.first_failure(temporary / "stderr.log")):
-            reason = f"{reason} ({first})"
-        if reason is None and run.mode is not Mode.VANILLA:
-            profile = backend.collect(run.mode, raw, ranks)
-            write_cubex(profile, temporary / PROFILE)
-            record["placement"] = json.loads(profile.attributes["placement"])
-            if given is not None:
-                reason = slurm.misplaced((each["host"] for each in record["placement"]), campaign.placement(point))
-            if missing := profile.attributes.get("counters_unavailable"):
-                record["counters_unavailable"] = missing
-    except Interrupted as interrupted:
-        _give_up(layout, bundle, slot, temporary, record, f"interrupted by {interrupted}", given)
-        raise
+        outcome = attempt.target.backend.machine.run(job)
+        return outcome, _failure(outcome, job.stderr) or _collect(attempt, job, record)
     except OSError as error:
         if outcome is not None:
             raise
-        reason = f"cannot start the run: {error.strerror}: {error.filename}"
+        return None, f"cannot start the run: {error.strerror}: {error.filename}"
     except BuranError as error:
-        reason = str(error).replace(f"{temporary}/", "")
-    if reason:
-        check_room(temporary)  # a program that cannot write says nothing about itself
-    ended = slurm.why_ended(given) if reason and given is not None else None
-    if ended is not None:  # no verdict on the program
-        _give_up(layout, bundle, slot, temporary, record, f"{ended}; before that: {reason}", given)
-        raise Interrupted(ended)
-    if outages is not None and outages.one_since():
-        if reason:
-            _give_up(layout, bundle, slot, temporary, record, f"Slurm was away meanwhile; {reason}", given)
-            return
-        record["disturbances"].append("Slurm was away for some time")
-    if outcome is not None:
-        record |= {
-            "exit_code": outcome.exit_code,
-            "signal": outcome.signal,
-            "wall_s": outcome.wall_s,
-            "cpu_s": outcome.user_s + outcome.system_s,
-            "max_rss_kib": outcome.max_rss_kib,
-            "cost_core_hours": outcome.wall_s * cores / 3600.0,
-        }
-    else:
-        record["cost_core_hours"] = 0.0
-    record["after"] = machine.state()
-    record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
-    _clean(work)
-    if not reason or not any(raw.iterdir()):
-        _clean(raw)
-    _finish(layout, slot, temporary, record)
+        return outcome, str(error).replace(f"{attempt.temporary}/", "")
 
 
-def _give_up(
-    layout: Layout,
-    bundle: Bundle,
-    slot: store.Slot,
-    temporary: Path,
-    record: dict[str, Any],
-    why: str,
-    given: slurm.Allocation | None,
-) -> None:
+def _failure(outcome: Outcome, log: Path) -> str | None:
+    first = slurm.first_failure(log) if outcome.failure else None
+    return f"{outcome.failure} ({first})" if first else outcome.failure
+
+
+def _collect(attempt: _Attempt, job: RunJob, record: dict[str, Any]) -> str | None:
+    """Keep the profile of a run; return why it is not of what was asked for, if it is not."""
+    if job.mode is Mode.VANILLA:
+        return None
+    profile = attempt.target.backend.collect(job.mode, job.raw, job.ranks)
+    write_cubex(profile, attempt.temporary / PROFILE)
+    record["placement"] = json.loads(profile.attributes["placement"])
+    if missing := profile.attributes.get("counters_unavailable"):
+        record["counters_unavailable"] = missing
+    if attempt.given is None:
+        return None
+    return slurm.misplaced((each["host"] for each in record["placement"]), attempt.target.campaign.placement(job.point))
+
+
+def _usage(outcome: Outcome | None, cores: int) -> dict[str, Any]:
+    """Return how a program ended and what it took; one that was not started took nothing."""
+    if outcome is None:
+        return {"cost_core_hours": 0.0}
+    return {
+        "exit_code": outcome.exit_code,
+        "signal": outcome.signal,
+        "wall_s": outcome.wall_s,
+        "cpu_s": outcome.user_s + outcome.system_s,
+        "max_rss_kib": outcome.max_rss_kib,
+        "cost_core_hours": outcome.wall_s * cores / 3600.0,
+    }
+
+
+def _give_up(attempt: _Attempt, record: dict[str, Any], why: str) -> None:
     """Keep an attempt that says nothing about the program."""
+    given = attempt.given
     if given is not None and given.time_is_over():
         why = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
-        _note(layout.time_outs(bundle.id), given.job, given.time_limit_s)
+        _note(attempt.layout.time_outs(attempt.bundle.id), given.job, given.time_limit_s)
     record |= {"status": store.Status.INTERRUPTED, "reason": why, **_times(record)}
-    _clean(temporary / "work", temporary / "raw")
-    _finish(layout, slot, temporary, record)
+    _clean(attempt.temporary / "work", attempt.temporary / "raw")
+    _finish(attempt, record)
 
 
 def _skew(ahead_s: float) -> list[str]:
     if abs(ahead_s) < _LARGEST_SKEW_S:
         return []
     return [f"the clock of this node is {ahead_s:+.0f} s off the file system's: have it set, as by NTP"]
-
-
-def _beat(*held: Path) -> None:
-    for claim in held:
-        claims.beat(claim)
 
 
 def _described(given: slurm.Allocation) -> dict[str, Any]:
@@ -312,9 +360,9 @@ def _clean(*folders: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _finish(layout: Layout, slot: store.Slot, temporary: Path, record: dict[str, Any]) -> None:
-    write_json(temporary / store.RECORD, record)
+def _finish(attempt: _Attempt, record: dict[str, Any]) -> None:
+    write_json(attempt.temporary / store.RECORD, record)
     keep = store.commit if record["status"] == store.Status.MEASURED else store.keep_failure
-    entry = ledger.entry_of(layout.store, keep(slot, temporary))
+    entry = ledger.entry_of(attempt.layout.store, keep(attempt.slot, attempt.temporary))
     if entry is not None:
-        ledger.append(layout.store, entry)
+        ledger.append(attempt.layout.store, entry)
