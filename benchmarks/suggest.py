@@ -40,8 +40,8 @@ from buran.evaluate.selection_play import full_matrix_core_hours, play, space_of
 from buran.model.noise import inject
 from buran.model.repetitions import over_repetitions
 from buran.select.base import base_places
-from buran.select.measured import Measured
-from buran.select.protocol import Budget, State
+from buran.select.observations import Observations
+from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import ONCE
 from buran.select.strategies import strategy_of
 
@@ -89,9 +89,9 @@ def speed(parameters: int, call_paths: int) -> float:
     budget = Budget(0.3 * full_matrix_core_hours(space, truth.sum(axis=0)))
     took = []
     for _ in range(5 if call_paths == 1 else 1):
-        measured = Measured(space.points[at], runs, program)
+        measured = Observations(space.points[at], runs, program)
         begin = time.process_time()
-        advice = strategy_of("design", base=ONCE).suggest(measured, space, budget, State())
+        advice = strategy_of("design", base=ONCE).suggest(measured, space, budget, PlanningState())
         took.append(time.process_time() - begin)
         assert advice.suggestions
     return median(took)

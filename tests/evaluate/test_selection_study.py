@@ -16,8 +16,8 @@ from buran.evaluate.selection_pairs import differences, pair_figures, pairs_tabl
 from buran.evaluate.selection_play import full_matrix_core_hours, play, space_of
 from buran.evaluate.study import STUDIES, Settings
 from buran.model.noise import inject
-from buran.select.measured import Measured
-from buran.select.protocol import Advice, Budget, State, Suggestion
+from buran.select.observations import Observations
+from buran.select.protocol import Advice, Budget, PlanningState, Suggestion
 from buran.select.simple import ONCE
 from buran.select.space import Space
 from buran.select.strategies import strategy_of
@@ -38,7 +38,7 @@ def test_functions_depend_on_every_parameter_and_on_the_seed_alone() -> None:
 class Greedy:
     """Asks for the dearest place again and again, whatever it costs."""
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         place = len(space.points) - 1
         done = int(measured.counts.sum())
         return Advice(tuple(Suggestion(place, done + k + 1, None, 0.0, "") for k in range(3)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.evaluate.functions import grid
 from buran.evaluate.selection_play import space_of
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.space import Array, Space
 
 TARGET = np.array([128.0, 60.0])
@@ -25,12 +25,12 @@ def measured(
     repetitions: int = 2,
     noise: float = 0.02,
     own: Space | None = None,
-) -> Measured:
+) -> Observations:
     """Measure some places of the space, the same noise each time."""
     points = (own or space()).points[places]
     random = np.random.default_rng(5)
     factors = 1 + noise * random.uniform(-1, 1, (len(places), repetitions))
-    return Measured(points, (truth(points)[:, None] * factors)[None])
+    return Observations(points, (truth(points)[:, None] * factors)[None])
 
 
 def plain(points: Array) -> Array:

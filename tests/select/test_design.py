@@ -9,24 +9,26 @@ import pytest
 from simulated import measured, plain, space
 
 from buran.select.base import base_places
-from buran.select.belief import Belief, belief_of
+from buran.select.belief import TargetBelief, belief_of
 from buran.select.design import Design, after_run, allocate, gains
 from buran.select.gaussian import expected_improvement, fit_process, matern
 from buran.select.gpr import repetition_weight
-from buran.select.protocol import Budget, State
+from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Array
 
 BASE = base_places(space()).tolist()
 
 
-def belief(calls: int = 1, places: int = 6, directions: int = 4, seed: int = 1) -> Belief:
+def belief(calls: int = 1, places: int = 6, directions: int = 4, seed: int = 1) -> TargetBelief:
     random = np.random.default_rng(seed)
     factors = 0.2 * random.normal(size=(calls, places + 1, directions))
     share = np.full(calls, 1 / calls)
-    return Belief(np.ones((calls, places + 1)), factors, np.zeros((calls, places + 1)), np.full(calls, 0.05), share)
+    return TargetBelief(
+        np.ones((calls, places + 1)), factors, np.zeros((calls, places + 1)), np.full(calls, 0.05), share
+    )
 
 
-def left_over(own: Belief, runs: Array) -> float:
+def left_over(own: TargetBelief, runs: Array) -> float:
     """Variance at the target after runs, by the textbook formula."""
     total = 0.0
     for factors, noise, share in zip(own.factors, own.noise, own.share, strict=True):
@@ -88,27 +90,27 @@ def test_hypotheses_that_agree_at_the_target_leave_less_to_learn() -> None:
 
 def test_it_stops_when_the_prediction_is_certain_enough() -> None:
     known = measured(list(range(25)), plain, 5, 0.005)
-    advice = Design(accuracy=0.3).suggest(known, space(), Budget(), State())
+    advice = Design(accuracy=0.3).suggest(known, space(), Budget(), PlanningState())
     assert advice.stop and "within 30%" in advice.stop
-    assert Design(accuracy=1e-6).suggest(known, space(), Budget(), State()).suggestions
+    assert Design(accuracy=1e-6).suggest(known, space(), Budget(), PlanningState()).suggestions
 
 
 def test_batches_are_limited_by_runs_and_by_points() -> None:
     known = measured(BASE, plain, 1, 0.1)
-    runs = Design().suggest(known, space(), Budget(3.0), State(most=4)).suggestions
+    runs = Design().suggest(known, space(), Budget(3.0), PlanningState(most=4)).suggestions
     assert len(runs) <= 4
-    points = Design().suggest(known, space(), Budget(3.0), State(points=2)).suggestions
+    points = Design().suggest(known, space(), Budget(3.0), PlanningState(points=2)).suggestions
     assert 0 < len({each.place for each in points}) <= 2
 
 
 def test_the_last_round_spends_what_is_left() -> None:
     known, asked = measured(BASE, plain, 1, 0.1), space()
 
-    def spent(state: State) -> float:
+    def spent(state: PlanningState) -> float:
         advice = Design().suggest(known, asked, Budget(30.0), state)
         return sum(each.cost_core_hours or 0.0 for each in advice.suggestions)
 
-    assert spent(State(rounds_left=1)) > spent(State(rounds_left=10))
+    assert spent(PlanningState(rounds_left=1)) > spent(PlanningState(rounds_left=10))
 
 
 def test_call_paths_weigh_by_their_share_and_metrics_alike() -> None:

@@ -11,7 +11,7 @@ import pytest
 from buran.loop import plan
 from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
 from buran.select.belief import belief_of, fewer
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.outlook import predicted_s
 from buran.select.space import Space
 
@@ -39,8 +39,8 @@ def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None
     space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
     values = (5 + 3 * x**2)[None, :4, None] * np.array([0.99, 1.01])
     term = Term((Factor(0, Fraction(2), 0),))
-    told = belief_of(Measured(space.points[:4], values, skeletons=((term,),)), space)
-    open_ = belief_of(Measured(space.points[:4], values), space)
+    told = belief_of(Observations(space.points[:4], values, skeletons=((term,),)), space)
+    open_ = belief_of(Observations(space.points[:4], values), space)
     assert told is not None and open_ is not None
     assert told.disagreement == pytest.approx(np.zeros((1, 7)))
     spread = np.sqrt((told.factors[0] ** 2).sum(axis=1))
@@ -54,13 +54,15 @@ def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it()
     work = 0.01 * n[:4] ** 2
     start = 0.5 + np.array([0.2, 0.05, 0.0, 0.1])  # seconds, and how they scatter
     term = Term((Factor(0, Fraction(2), 0),))
-    told = Measured(space.points[:4], work[None, :, None], (start + work)[:, None], ((term,),), names=(("time", "a"),))
+    told = Observations(
+        space.points[:4], work[None, :, None], (start + work)[:, None], ((term,),), names=(("time", "a"),)
+    )
     seconds = predicted_s(told, space)
     assert seconds is not None
     assert seconds[:4] == pytest.approx(start + work)
     assert seconds[4:] == pytest.approx(0.575 + 0.01 * n[4:] ** 2, rel=0.01)
     visits = np.stack([work, 100 + 0 * work])[:, :, None]
-    both = Measured(told.points, visits, told.program_s, ((term,), None), np.array([0, 1]))
+    both = Observations(told.points, visits, told.program_s, ((term,), None), np.array([0, 1]))
     assert predicted_s(both, space) == pytest.approx(seconds)
 
 
@@ -100,7 +102,7 @@ def test_predictions_of_nothing_leave_no_infinite_doubt(shape: str) -> None:
     }[shape]
     both = np.stack([seconds, 3 + x**2])
     values = both[:, :5, None] * np.array([0.99, 1.0, 1.01])
-    found = belief_of(Measured(space.points[:5], values), space)
+    found = belief_of(Observations(space.points[:5], values), space)
     assert found is not None and np.isfinite(found.factors).all() and np.isfinite(found.disagreement).all()
     assert np.sqrt((found.factors**2).sum(axis=2)).max() <= 1.1e3
     assert np.isfinite(found.expected_error)

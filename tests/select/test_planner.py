@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.select.base import base_places
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import FIXED, Knowledge, Question
 
@@ -241,7 +241,7 @@ def adaptive(
             values = np.full((1, len(timed), max(timed.values())), np.nan)
             for row, (point, count) in enumerate(timed.items()):
                 values[0, row, :count] = seconds(point) * (1 + 0.01 * np.cos(np.arange(count) + row))
-            measured = Measured(np.array([[point[name] for name in names] for point in timed], dtype=float), values)
+            measured = Observations(np.array([[point[name] for name in names] for point in timed], dtype=float), values)
         known = Knowledge(tuple(plans), tuple(outcomes), seconds if timed else lambda point: None, "", measured)
         known = replace(known, counts_settled=settled)
         plan = next_plan(asked, known)
@@ -345,7 +345,7 @@ def test_a_new_filter_is_left_where_measuring_again_would_take_the_rest_of_the_b
         done = tuple(carried_out(first))
         names = tuple(asked.points[0])
         points = np.array([[bundle.point[name] for name in names] for bundle in first.bundles], dtype=float)
-        measured = Measured(points, points.prod(axis=1)[None, :, None])
+        measured = Observations(points, points.prod(axis=1)[None, :, None])
         plan = next_plan(asked, Knowledge((first,), done, seconds, "f1", measured))
         assert plan.filter_text == taken
 
@@ -385,7 +385,7 @@ def test_a_new_filter_is_measured_as_often_as_the_old_one() -> None:
     done = carried_out(first)
     names = tuple(asked.points[0])
     points = np.array([[bundle.point[name] for name in names] for bundle in first.bundles], dtype=float)
-    measured = Measured(points, np.ones((1, len(points), 1)))
+    measured = Observations(points, np.ones((1, len(points), 1)))
     plan = next_plan(asked, Knowledge((first,), tuple(done), seconds, "f1", measured))
     assert plan.filter_text == "f1"
     again = {bundle.point for bundle in first.bundles} & {bundle.point for bundle in plan.bundles}

@@ -14,9 +14,9 @@ from simulated import constant, measured, plain, space
 from buran.errors import UsageError
 from buran.model import Factor, Term
 from buran.select.base import base_places
-from buran.select.measured import PRIOR_NOISE, Measured
+from buran.select.observations import PRIOR_NOISE, Observations
 from buran.select.outlook import Outlook, predicted_s
-from buran.select.protocol import Budget, State
+from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import TWICE, Base, grid_order, without_progress
 from buran.select.space import Array, Space
 from buran.select.strategies import NAMES, base_of, strategy_of
@@ -28,7 +28,7 @@ BASE = base_places(space()).tolist()
 @pytest.mark.parametrize("name", NAMES)
 def test_everybody_begins_with_the_cheapest_lines_when_nothing_is_known(name: str) -> None:
     asked = space()
-    advice = strategy_of(name).suggest(Measured.nothing(2), asked, Budget(1.0), State())
+    advice = strategy_of(name).suggest(Observations.nothing(2), asked, Budget(1.0), PlanningState())
     assert advice.suggestions and advice.stop is None
     assert all(each.cost_core_hours is None for each in advice.suggestions)
     if name in ADAPTIVE:
@@ -43,10 +43,10 @@ def test_suggestions_fit_into_the_budget_and_are_numbered(name: str, share: floa
     asked, known = space(), measured(BASE, plain)
     full = float(asked.core_hours(plain(asked.points)).sum())
     budget = Budget(share * full + 1.0, 1.0)
-    advice = strategy_of(name).suggest(known, asked, budget, State(most=12))
+    advice = strategy_of(name).suggest(known, asked, budget, PlanningState(most=12))
     costs = [each.cost_core_hours for each in advice.suggestions]
     assert sum(cost or 0.0 for cost in costs) <= budget.left * (1 + 1e-9)
-    runs = Outlook.of(known, asked, State()).runs
+    runs = Outlook.of(known, asked, PlanningState()).runs
     for each in advice.suggestions:
         before = [other for other in advice.suggestions[: advice.suggestions.index(each)] if other.place == each.place]
         assert each.repetition == runs[each.place] + len(before) + 1 <= asked.most_repetitions
@@ -55,7 +55,7 @@ def test_suggestions_fit_into_the_budget_and_are_numbered(name: str, share: floa
 
 @pytest.mark.parametrize("name", ADAPTIVE)
 def test_nothing_is_asked_for_without_budget(name: str) -> None:
-    advice = strategy_of(name).suggest(measured(BASE, plain), space(), Budget(1.0, 1.0), State())
+    advice = strategy_of(name).suggest(measured(BASE, plain), space(), Budget(1.0, 1.0), PlanningState())
     assert not advice.suggestions and advice.stop and advice.budget_reached
 
 
@@ -63,8 +63,8 @@ def test_nothing_is_asked_for_without_budget(name: str) -> None:
 def test_failed_points_are_not_asked_for_again(name: str) -> None:
     asked = space()
     failed = frozenset({BASE[0], BASE[-1], 13})
-    for known in (Measured.nothing(2), measured(BASE[1:-1], plain)):
-        advice = strategy_of(name).suggest(known, asked, Budget(), State(failed=failed))
+    for known in (Observations.nothing(2), measured(BASE[1:-1], plain)):
+        advice = strategy_of(name).suggest(known, asked, Budget(), PlanningState(failed=failed))
         assert advice.suggestions or (name == "lines" and advice.stop == "the lines are measured")
         assert not failed & {each.place for each in advice.suggestions}
 
@@ -72,7 +72,9 @@ def test_failed_points_are_not_asked_for_again(name: str) -> None:
 @pytest.mark.parametrize("name", ADAPTIVE)
 def test_the_answer_is_the_same_every_time(name: str) -> None:
     asked, strategy = space(), strategy_of(name)
-    answers = [strategy.suggest(measured(BASE, plain), asked, Budget(2.0), State(seed=3, most=4)) for _ in range(2)]
+    answers = [
+        strategy.suggest(measured(BASE, plain), asked, Budget(2.0), PlanningState(seed=3, most=4)) for _ in range(2)
+    ]
     assert answers[0] == answers[1]
 
 
@@ -87,7 +89,7 @@ def test_strange_run_times_have_answers(
     name: str, truth: Callable[[Array], Array], noise: float, repetitions: int
 ) -> None:
     known = measured(BASE, truth, repetitions, noise)
-    advice = strategy_of(name).suggest(known, space(), Budget(5.0), State(most=3))
+    advice = strategy_of(name).suggest(known, space(), Budget(5.0), PlanningState(most=3))
     assert advice.suggestions or advice.stop
     assert all(each.cost_core_hours and each.cost_core_hours > 0 for each in advice.suggestions)
 
@@ -108,12 +110,12 @@ def test_a_negative_prediction_costs_what_the_shortest_run_did() -> None:
 def test_measured_points_outside_the_space_are_used_and_not_asked_for() -> None:
     asked = space()
     known = measured(BASE, plain)
-    outside = Measured(
+    outside = Observations(
         np.vstack([known.points, [[3.0, 7.0]]]), np.concatenate([known.values, np.full((1, 1, 2), 9.0)], axis=1)
     )
-    look = Outlook.of(outside, asked, State())
+    look = Outlook.of(outside, asked, PlanningState())
     assert look.runs.sum() == known.counts.sum()
-    advice = strategy_of("design").suggest(outside, asked, Budget(5.0), State(most=3))
+    advice = strategy_of("design").suggest(outside, asked, Budget(5.0), PlanningState(most=3))
     assert advice.suggestions
 
 
@@ -128,7 +130,7 @@ def test_two_values_of_a_parameter_are_enough_for_advice_and_said_to_be_few() ->
     assert any("a has 2 values" in note and "straight lines" in note for note in narrow.notes())
     places = base_places(narrow).tolist()
     assert len(places) == 5 + 2 - 1 + 2
-    advice = strategy_of("design").suggest(measured(places, plain, own=narrow), narrow, Budget(5.0), State())
+    advice = strategy_of("design").suggest(measured(places, plain, own=narrow), narrow, Budget(5.0), PlanningState())
     assert advice.suggestions
 
 
@@ -140,8 +142,8 @@ def test_an_empty_space_is_refused() -> None:
 def test_a_base_that_the_budget_does_not_reach_is_cut_or_refused() -> None:
     asked, known = space(), measured(BASE[:4], plain, 1)
     tiny = Budget(1e-3)
-    cut = strategy_of("cpf", base=Base(2)).suggest(known, asked, tiny, State())
-    refused = strategy_of("cpf", base=Base(2, whole=True)).suggest(known, asked, tiny, State())
+    cut = strategy_of("cpf", base=Base(2)).suggest(known, asked, tiny, PlanningState())
+    refused = strategy_of("cpf", base=Base(2, whole=True)).suggest(known, asked, tiny, PlanningState())
     assert cut.stop or all(each.cost_core_hours and each.cost_core_hours <= 1e-3 for each in cut.suggestions)
     assert refused.stop and "base" in refused.stop and refused.budget_reached
 
@@ -171,12 +173,12 @@ def test_bases_may_spread_over_the_whole_range() -> None:
 
 def test_cpf_takes_the_cheapest_and_stops_at_the_first_that_does_not_fit() -> None:
     asked, known = space(), measured(BASE, plain)
-    look = Outlook.of(known, asked, State())
+    look = Outlook.of(known, asked, PlanningState())
     assert look.cost is not None
     rest = [place for place in np.argsort(look.cost).tolist() if look.runs[place] < 2]
-    advice = strategy_of("cpf").suggest(known, asked, Budget(100.0), State())
+    advice = strategy_of("cpf").suggest(known, asked, Budget(100.0), PlanningState())
     assert [each.place for each in advice.suggestions] == [rest[0], rest[0]]
-    nothing = strategy_of("cpf").suggest(known, asked, Budget(float(look.cost[rest[0]]) * 0.99), State())
+    nothing = strategy_of("cpf").suggest(known, asked, Budget(float(look.cost[rest[0]]) * 0.99), PlanningState())
     assert nothing.stop
 
 
@@ -185,7 +187,9 @@ def test_patience_ends_it_without_progress() -> None:
     assert not without_progress((5.0, 6.0, 7.0, 4.0), 3)
     assert not without_progress((5.0, 6.0, 7.0), 3)
     assert not without_progress((5.0,) * 9, None)
-    advice = strategy_of("gpr", patience=3).suggest(measured(BASE, plain), space(), Budget(), State(errors=(1.0,) * 4))
+    advice = strategy_of("gpr", patience=3).suggest(
+        measured(BASE, plain), space(), Budget(), PlanningState(errors=(1.0,) * 4)
+    )
     assert advice.stop and "3 rounds" in advice.stop
 
 
@@ -205,8 +209,8 @@ def test_unknown_strategies_and_goals_are_refused() -> None:
 def test_known_terms_need_a_smaller_base() -> None:
     terms = (Term((Factor(0, 1, 1),)), Term((Factor(1, 2, 0),)))  # type: ignore[arg-type]
     asked = space()
-    nothing = replace(Measured.nothing(2), skeletons=(terms,))
-    first = strategy_of("design").suggest(nothing, asked, Budget(), State())
+    nothing = replace(Observations.nothing(2), skeletons=(terms,))
+    first = strategy_of("design").suggest(nothing, asked, Budget(), PlanningState())
     assert len(first.suggestions) < 6
     few = replace(measured([each.place for each in first.suggestions], plain, 1, 0.0), skeletons=(terms,))
     model = few.fit.models[0]
@@ -231,5 +235,5 @@ def test_any_space_has_an_answer(pairs: list[tuple[int, int]], name: str, budget
     points = np.array(sorted(pairs), dtype=float)
     own = Space(("a", "b"), points, points[:, 0], points.max(axis=0))
     runs = measured(base_places(own).tolist(), plain, 1, own=own)
-    advice = strategy_of(name, base=TWICE).suggest(runs, own, Budget(budget), State())
+    advice = strategy_of(name, base=TWICE).suggest(runs, own, Budget(budget), PlanningState())
     assert advice.suggestions or advice.stop

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from buran.select.measured import Measured
-from buran.select.protocol import Budget, State
+from buran.select.observations import Observations
+from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import Base
 from buran.select.space import Space
 from buran.select.tensor_guided import TensorGuided
@@ -19,10 +19,10 @@ def whole_space() -> Space:
     return Space(("n", "m", "solver"), POINTS, np.ones(len(POINTS)), np.array([32.0, 32.0, 3.0]), choices=("solver",))
 
 
-def measured(places: list[int]) -> Measured:
+def measured(places: list[int]) -> Observations:
     points = POINTS[places]
     times = points[:, 0] * points[:, 1] * np.array([COST[s] for s in points[:, 2]])
-    return Measured(points, times[None, :, None])
+    return Observations(points, times[None, :, None])
 
 
 def strategy() -> TensorGuided:
@@ -31,20 +31,20 @@ def strategy() -> TensorGuided:
 
 def test_a_choice_without_measurements_comes_first() -> None:
     known = [i for i, point in enumerate(POINTS) if point[2] != 2.0]
-    advice = strategy().suggest(measured(known[:40]), whole_space(), Budget(), State(most=3))
+    advice = strategy().suggest(measured(known[:40]), whole_space(), Budget(), PlanningState(most=3))
     assert {POINTS[each.place][2] for each in advice.suggestions} == {2.0}
     assert "choice without measurements" in advice.suggestions[0].reason
 
 
 def test_points_far_from_measurements_come_before_those_between_them() -> None:
     corner = [i for i, (n, m, _) in enumerate(POINTS) if n <= 4 and m <= 4]
-    advice = strategy().suggest(measured(corner), whole_space(), Budget(), State(most=8))
+    advice = strategy().suggest(measured(corner), whole_space(), Budget(), PlanningState(most=8))
     assert all("disagree" in each.reason for each in advice.suggestions)
     assert not set(corner) & {each.place for each in advice.suggestions}
-    again = strategy().suggest(measured(corner), whole_space(), Budget(), State(most=8))
+    again = strategy().suggest(measured(corner), whole_space(), Budget(), PlanningState(most=8))
     assert advice == again
 
 
 def test_it_ends_when_every_point_is_measured() -> None:
-    advice = strategy().suggest(measured(list(range(len(POINTS)))), whole_space(), Budget(), State())
+    advice = strategy().suggest(measured(list(range(len(POINTS)))), whole_space(), Budget(), PlanningState())
     assert advice.stop == "every point is measured"

@@ -189,7 +189,7 @@ class Parameter(Part):
     )
 
 
-class Budget(Part):
+class BudgetPart(Part):
     """What the campaign may cost; with both keys the smaller one counts."""
 
     core_hours: Annotated[float, Field(gt=0)] | None = Field(
@@ -203,7 +203,7 @@ class Budget(Part):
     )
 
 
-class Strategy(Part):
+class StrategyPart(Part):
     """The choice of points, iteration by iteration."""
 
     name: StrategyName = Field(
@@ -527,7 +527,7 @@ class CampaignFile(Part):
         "one checks that.",
     )
     warmup: bool = Field(True, description="Whether a first run of each point is kept apart as a warm-up.")
-    budget: Budget = Field(default_factory=Budget, description="What the campaign may cost.")
+    budget: BudgetPart = Field(default_factory=BudgetPart, description="What the campaign may cost.")
     metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"),
         description="What is measured and modelled.",
@@ -571,7 +571,7 @@ class CampaignFile(Part):
         "`models`: models under the instrumentation that the campaign starts with. `both`: first the one, then the "
         "other.",
     )
-    strategy: Strategy = Field(default_factory=Strategy, description="How points are chosen.")
+    strategy: StrategyPart = Field(default_factory=StrategyPart, description="How points are chosen.")
     model: Modelling = Field(default_factory=Modelling, description="How models are made.")
     measurements: tuple[Measurements, ...] = Field((), description="Profiles that exist already, to go on from.")
     correct: dict[Text, Text] = Field(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from buran.select.advise import Report
+    from buran.select.advise import Recommendation
     from buran.select.space import Space
 
 HELP = "say which points are worth measuring next, from measurements in any format"
@@ -64,8 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.errors import Exit, UsageError
     from buran.experiment.read import read_experiment
     from buran.select.advise import advise
-    from buran.select.measured import Measured
-    from buran.select.protocol import State
+    from buran.select.observations import Observations
+    from buran.select.protocol import PlanningState
     from buran.select.space_file import core_counts, measured_space, read_space
     from buran.select.strategies import base_of, strategy_of
 
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     experiment = read_experiment(arguments.input)
     names = experiment.parameters
     metrics = arguments.metric or [experiment.metrics[0]]
-    measured = Measured.of(experiment, metrics)
+    measured = Observations.of(experiment, metrics)
     at = _values(arguments.at, names, "--at") if arguments.at else None
     if arguments.space is None:
         space = measured_space(experiment.points, names, arguments.processes, at)
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         patience=arguments.patience,
         accuracy=None if arguments.accuracy is None else arguments.accuracy / 100,
     )
-    state = State(arguments.seed, frozenset(excluded[excluded >= 0].tolist()), most=arguments.number)
+    state = PlanningState(arguments.seed, frozenset(excluded[excluded >= 0].tolist()), most=arguments.number)
     report = advise(measured, cores, space, strategy, arguments.budget, state)
     print(json.dumps(_plain(report, space), indent=2) if arguments.json else _text(report, space, arguments.strategy))
     return int(Exit.BUDGET_REACHED if report.advice.stop and report.advice.budget_reached else Exit.DONE)
@@ -109,7 +109,7 @@ def _values(text: str, names: tuple[str, ...], option: str) -> dict[str, float]:
     return {name: out[name] for name in names}
 
 
-def _plain(report: Report, space: Space) -> dict[str, Any]:
+def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
     advice, budget = report.advice, report.budget
     return {
         "suggestions": [
@@ -133,7 +133,7 @@ def _plain(report: Report, space: Space) -> dict[str, Any]:
     }
 
 
-def _text(report: Report, space: Space, name: str) -> str:
+def _text(report: Recommendation, space: Space, name: str) -> str:
     from buran.cli.terminal import table
 
     advice, budget = report.advice, report.budget

@@ -9,8 +9,8 @@ import numpy as np
 
 from buran.model import Term
 from buran.select.base import base_places
-from buran.select.measured import Measured
-from buran.select.protocol import Budget, State, Strategy
+from buran.select.observations import Observations
+from buran.select.protocol import Budget, PlanningState, Strategy
 from buran.select.space import Array, Ids, Space, cheapest_first
 
 MOST_ROUNDS = 400
@@ -65,7 +65,7 @@ def play(
     seed: int = 0,
     most: int | None = None,
     skeletons: Sequence[Sequence[Term]] = (),
-) -> tuple[Outcome, Measured]:
+) -> tuple[Outcome, Observations]:
     """Let a strategy spend a budget.
 
     It sees finished runs only, and predicts what others will cost. A run that exceeds what is left is stopped: it
@@ -88,7 +88,7 @@ def play(
     measured = _seen(space, values, program_s, count, known)
     while left > 0 and rounds < MOST_ROUNDS:
         budget = Budget(budget_core_hours, budget_core_hours - left)
-        advice = strategy.suggest(measured, space, budget, State(seed=seed, most=most))
+        advice = strategy.suggest(measured, space, budget, PlanningState(seed=seed, most=most))
         if not advice.suggestions:
             break
         rounds += 1
@@ -107,8 +107,8 @@ def play(
 
 def _seen(
     space: Space, values: Array, program_s: Array, count: Ids, skeletons: tuple[tuple[Term, ...], ...]
-) -> Measured:
+) -> Observations:
     here = np.flatnonzero(count)
     made = np.arange(program_s.shape[1]) < count[here, None]
     program = None if len(values) == 1 else np.where(made, program_s[here], np.nan)
-    return Measured(space.points[here], np.where(made, values[:, here], np.nan), program, skeletons)
+    return Observations(space.points[here], np.where(made, values[:, here], np.nan), program, skeletons)

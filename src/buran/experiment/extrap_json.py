@@ -19,7 +19,7 @@ from buran.files import write_text
 _EXPECTED = '{"parameters":["x"],"measurements":{"main":{"time":[{"point":[4],"values":[1.5]}]}}}'
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -124,7 +124,7 @@ def read_extrap_json(path: Path) -> Experiment:
         Names the line of a mistake in the syntax, or the key of one in the content.
     """
     text = read_text(path)
-    reader = _Reader(path)
+    reader = _JsonReader(path)
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:

@@ -26,7 +26,7 @@ from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
 from buran.model import Term, fit_models, read_models
 from buran.select.design import COUNTS
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
@@ -201,12 +201,12 @@ def _walls(runs: Sequence[Run]) -> dict[Point, list[float]]:
     return walls
 
 
-def _measured_elsewhere(session: Session, usable: Sequence[Run]) -> Measured | None:
+def _measured_elsewhere(session: Session, usable: Sequence[Run]) -> Observations | None:
     """Return what strategies choose by before the campaign's own first run: imported times."""
     experiment = experiment_of(usable, tuple(session.campaign.points[0]))
     if experiment is None or session.campaign.choices:
         return None
-    return Measured.of(experiment, ["time"], session.campaign.config.aggregate)
+    return Observations.of(experiment, ["time"], session.campaign.config.aggregate)
 
 
 def _build_core_hours(session: Session, plans: Sequence[Plan]) -> float:
@@ -238,7 +238,7 @@ def _longest_pilot_s(session: Session, plans: Sequence[Plan]) -> float | None:
     return max((max(own) for own in times.values()), default=None)
 
 
-def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run] = ()) -> Measured | None:
+def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run] = ()) -> Observations | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
     Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
@@ -257,7 +257,7 @@ def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run]
         experiment = read_jsonl(table)
         wanted = [name for name in wanted if name in experiment.values]
         if wanted:
-            found = Measured.of(experiment, wanted, config.aggregate)
+            found = Observations.of(experiment, wanted, config.aggregate)
             points = found.points[:, [experiment.parameters.index(name) for name in names]]
             seconds = np.full((len(points), most), np.nan)
             for row, point in enumerate(points.tolist()):
@@ -270,10 +270,10 @@ def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run]
     values = np.full((1, len(points), most), np.nan)
     for row, own in enumerate(walls.values()):
         values[0, row, : len(own)] = own
-    return Measured(points, values)
+    return Observations(points, values)
 
 
-def _of_changed(session: Session, plans: Sequence[Plan], found: Measured) -> Measured:
+def _of_changed(session: Session, plans: Sequence[Plan], found: Observations) -> Observations:
     """Return what was measured of the call paths whose times changed since the earlier version; without one, of all.
 
     The others are predicted well enough already: by the earlier version's models.

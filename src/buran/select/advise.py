@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.errors import UsageError
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.outlook import predicted_s
-from buran.select.protocol import Advice, Budget, State, Strategy
+from buran.select.protocol import Advice, Budget, PlanningState, Strategy
 from buran.select.space import Array, Space
 
 FULL_REPETITIONS = 5
@@ -18,7 +18,7 @@ FULL_REPETITIONS = 5
 
 
 @dataclass(frozen=True)
-class Report:
+class Recommendation:
     """Advice with what it was made from.
 
     Attributes
@@ -57,13 +57,13 @@ def parse_budget(text: str) -> tuple[float, bool]:
 
 
 def advise(
-    measured: Measured,
+    measured: Observations,
     measured_cores: Array,
     space: Space,
     strategy: Strategy,
     budget_text: str | None,
-    state: State,
-) -> Report:
+    state: PlanningState,
+) -> Recommendation:
     """Ask a strategy what to measure next.
 
     Parameters
@@ -92,10 +92,10 @@ def advise(
             limit *= full / 100
     budget = Budget(limit, spent)
     advice = strategy.suggest(measured, space, budget, state)
-    return Report(advice, budget, full, measured.noise_percent, (*space.notes(), *_notes(measured, space)))
+    return Recommendation(advice, budget, full, measured.noise_percent, (*space.notes(), *_notes(measured, space)))
 
 
-def _notes(measured: Measured, space: Space) -> Sequence[str]:
+def _notes(measured: Observations, space: Space) -> Sequence[str]:
     """Say what is unusual about the measurements."""
     out = []
     outside = int((space.places(measured.points) < 0).sum())

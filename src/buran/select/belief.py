@@ -13,7 +13,7 @@ import numpy as np
 
 from buran.model import Model, Term
 from buran.model.alternative import prepare
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.space import Array, Ids, Space
 
 DISAGREEMENT = 0.5  # hypotheses count as no further apart than about this, in logarithms: a miss is a miss
@@ -28,8 +28,8 @@ _EXTREME = 3.0  # logarithm; predictions further from the best one, or of anothe
 
 
 @dataclass(frozen=True, eq=False)
-class Belief:
-    """Belief about the values at all places of a space and, last, at its target, relative to the prediction.
+class TargetBelief:
+    """TargetBelief about the values at all places of a space and, last, at its target, relative to the prediction.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Belief:
         return float(np.sqrt((self.share**2 * variance).sum() / (self.share**2).sum()))
 
 
-def belief_of(measured: Measured, space: Space) -> Belief | None:
+def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
     """Form the belief from the models of what was measured; None without a model."""
     known = [call for call, model in enumerate(measured.fit.models) if model is not None]
     models = [model for model in measured.fit.models if model is not None]
@@ -88,7 +88,7 @@ def belief_of(measured: Measured, space: Space) -> Belief | None:
         disagreement[row] = apart @ apart[-1]
         own = fewer(np.concatenate([apart, inside, common[bool(told[row])]], axis=1), _DIRECTIONS)
         factors[row, :, : own.shape[1]] = own
-    return Belief(predicted, factors, disagreement, noise, share)
+    return TargetBelief(predicted, factors, disagreement, noise, share)
 
 
 def _shares(size: Array, groups: Ids) -> Array:

@@ -17,7 +17,7 @@ _COMPARED = 3  # points with runs beside the baseline's, which tell what the hoo
 
 
 @dataclass(frozen=True)
-class Costs:
+class RunCosts:
     """What a campaign's runs are expected to cost."""
 
     question: Question

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.select.belief import Belief, belief_of
+from buran.select.belief import TargetBelief, belief_of
 from buran.select.cover import lacking
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, State
+from buran.select.protocol import Advice, Budget, PlanningState
 from buran.select.simple import BASE, ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Ids, Mask, Space
 
@@ -46,7 +46,7 @@ class Design:
     accuracy: float | None = None
     part: float = 0.34
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next part of the plan, the cheapest runs first."""
         look = Outlook.of(measured, space, state)
         if first := self._first(look, space, budget):
@@ -101,12 +101,12 @@ class Design:
         out = suggestions(chosen, look, [0.0] * len(chosen), [BASE] * len(chosen), budget)
         return Advice(out) if out else None
 
-    def _narrow(self, measured: Measured, space: Space, belief: Belief) -> bool:
+    def _narrow(self, measured: Observations, space: Space, belief: TargetBelief) -> bool:
         assert self.accuracy is not None
         return _width(measured, space, belief) <= self.accuracy
 
 
-def width_at_target(measured: Measured, space: Space) -> float | None:
+def width_at_target(measured: Observations, space: Space) -> float | None:
     """Return half of the widest 90 % interval at the target over its prediction, of the call paths above 1 %.
 
     None without models; infinite where an interval has no ends.
@@ -115,7 +115,7 @@ def width_at_target(measured: Measured, space: Space) -> float | None:
     return None if belief is None else _width(measured, space, belief)
 
 
-def _width(measured: Measured, space: Space, belief: Belief) -> float:
+def _width(measured: Observations, space: Space, belief: TargetBelief) -> float:
     lower, upper = measured.fit.predict_interval(space.target[None], _LEVEL, "mean")
     known = np.array([model is not None for model in measured.fit.models])
     half, predicted = (upper - lower)[known, 0] / 2, np.abs(belief.predicted[:, -1])
@@ -124,7 +124,7 @@ def _width(measured: Measured, space: Space, belief: Belief) -> float:
     return float(relative[counts].max(initial=0.0))
 
 
-def gains(belief: Belief) -> Array:
+def gains(belief: TargetBelief) -> Array:
     """Share of the variance at the target that one run at each place removes, in closed form: shape (place,).
 
     With covariance K and noise s^2 of one run the variance falls by ``K(x, t)^2 / (K(x, x) + s^2)``.
@@ -136,7 +136,7 @@ def gains(belief: Belief) -> Array:
     return np.asarray(weight @ fall / max(float(weight @ (target**2).sum(axis=1)), np.finfo(np.float64).tiny))
 
 
-def allocate(belief: Belief, cost: Array, budget: float, room: Array) -> tuple[Array, float]:
+def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> tuple[Array, float]:
     """Find the numbers of runs, not rounded, that leave the least variance at the target.
 
     The variance is convex in the numbers of runs. Where the budget binds, the derivative per core hour is the same
@@ -200,7 +200,7 @@ def _within(runs: Array, price: Array, budget: float, most: Array) -> Array:
     return np.asarray(np.minimum(out, most))
 
 
-def _told_apart(belief: Belief) -> Mask:
+def _told_apart(belief: TargetBelief) -> Mask:
     """Return shape (place,): whether a run there would tell hypotheses apart rather than settle coefficients."""
     weight = belief.share**2
     whole = (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
@@ -229,7 +229,7 @@ def _cheapest(wanted: Ids, cost: Array, part: float) -> list[int]:
     return chosen
 
 
-def _greedily(belief: Belief, wanted: Ids, most: int) -> list[int]:
+def _greedily(belief: TargetBelief, wanted: Ids, most: int) -> list[int]:
     """Return the runs of the plan that remove most variance, each in the light of those before it."""
     rest = wanted.copy()
     chosen: list[int] = []
@@ -241,7 +241,7 @@ def _greedily(belief: Belief, wanted: Ids, most: int) -> list[int]:
     return chosen
 
 
-def after_run(belief: Belief, place: int) -> Belief:
+def after_run(belief: TargetBelief, place: int) -> TargetBelief:
     """Return the belief after one more run at a place: its covariance does not depend on what the run gives.
 
     With the row a of the place and noise s^2, ``F (1 - a a' / (a'a + s^2)) F'`` is the new covariance; the middle is

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.select.gaussian import Process, expected_improvement, fit_process
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, State, Strategy
+from buran.select.protocol import Advice, Budget, PlanningState, Strategy
 from buran.select.simple import TWICE, Base, base_or_end, nothing_left, suggestions
 from buran.select.space import Array, Ids, Space
 
@@ -51,7 +51,7 @@ class GPR:
     literal: bool = False
     patience: int | None = None
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the best rated runs."""
         look = Outlook.of(measured, space, state)
         own = base_or_end(self.base, look, space, budget, state.errors, self.patience)
@@ -73,7 +73,7 @@ class GPR:
         why = ["repeats an uncertain point" if look.runs[place] else "new and uncertain" for place in chosen]
         return Advice(suggestions(chosen, look, scores, why, budget))
 
-    def _variance(self, measured: Measured, space: Space) -> Array:
+    def _variance(self, measured: Observations, space: Space) -> Array:
         """Predictive variance without noise at each place, call paths weighing by their share."""
         out = np.zeros(len(space.points))
         for call, share in largest(measured):
@@ -82,7 +82,7 @@ class GPR:
             )
         return out
 
-    def _process(self, measured: Measured, space: Space, call: int) -> Process:
+    def _process(self, measured: Observations, space: Space, call: int) -> Process:
         here = (measured.runs[call] > 0) & (measured.means[call] > 0)
         values, runs = measured.means[call, here], measured.runs[call, here]
         inputs = _scaled(measured.points[here], space, self.literal)
@@ -107,7 +107,7 @@ class Hybrid:
     base: Base = TWICE
     switch: int = 3
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Ask the strategy whose turn it is."""
         look = Outlook.of(measured, space, state)
         own = self.base.advice(look, space, budget)
@@ -135,7 +135,7 @@ class Bayes:
     acquisition: str = "ei"
     base: Base = TWICE
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the runs with the largest acquisition."""
         look = Outlook.of(measured, space, state)
         own = self.base.advice(look, space, budget)
@@ -163,7 +163,7 @@ class Bayes:
         return Advice(suggestions(chosen, look, [float(rating[place]) for place in chosen], why, budget))
 
 
-def largest(measured: Measured) -> list[tuple[int, float]]:
+def largest(measured: Observations) -> list[tuple[int, float]]:
     """Return the call paths with the largest shares of the measured time, with these shares."""
     total = np.nansum(np.where(measured.runs > 0, np.abs(measured.means), 0.0), axis=1)
     total = total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.select.measured import Measured
-from buran.select.protocol import State
+from buran.select.observations import Observations
+from buran.select.protocol import PlanningState
 from buran.select.space import Array, Ids, Mask, Space
 
 _ENOUGH = 4  # runs; models of fewer are no more than a mean
@@ -32,7 +32,7 @@ class Outlook:
     free: Mask
 
     @classmethod
-    def of(cls, measured: Measured, space: Space, state: State) -> Outlook:
+    def of(cls, measured: Observations, space: Space, state: PlanningState) -> Outlook:
         """Look at the space."""
         runs = np.zeros(len(space.points), dtype=np.int64)
         at = space.places(measured.points)
@@ -47,7 +47,7 @@ class Outlook:
         return cls(runs, space.core_hours(seconds) + first, free)
 
 
-def predicted_s(measured: Measured, space: Space) -> Array | None:
+def predicted_s(measured: Observations, space: Space) -> Array | None:
     """Predict the run time at each place (place,); None where nothing is known.
 
     From the models of call paths, or of the whole program; at measured points their mean. A prediction below the
@@ -70,7 +70,7 @@ def predicted_s(measured: Measured, space: Space) -> Array | None:
     return np.asarray(out)
 
 
-def _modelled_s(measured: Measured, space: Space, known: Mask) -> Array | None:
+def _modelled_s(measured: Observations, space: Space, known: Mask) -> Array | None:
     """Predict by models: shape (place,), None without one.
 
     Start and end of a program hide in its wall time how the rest of it grows. Where the terms of call paths are known

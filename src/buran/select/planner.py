@@ -16,10 +16,10 @@ from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomis
 from buran.campaign.point import Point
 from buran.select.base import base_places
 from buran.select.changes import telling_places
-from buran.select.costs import Costs
-from buran.select.measured import Measured
+from buran.select.costs import RunCosts
+from buran.select.observations import Observations
 from buran.select.pilot import pilot_places
-from buran.select.protocol import Advice, Budget, State
+from buran.select.protocol import Advice, Budget, PlanningState
 from buran.select.question import EFFORT_METRICS, Knowledge, Question
 from buran.select.shortfalls import shortfalls
 from buran.select.space import Array
@@ -112,7 +112,7 @@ def _why(advice: Advice) -> str:
 
 
 @dataclass(frozen=True)
-class _Draft(Costs):
+class _Draft(RunCosts):
     @property
     def iteration(self) -> int:
         return len(self.known.plans)
@@ -258,10 +258,10 @@ class _Draft(Costs):
         ids = {point: place for place, point in enumerate(question.points)}
         failed = frozenset() if question.retry_failed else frozenset(ids[p] for p in known.failed if p in ids)
         advice = question.chooser.suggest(
-            known.measured or Measured.nothing(len(space.parameters)),
+            known.measured or Observations.nothing(len(space.parameters)),
             space,
             Budget(budget, known.spent_core_hours),
-            State(
+            PlanningState(
                 question.seed,
                 failed,
                 known.errors,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.space import Space
 
 
@@ -31,7 +31,7 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class State:
+class PlanningState:
     """What a strategy may know beside the measurements.
 
     Attributes
@@ -112,5 +112,5 @@ class Advice:
 class Strategy(Protocol):
     """Chooses what to measure next; deterministic in what it is given."""
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next runs, most wanted first."""

@@ -12,7 +12,7 @@ import numpy as np
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.select.changes import Changes
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.protocol import Strategy
 from buran.select.space import MOST_REPETITIONS, Array, Space
 from buran.select.strategies import base_of, strategy_of
@@ -194,7 +194,7 @@ class Knowledge:
     outcomes: tuple[Mapping[str, Any], ...] = ()
     runtime: Runtime = lambda point: None
     filter_text: str = ""
-    measured: Measured | None = None
+    measured: Observations | None = None
     errors: tuple[float, ...] = ()
     build_core_hours: float = 0.0
     imported: frozenset[Point] = frozenset()

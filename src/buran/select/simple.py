@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.select.base import base_places, next_of_base
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, State, Suggestion
+from buran.select.protocol import Advice, Budget, PlanningState, Suggestion
 from buran.select.space import Ids, Space
 
 BASE = "points of the base, needed for a first model"
@@ -100,7 +100,7 @@ class Fixed:
     lines: bool = False
     repetitions: int = 5
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return all runs that lack."""
         look = Outlook.of(measured, space, state)
         places = base_places(space).tolist() if self.lines else range(len(space.points))
@@ -150,7 +150,7 @@ class Ordered:
     repetitions: int = 2
     patience: int | None = None
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next point with its repetitions."""
         look = Outlook.of(measured, space, state)
         own = base_or_end(self.base, look, space, budget, state.errors, self.patience)
@@ -174,7 +174,7 @@ class Ordered:
         out = suggestions(wanted, look, [-float(look.cost[place]) for place in wanted], [why] * len(wanted), budget)
         return Advice(out[:most]) if out else nothing_left(look, budget)
 
-    def ranked(self, look: Outlook, space: Space, state: State) -> Ids:
+    def ranked(self, look: Outlook, space: Space, state: PlanningState) -> Ids:
         """Return all places, the next one first."""
         assert look.cost is not None
         if self.order == "cheapest":

@@ -19,7 +19,7 @@ from buran.errors import UsageError
 from buran.select.space import MOST_REPETITIONS, Array, Space, cheapest_first
 
 
-class Axis(Part):
+class ParameterValues(Part):
     """Values of a parameter: `values` or `range`."""
 
     values: Annotated[tuple[Number, ...], Field(min_length=1)] | None = None
@@ -37,7 +37,7 @@ class Charge(Part):
 class SpaceFile(Part):
     """A search space."""
 
-    parameters: Annotated[dict[Text, Axis], Field(min_length=1)]
+    parameters: Annotated[dict[Text, ParameterValues], Field(min_length=1)]
     constraints: tuple[Text, ...] = ()
     points: Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None = None
     cores: Formula | None = None

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.select.measured import Measured
+from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, State
+from buran.select.protocol import Advice, Budget, PlanningState
 from buran.select.simple import ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Space
 
@@ -26,7 +26,7 @@ class TensorGuided:
 
     base: Base = ONCE
 
-    def suggest(self, measured: Measured, space: Space, budget: Budget, state: State) -> Advice:
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the most uncertain points."""
         look = Outlook.of(measured, space, state)
         own = self.base.advice(look, space, budget)
@@ -46,7 +46,7 @@ class TensorGuided:
         why = ["a choice without measurements" if unknown[place] else "tensor models disagree" for place in chosen]
         return Advice(suggestions(chosen, look, [float(rating[place]) for place in chosen], why, budget))
 
-    def _spread(self, measured: Measured, space: Space, seed: int) -> tuple[Array, Array]:
+    def _spread(self, measured: Observations, space: Space, seed: int) -> tuple[Array, Array]:
         """Return the ensemble's standard deviation of log times at each place, and where a choice is unknown."""
         from buran.tensor import CPRegressor
 

@@ -23,8 +23,8 @@ _PRIOR_WORTH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Measured times; models of them are made on first use and kept.
+class Observations:
+    """Observations times; models of them are made on first use and kept.
 
     Attributes
     ----------
@@ -51,12 +51,12 @@ class Measured:
     names: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def nothing(cls, parameters: int) -> Measured:
+    def nothing(cls, parameters: int) -> Observations:
         """Return what is known before the first run."""
         return cls(np.zeros((0, parameters)), np.zeros((1, 0, 1)))
 
     @classmethod
-    def of(cls, experiment: Experiment, metrics: Sequence[str], aggregate: Aggregate = "mean") -> Measured:
+    def of(cls, experiment: Experiment, metrics: Sequence[str], aggregate: Aggregate = "mean") -> Observations:
         """Take metrics of a table; the program's time is the sum of the first one over call paths.
 
         Raises
@@ -85,7 +85,7 @@ class Measured:
         )
         return cls(experiment.points, values, program, groups=groups, names=names)
 
-    def only(self, rows: Sequence[int]) -> Measured:
+    def only(self, rows: Sequence[int]) -> Observations:
         """Return some of the call paths."""
         return replace(
             self,
