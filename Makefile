@@ -33,7 +33,7 @@ quick-test:
 
 bench:
 	@tools/setup test
-	@$(VENV)/bin/python benchmarks/everything.py $(BENCH)
+	@$(VENV)/bin/python studies/benchmarks/everything.py $(BENCH)
 
 lint:
 	@tools/setup test

@@ -37,7 +37,7 @@ def mistake_in(words: list[str]) -> str | None:
             return mistake_of_buran(rest)
         case ["make", target, *_] if "=" not in target and f"\n{target}:" not in (ROOT / "Makefile").read_text():
             return "the Makefile has no such target"
-        case ["python", script, *options] if script.startswith("benchmarks/"):
+        case ["python", script, *options] if script.startswith("studies/benchmarks/"):
             if not (ROOT / script).is_file():
                 return "there is no such script"
             source = (ROOT / script).read_text()

@@ -94,9 +94,9 @@ def test_console_blocks_are_commands_with_what_they_print() -> None:
         ("buran predict a.npz points.csv --csv > out.csv", False),
         ("make demo", False),
         ("make dmeo", True),
-        ("python benchmarks/modeller.py --seed 1", False),
-        ("python benchmarks/modeller.py --sede 1", True),
-        ("python benchmarks/none.py", True),
+        ("python studies/benchmarks/modeller.py --seed 1", False),
+        ("python studies/benchmarks/modeller.py --sede 1", True),
+        ("python studies/benchmarks/none.py", True),
         ("tools/none", True),
     ],
 )

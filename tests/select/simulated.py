@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 
-from buran.evaluate.functions import grid
-from buran.evaluate.selection_play import space_of
 from buran.select.observations import Observations
-from buran.select.space import Array, Space
+from buran.select.space import Array, Space, cheapest_first
 
-TARGET = np.array([128.0, 60.0])
+AXES = ((4, 8, 16, 32, 64), (10, 20, 30, 40, 50), (1000, 2000, 3000, 4000, 5000), (10, 12, 14, 16, 18))
+BEYOND = (128.0, 60.0, 6000.0, 20.0)
+
+
+def full_space(parameters: int) -> Space:
+    """All combinations of so many parameters; the first counts the processes."""
+    points = np.array(list(product(*AXES[:parameters])), dtype=np.float64)
+    order = cheapest_first(points, points[:, 0])
+    return Space(tuple("abcd"[:parameters]), points[order], points[order, 0], np.array(BEYOND[:parameters]))
 
 
 def space(**changes: object) -> Space:
-    return replace(space_of(grid(2), TARGET), **changes)  # type: ignore[arg-type]
+    return replace(full_space(2), **changes)  # type: ignore[arg-type]
 
 
 def measured(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated import constant, measured, plain, space
+from simulated import constant, full_space, measured, plain, space
 
 from buran.errors import UsageError
 from buran.model import Factor, Term
@@ -150,10 +150,7 @@ def test_a_base_that_the_budget_does_not_reach_is_cut_or_refused() -> None:
 
 @pytest.mark.parametrize(("parameters", "points"), [(2, 9), (3, 13), (4, 17)])
 def test_bases_have_the_sizes_of_the_paper_and_points_off_the_lines(parameters: int, points: int) -> None:
-    from buran.evaluate.functions import beyond, grid
-    from buran.evaluate.selection_play import space_of
-
-    own = space_of(grid(parameters), beyond(parameters))
+    own = full_space(parameters)
     assert len(base_places(own, off_lines=False)) == points
     off = set(base_places(own)) - set(base_places(own, off_lines=False))
     assert len(off) == parameters

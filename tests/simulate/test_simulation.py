@@ -17,13 +17,10 @@ from simulated_campaigns import PROGRAM
 from buran.campaign.plan import Mode
 from buran.errors import ConfigError, RunError
 from buran.experiment.build import experiment_from_profiles
-from buran.generate.program import Truth, write_program
-from buran.generate.spec import random_spec
 from buran.instrument.filter_file import format_filter, only, parse
 from buran.simulate.backend import hooked_functions
-from buran.simulate.program import Program, program_of, read_program
+from buran.simulate.program import Program, program_of
 from buran.simulate.run import MOST_LOCATIONS, Variant, generator
-from buran.simulate.truth import ROUND_S
 
 POINT = {"p": 16, "n": 40}
 
@@ -173,26 +170,6 @@ def test_the_generator_is_made_of_its_key_alone() -> None:
 def test_mistakes_in_a_description_are_named(change: Mapping[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         program(**change)
-
-
-def test_ground_truth_of_generated_programs_is_taken(tmp_path: Path) -> None:
-    spec = random_spec("drawn", 4, 7)
-    write_program(spec, tmp_path)
-    own = read_program(tmp_path / "truth.json", spec.parameters)
-    assert {kernel.name for kernel in spec.kernels} < {node.name for node in own.nodes}
-    at = dict(zip(spec.parameters, (8, 32), strict=True))
-    for kernel in spec.kernels:
-        truth = Truth.of(kernel)
-        node = next(node for node in own.nodes if node.name == kernel.name)
-        rounds = float(truth.rounds.evaluate(np.array([[8.0, 32.0]]))[0])
-        assert node.basic_blocks(at) == pytest.approx(rounds, abs=1)
-        assert node.time_s(at) == pytest.approx(ROUND_S * rounds)
-
-
-def test_ground_truth_for_other_parameters_is_refused(tmp_path: Path) -> None:
-    write_program(random_spec("drawn", 1, 7), tmp_path)
-    with pytest.raises(ConfigError, match="the campaign has no parameter 'p'"):
-        read_program(tmp_path / "truth.json", ("a", "b"))
 
 
 def test_the_description_in_the_documentation_is_one() -> None:

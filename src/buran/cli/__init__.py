@@ -1,4 +1,7 @@
-"""The command line: one module a verb, each with ``HELP``, ``add_arguments`` and ``run``."""
+"""The command line: one module a verb, each with ``HELP``, ``add_arguments`` and ``run``.
+
+Other distributions add verbs: entry points of the group ``buran.verbs``, each a module of that shape.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,19 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from types import ModuleType
 
 from buran import __version__
-from buran.errors import BuranError, Exit
+from buran.errors import BuranError, Exit, UsageError
 
 VERBS = (
     "init", "doctor", "check", "plan", "estimate", "simulate", "run", "status", "verify", "remeasure", "model",
-    "convert", "filter", "report", "correct", "suggest", "predict", "generate", "evaluate", "completion",
+    "convert", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
+ELSEWHERE = {"evaluate": "buran-studies", "generate": "buran-studies"}
+"""Verbs that are not here, and the distributions that bring them."""
 
 _FIRST_STEPS = "first steps: buran init --example stencil demo; cd demo; buran run"
 
@@ -34,12 +41,27 @@ def command_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"buran {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name in VERBS:
-        module = importlib.import_module(f"buran.cli.{name}")
+    for name, module in _verbs():
         own = verbs.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(own)
         own.set_defaults(run=module.run)
     return parser
+
+
+def _verbs() -> Iterator[tuple[str, ModuleType]]:
+    for name in VERBS:
+        yield name, importlib.import_module(f"buran.cli.{name}")
+    for entry in sorted(entry_points(group="buran.verbs")):
+        yield entry.name, entry.load()
+
+
+def _refuse_unless_installed(verb: str) -> None:
+    if not entry_points(group="buran.verbs", name=verb):
+        raise UsageError(
+            f"`buran {verb}` is not installed",
+            why=f"the package {ELSEWHERE[verb]} brings it",
+            hint=f"pip install {ELSEWHERE[verb]}, or in a checkout of Buran: pip install ./studies",
+        )
 
 
 def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -57,12 +79,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         command_parser().print_help(sys.stderr)
         return int(Exit.USAGE)
     own, passed_on = _divided(arguments)
+    parser = command_parser()
     try:
-        parsed = command_parser().parse_args(own, argparse.Namespace(passed_on=passed_on))
+        if own[0] in ELSEWHERE:
+            _refuse_unless_installed(own[0])
+        parsed = parser.parse_args(own, argparse.Namespace(passed_on=passed_on))
+        return int(parsed.run(parsed))
     except SystemExit as end:
         return int(end.code or 0)
-    try:
-        return int(parsed.run(parsed))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return int(Exit.INTERRUPTED)

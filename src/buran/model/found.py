@@ -92,7 +92,7 @@ def odds(scores: Array, points: int) -> Array:
     points
         Number of points. Gaussian noise would give as many nats for one of the score, the logarithm of an error.
         Half of it is what the errors of the best of many hypotheses, small by choice, are worth: intervals then
-        hold what they should (benchmarks/modeller.py).
+        hold what they should (studies/benchmarks/modeller.py).
     """
     gap = scores - scores.min(axis=1, keepdims=True)
     return np.asarray(np.exp(-_BELIEF * points * np.where(np.isfinite(gap), gap, np.inf)))

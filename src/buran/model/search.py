@@ -39,7 +39,7 @@ from buran.model.terms import Array
 
 Progress = Callable[[int], None]
 _PROGRESS = 0.5  # an error so much smaller than with a term less lets the search go on, whatever the score says
-_NARROW, _MIDDLE, _WIDE = 5, 8, 24  # beams, as measured by benchmarks/modeller.py
+_NARROW, _MIDDLE, _WIDE = 5, 8, 24  # beams, as measured by studies/benchmarks/modeller.py
 _MANY = 10  # points a parameter
 _CERTAIN = 1e-9  # error up to which the best hypothesis is the right one
 _STEADY = 0.15  # error up to which hypotheses within reach are taken seriously

@@ -252,7 +252,6 @@ def _helpers() -> Iterator[Finding]:
         else:
             yield Finding(what, State.WORKS, path)
     for package, what, extra, costs in (
-        ("matplotlib", "plots", "plots", "evaluations have no plots"),
         ("rich", "progress bar", "progress", "progress is shown as lines of text"),
         ("shtab", "completion", "completion", "the shell cannot complete verbs, options and campaign files"),
     ):

@@ -1,0 +1,315 @@
+"""What driving a campaign costs, beside its measurements: planning, the job graph, status, going on.
+
+    python studies/benchmarks/orchestration.py [--runs 10000] [--json FILE]
+    python studies/benchmarks/orchestration.py --slurm [--points 200] [--points-per-job 1 20] [--plain]
+
+Without --slurm nothing is measured: the store is filled with made-up runs that are sealed and booked like real ones,
+and submitted to a Slurm whose jobs end at once. CPU time is user and system, of all processes; memory is the largest
+resident set of one process. Times on a loaded machine are upper bounds.
+
+With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the time of the sandbox's
+nodes from start to end outside of the measured program and its launcher, per run. --plain does the same with Snakemake
+alone: the same program, one job for each run, the Slurm plugin's defaults. Builds are made before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import Plan
+from buran.engine import controller, finished
+from buran.files import write_json
+from buran.loop.plan import first_plan
+from buran.loop.session import Session, open_session
+from buran.measure.build import build
+from buran.measure.bundle import outcome_of, slots_of
+from buran.measure.store import ledger, store
+from buran.views.status import progress_of
+
+_NODES = 4  # of the sandbox
+RUNS_PER_POINT = 5  # two plain, two for time, one that counts
+
+
+def campaign(folder: Path, runs: int) -> Path:
+    """Write a campaign of so many runs, ten sizes for each number of ranks."""
+    (folder / "source").mkdir()
+    (folder / "source" / "Makefile").write_text("program:\n\t$(CC) -o program program.c\n")
+    (folder / "source" / "program.c").write_text("int main(void) { return 0; }\n")
+    points = runs // RUNS_PER_POINT
+    config = {
+        "name": "scale",
+        "target": {
+            "source": "source",
+            "build": "make CC={mpicc} CFLAGS='{flags}'",
+            "binary": "program",
+            "run": "{binary} {n}",
+        },
+        "parameters": {
+            "p": {"role": "ranks", "values": list(range(1, points // 10 + 1))},
+            "n": {"role": "size", "values": list(range(10, 110, 10))},
+        },
+        "repetitions": 2,
+        "effort_repetitions": 1,
+        "warmup": False,
+        "refinement": {"enabled": False},
+        "resources": {"nodes": "ceil(p / 48)", "expected_s": 1},
+    }
+    path = folder / "campaign.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def cpu_s() -> float:
+    """CPU time of this process and of those it waited for."""
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    )
+
+
+def timed(work: Callable[[], Any]) -> tuple[dict[str, float], Any]:
+    """Return wall and CPU seconds of a piece of work, and its result."""
+    wall, cpu = time.perf_counter(), cpu_s()
+    result = work()
+    return {"wall_s": time.perf_counter() - wall, "cpu_s": cpu_s() - cpu}, result
+
+
+def fill(session: Session, plan: Plan) -> None:
+    """Make up all runs of a plan and the pointers to them."""
+    layout = session.layout
+    for spec in plan.builds:
+        write_json(layout.build_pointer(spec.hash), {"build": spec.hash, "status": "measured", "folder": None})
+    lines = []
+    for bundle in plan.bundles:
+        slots = slots_of(session.target, layout, bundle)
+        for run, slot in slots:
+            slot.folder.mkdir(parents=True)
+            record = {
+                "target": session.target.id,
+                "mode": run.mode,
+                "status": "measured",
+                "wall_s": 1.0,
+                "cost_core_hours": 1e-4,
+            }
+            (slot.folder / store.RECORD).write_text(json.dumps(record))
+            lines.append(ledger.entry_of(layout.store, slot.folder))
+        outcomes = [outcome_of(layout, run, slot) for run, slot in slots]
+        path = layout.bundle_pointer(bundle.id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({**bundle.to_json(), "complete": True, "runs": outcomes}))
+
+
+def engine(session: Session, *extra: str) -> Callable[[], int]:
+    """Return the workflow engine's dry run: it builds the graph, asks for all resources, and starts nothing."""
+    profile = controller.find_profile("slurm")
+    options = ["--slurm-status-command", "squeue", "--slurm-no-account", "--dry-run", "--quiet", "all", *extra]
+    command = controller.engine_command(session.campaign.path, session.layout, profile, options)
+
+    def work() -> int:
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.returncode
+
+    return work
+
+
+_SBATCH = """#!/bin/sh
+for word; do case $word in rule_measure*) bundle=${{word##*_}};; esac; done
+mv {made}/$bundle.json {pointers}/$bundle.json
+echo "$$|COMPLETED" >> {made}/jobs
+echo $$
+"""
+
+
+def submitting(session: Session, plan: Plan, folder: Path) -> Callable[[], int]:
+    """Return the engine's whole work for a plan, with a Slurm whose jobs end at once and leave made-up results."""
+    layout, made, tools = session.layout, folder / "made", folder / "tools"
+    made.mkdir()
+    tools.mkdir()
+    for bundle in plan.bundles:
+        layout.bundle_pointer(bundle.id).rename(made / f"{bundle.id}.json")
+    scripts = {
+        "sbatch": _SBATCH.format(made=made, pointers=layout.bundle_pointer("x").parent),
+        "squeue": f"#!/bin/sh\ntest $1 = --me || exec cat {made}/jobs\n",
+        "scontrol": "#!/bin/sh\necho 'MinJobAge = 300 sec'\n",
+        "sinfo": "#!/bin/sh\necho 'debug*'\n",
+    }
+    for name, text in scripts.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    profile = controller.find_profile("slurm")
+    options = ["--slurm-status-command", "squeue", "--slurm-no-account", "--quiet", "all", "--until", "measure"]
+    options += ["--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "1"]
+    command = controller.engine_command(session.campaign.path, layout, profile, options)
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
+
+    def work() -> int:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert all(layout.bundle_pointer(bundle.id).is_file() for bundle in plan.bundles)
+        return done.returncode
+
+    return work
+
+
+def command(verb: str, session: Session) -> Callable[[], str]:
+    """Return a command as a user types it."""
+
+    def work() -> str:
+        words = [sys.executable, "-m", "buran.cli", verb, str(session.campaign.path)]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return work
+
+
+def made_up_end(session: Session, plan: Plan) -> None:
+    """Make up what the engine leaves when a campaign is done; models take no part in what is timed here."""
+    layout = session.layout
+    last = replace(plan, iteration=1, done=True, reason="made up", builds=(), bundles=())
+    write_json(layout.plan(session.id, 1), last.to_json())
+    finished.remember(layout, session.id)
+
+
+def measure(folder: Path, runs: int) -> dict[str, Any]:
+    session = open_session(campaign(folder, runs))
+    layout: Layout = session.layout
+    _ = session.target
+    result: dict[str, Any] = {}
+    result["first plan"], plan = timed(lambda: first_plan(session))
+    runs = sum(len(bundle.runs) for bundle in plan.bundles)
+    write_json(layout.plan(session.id, 0), plan.to_json())
+    result["specifications of bundles"], _ = timed(lambda: layout.read_plan(session.id, 0))
+    result["job graph, nothing measured"], _ = timed(engine(session))
+    fill(session, plan)
+    result["ledger from the store"], _ = timed(lambda: ledger.rebuild(layout.store))
+    result["status"], state = timed(lambda: progress_of(session))
+    assert state.measured == runs
+    result["what is left to measure"], _ = timed(
+        lambda: controller.make_eligible(layout, session.id, retry_failed=False)
+    )
+    result["job graph, everything measured"], _ = timed(engine(session))
+    result["submitting all jobs"], _ = timed(submitting(session, plan, folder))
+    result["buran status"], _ = timed(command("status", session))
+    made_up_end(session, plan)
+    result["buran run, everything made"], told = timed(command("run", session))
+    assert "nothing is left to do" in told
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {"runs": runs, "bundles": len(plan.bundles), "steps": result, "peak_rss_mib": peak / 1024}
+
+
+_PLAIN = """
+rule all:
+    input: [f"out/{{n}}" for n in range({points})]
+rule run:
+    output: "out/{{n}}"
+    resources: runtime=5, slurm_extra="--exclusive"
+    shell: "{binary} 1 > {{output}}"
+"""
+
+
+def on_slurm(folder: Path, points: int, points_per_job: int) -> dict[str, float]:
+    """Measure so many points by real jobs; return wall time and runs."""
+    path = campaign(folder, RUNS_PER_POINT * points)
+    config = yaml.safe_load(path.read_text())
+    config |= {
+        "parameters": {"n": {"role": "size", "values": list(range(1, points + 1))}},
+        "repetitions": 1,
+        "metrics": ["time"],
+        "resources": {"ranks": 1, "expected_s": 0.1, "time_limit_s": 60, "points_per_job": points_per_job},
+        "environments": {"sandbox": {"launcher": "auto", "variables": {"OMPI_MCA_btl": "self,tcp"}}},
+    }
+    path.write_text(yaml.safe_dump(config))
+    command = [sys.executable, "-m", "buran.cli", "run", str(path), "--profile", "slurm"]
+    session = open_session(path)
+    plan = first_plan(session)
+    layout = session.layout
+    write_json(layout.plan(session.id, 0), plan.to_json())
+    layout.read_plan(session.id, 0)
+    for spec in plan.builds:
+        write_json(layout.build_pointer(spec.hash), build(session.target, layout, spec))
+    shutil.rmtree(layout.root / "iterations")
+    times, done = timed(lambda: subprocess.run(command, capture_output=True, text=True))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    records = [json.loads(path.read_text()) for path in layout.store.glob("*/*~*/rep-*/run.json")]
+    return {**times, "runs": len(records), "program_s": sum(record["wall_s"] for record in records)}
+
+
+def plain(folder: Path, points: int) -> dict[str, float]:
+    """Do the same with Snakemake alone."""
+    binary = folder / "program"
+    (folder / "program.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-o", str(binary), str(folder / "program.c")], check=True)
+    (folder / "Snakefile").write_text(_PLAIN.format(points=points, binary=binary))
+    command = [sys.executable, "-m", "snakemake", "--executor", "slurm", "--jobs", "50", "--slurm-no-account"]
+    command += ["--slurm-status-command", "squeue"]  # the default needs accounting, which the sandbox has not
+    times, done = timed(lambda: subprocess.run(command, cwd=folder, capture_output=True, text=True))
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {**times, "runs": points, "program_s": 0.0}
+
+
+def compare_on_slurm(points: int, points_per_job: list[int], with_plain: bool) -> dict[str, Any]:
+    """Print what a run costs beside the program, for each way to cut the points into jobs."""
+    ways: dict[str, Callable[[Path], dict[str, float]]] = {
+        f"{number} points a job": partial(on_slurm, points=points, points_per_job=number) for number in points_per_job
+    }
+    if with_plain:
+        ways["Snakemake alone"] = partial(plain, points=points)
+    found: dict[str, Any] = {}
+    for name, work in ways.items():
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = work(Path(folder))
+        each = found[name]
+        overhead_s = (_NODES * each["wall_s"] - each["program_s"]) / each["runs"]
+        print(
+            f"{name:20} {points:5} points {each['runs']:6.0f} runs {each['wall_s']:8.1f} s wall, that is "
+            f"{each['wall_s'] / each['runs']:6.2f} s a run; {overhead_s:6.2f} s of a node a run beside the program; "
+            f"controller {each['cpu_s']:.1f} s CPU",
+            flush=True,
+        )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--slurm", action="store_true", help="measure tiny points by real jobs")
+    parser.add_argument("--points", type=int, default=200)
+    parser.add_argument("--points-per-job", type=int, nargs="*", default=[1, 20])
+    parser.add_argument("--plain", action="store_true", help="with --slurm: Snakemake alone too")
+    arguments = parser.parse_args()
+    if arguments.slurm:
+        compared = compare_on_slurm(arguments.points, arguments.points_per_job, arguments.plain)
+        if arguments.json:
+            arguments.json.write_text(json.dumps(compared, indent=2))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        found = measure(Path(name), arguments.runs)
+    print(f"{found['runs']} runs in {found['bundles']} bundles; peak memory {found['peak_rss_mib']:.0f} MiB")
+    for step, times in found["steps"].items():
+        per_run = 1000 * times["cpu_s"] / found["runs"]
+        print(f"{step:32} {times['wall_s']:8.2f} s wall {times['cpu_s']:8.2f} s CPU {per_run:8.3f} ms CPU per run")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""How long the report's page takes to make and to open, and how large it is.
+
+    python studies/benchmarks/report.py [--call-paths 1000] [--values 5] [--many 100000]
+
+The measurements are made up: a random tree over three parameters with five repetitions. Making the page is CPU time,
+without the models; opening it is the time until Chromium, without a window, has loaded it and drawn everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report"))
+
+import chromium
+from made_up import data_of, experiment, many, report
+
+from buran.experiment.table import Experiment
+from buran.report.html import render_page
+from buran.report.text import Report
+
+OPENED = "return performance.timing.loadEventEnd - performance.timing.navigationStart"
+
+
+def make(path: Path, said: Report, table: Experiment) -> float:
+    """Write the page; return CPU seconds."""
+    start = time.process_time()
+    path.write_text(render_page(said, data_of(said, table), ["tail of the log"], {"compiler": "gcc"}, ""))
+    return time.process_time() - start
+
+
+def opening_times(paths: Sequence[Path]) -> list[float | None]:
+    """Seconds until each is loaded, the best of three; None without Chromium and its driver."""
+    browser = chromium.started()
+    if browser is None:
+        return [None] * len(paths)
+    found: list[float | None] = []
+    try:
+        for path in paths:
+            times = []
+            for _ in range(3):
+                browser.get(path.as_uri())
+                times.append(browser.execute_script(OPENED) / 1000)
+            found.append(min(times))
+    finally:
+        browser.quit()
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print one line a page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--call-paths", type=int, default=1000)
+    parser.add_argument("--values", type=int, default=5, help="of each of the three parameters")
+    parser.add_argument("--many", type=int, default=100_000, help="call paths of a page that leaves some out")
+    options = parser.parse_args(arguments)
+    usual, (table, models) = experiment(options.call_paths, options.values), many(options.many)
+    cases = [(usual, report(usual)), (table, report(table, models={"time": models}))]
+    print(f"{'call paths':>10}{'points':>8}{'CPU / s':>9}{'MB':>7}{'opens in / s':>14}")
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{number}.html" for number in range(len(cases))]
+        cpu_s = [make(path, said, each) for path, (each, said) in zip(paths, cases, strict=True)]
+        for (each, _), path, cpu, opened in zip(cases, paths, cpu_s, opening_times(paths), strict=True):
+            shown = "no Chromium" if opened is None else f"{opened:.2f}"
+            print(f"{len(each.tree):>10}{len(each.points):>8}{cpu:>9.1f}{path.stat().st_size / 1e6:>7.2f}{shown:>14}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

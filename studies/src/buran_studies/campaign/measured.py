@@ -1,0 +1,275 @@
+"""The bundled examples, really measured: the manual way against Buran's loop, each judged at a larger point.
+
+Both ways measure the same matrix of points on this machine. What is right are medians of runs at P+ with everything
+instrumented, as the manual way has it: hooks of the examples' functions cost little. A function that only Buran's
+filter holds, such as a template of the standard library that is hot, counts to its caller, as it does there. Functions
+with less than 1 % of the time there, and operations of MPI, whose waiting on fewer cores than ranks is chance, are not
+judged. Programs make so many steps that most of a run is theirs, not the start of MPI's.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from buran import assets
+from buran.campaign.plan import Mode, Plan, Purpose
+from buran.compare.fold import fold
+from buran.errors import ConfigError, RunError
+from buran.experiment.modelling import model_experiment
+from buran.experiment.table import Experiment
+from buran.files import not_synced, write_text
+from buran.instrument.prediction import FILTERABLE
+from buran.loop import collect
+from buran.loop.in_process import carry_out
+from buran.loop.session import Session, open_session
+from buran.model import SearchOptions
+from buran.model.model_set import read_models
+from buran.profile.profile import SEPARATOR
+from buran_studies.campaign.summary import BURAN, MANUAL
+from buran_studies.evaluation.study import Shard
+from buran_studies.extrap import extrap_python, predictions_by_extrap
+
+SHARES = (0.2, 1.0)
+"""Budgets of Buran, over what the manual way costs."""
+_LEAST_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Example:
+    """A bundled example and what is measured of it.
+
+    Attributes
+    ----------
+    binary, arguments
+        The program and its arguments, ``{n}`` being its size.
+    ranks, sizes
+        All combinations are measured.
+    target
+        Ranks and size of P+.
+    """
+
+    name: str
+    build: str
+    arguments: str
+    ranks: tuple[int, ...]
+    sizes: tuple[int, ...]
+    target: tuple[int, int]
+    repetitions: int = 3
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The campaign's parameters."""
+        return {
+            "p": {"role": "ranks", "values": list(self.ranks)},
+            "n": {"role": "size", "values": list(self.sizes)},
+        }
+
+    @property
+    def at(self) -> dict[str, int]:
+        """P+."""
+        return dict(zip(("p", "n"), self.target, strict=True))
+
+
+_CXX, _C = "make MPICXX={mpicxx} CXXFLAGS='{flags}'", "make MPICC={mpicc} CFLAGS='{flags}'"
+EXAMPLES: Mapping[str, Example] = {
+    each.name: each
+    for each in (
+        Example("stencil", _CXX, "{n} 6000", (1, 2), (16, 24, 32, 40, 48), (2, 64)),
+        Example("sweep", _C, "{n} 8 300", (1, 2), (8, 14, 20, 26, 32), (2, 42)),
+        Example("treesort", _CXX, "{n}", (1, 2), (1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24), (2, 1 << 25)),
+    )
+}
+_SMALL = Example("stencil", _CXX, "{n} 20", (1, 2), (8, 12, 16), (2, 20), repetitions=1)
+PRESET, OVERSUBSCRIBED, TINY = "examples", "examples-oversubscribed", "examples-tiny"
+PRESETS: Mapping[str, Mapping[str, Example]] = {
+    PRESET: EXAMPLES,
+    # On two cores, four ranks take turns: a function's time then tells of its neighbours, too.
+    OVERSUBSCRIBED: {
+        name: replace(each, ranks=(1, 2, 4), target=(4, each.target[1])) for name, each in EXAMPLES.items()
+    },
+    TINY: {_SMALL.name: _SMALL},
+}
+
+
+def shards(preset: str) -> list[Shard]:
+    """One shard for each example: its ways run one after the other, on the same machine in the same state."""
+    return [{"example": name} for name in PRESETS[preset]]
+
+
+def rows(preset: str) -> list[Shard]:
+    """Return case, way and budget of each entry of the results of all shards, in order."""
+    ways = [(MANUAL, 1.0), *((BURAN, share) for share in SHARES)]
+    return [
+        {"case": shard["example"], "way": way, "share": share, "seed": 0}
+        for shard in shards(preset)
+        for way, share in ways
+    ]
+
+
+def run_shard(shard: Shard, preset: str, seed: int) -> list[dict[str, Any]]:
+    """Measure an example the manual way, the truth at P+, and with Buran for each budget."""
+    example = PRESETS[preset][shard["example"]]
+    with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
+        folder = Path(name)
+        manual = _campaign(folder, "manual", example, seed, **_everything(example))
+        carry_out(manual)
+        truth = _Truth.of(_timed(manual, Purpose.EVALUATION)[0])
+        table, hours = _timed(manual, Purpose.MODEL)
+        predicted, modeller = _manual_models(table, example, folder)
+        told = [_told(hours, hours, truth, predicted, "the full matrix is measured", modeller)]
+        for share in SHARES:
+            told.append(_loop(example, folder, seed, share, hours, truth))
+    return told
+
+
+def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: Any) -> Session:
+    described: dict[str, Any] = {
+        "name": f"{example.name}-{name}",
+        "results": name,
+        "target": {
+            "source": str(assets.folder("examples") / example.name),
+            "build": example.build,
+            "flags": "-O2",
+            "binary": example.name,
+            "run": f"{{binary}} {example.arguments}",
+        },
+        "parameters": example.parameters,
+        "repetitions": example.repetitions,
+        "resources": {"time_limit_s": 300},
+        "seed": seed,
+        "warmup": False,
+        **changes,
+    }
+    path = folder / f"{name}.yaml"
+    write_text(path, yaml.safe_dump(described, sort_keys=False))
+    return open_session(path)
+
+
+def _everything(example: Example) -> dict[str, Any]:
+    return {
+        "evaluation_points": [example.at],
+        "goal": "models",
+        "strategy": {"name": "full"},
+        "refinement": {"enabled": False},
+        "metrics": ["time", "visits"],
+        "model": {"kind": "pmnf", "priors": "off"},
+    }
+
+
+def _runs(session: Session) -> list[collect.Measured]:
+    plans: list[Plan] = []
+    while session.layout.plan(session.id, len(plans)).is_file():
+        plans.append(session.layout.read_plan(session.id, len(plans)))
+    return collect.finished_runs(session.layout, plans)
+
+
+def _timed(session: Session, purpose: Purpose) -> tuple[Experiment, float]:
+    """Return the times of a campaign's instrumented runs, and their core hours: nobody asked for a baseline."""
+    runs = [run for run in _runs(session) if run.mode is Mode.TIME and run.purpose is purpose]
+    table = collect.experiment_of(runs, session.campaign.parameters)
+    if table is None:
+        raise RunError("no run of the example succeeded", where=session.layout.root)
+    seconds = sum(run.wall_s * session.campaign.cores(run.point) for run in runs)
+    return collect.only(table, ["time"]), seconds / 3600
+
+
+@dataclass(frozen=True)
+class _Truth:
+    """What is right at P+.
+
+    Attributes
+    ----------
+    call_paths
+        All that were seen.
+    seconds
+        Of each function that may have hooks, the mean over ranks, its callees not included.
+    """
+
+    call_paths: tuple[str, ...]
+    seconds: Mapping[str, float]
+
+    @classmethod
+    def of(cls, table: Experiment) -> _Truth:
+        """Take the medians of runs at one point."""
+        seconds = np.nanmedian(table.over_locations("time")[:, 0], axis=1)
+        region = table.tree.region.tolist()
+        own = {
+            name: value
+            for name, number, value in zip(table.tree.names, region, seconds.tolist(), strict=True)
+            if table.tree.regions[number].paradigm in FILTERABLE
+        }
+        return cls(tuple(table.tree.names), _by_function(own))
+
+    def predicted(self, by_path: Mapping[str, float]) -> dict[str, float]:
+        """Return predictions by function; of call paths that are not among these, with the nearest caller's."""
+        places = fold(tuple(by_path), self.call_paths).tolist()
+        folded: dict[str, float] = {}
+        for place, value in zip(places, by_path.values(), strict=True):
+            if place >= 0:
+                path = self.call_paths[place]
+                folded[path] = folded.get(path, 0.0) + value
+        return _by_function(folded)
+
+
+def _by_function(by_path: Mapping[str, float]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for path, value in by_path.items():
+        function = path.split(SEPARATOR)[-1]
+        found[function] = found.get(function, 0.0) + (value if np.isfinite(value) else 0.0)
+    return found
+
+
+def _manual_models(table: Experiment, example: Example, folder: Path) -> tuple[dict[str, float], str]:
+    if python := extrap_python():
+        return predictions_by_extrap(python, table, example.at, folder), "Extra-P"
+    options = SearchOptions(terms_per_parameter=1, criterion="smape")
+    models = model_experiment(table, metrics=["time"], options=options)["time"]
+    at = np.array([[example.at[name] for name in models.parameters]], dtype=np.float64)
+    return dict(zip(models.call_paths, models.predict(at)[:, 0].tolist(), strict=True)), "Buran's hypotheses"
+
+
+def _loop(example: Example, folder: Path, seed: int, share: float, hours: float, truth: _Truth) -> dict[str, Any]:
+    session = _campaign(
+        folder, f"buran-{round(100 * share)}", example, seed,
+        budget={"core_hours": share * hours},
+        strategy={"name": "design", "max_iterations": 12},
+        refinement={"target": example.at, "pilot": True, "constants": True},
+        effort_repetitions=1,
+        model={"kind": "pmnf"},
+    )  # fmt: skip
+    try:
+        last = carry_out(session)
+    except ConfigError as error:
+        return _told(0.0, hours, truth, {}, error.what, "Buran")
+    path = session.layout.models(session.id, last.iteration - 1)
+    sets = {each.metric: each for each in read_models(path)} if path.is_file() else {}
+    predicted: dict[str, float] = {}
+    if "time" in sets:
+        at = np.array([[example.at[name] for name in sets["time"].parameters]], dtype=np.float64)
+        predicted = dict(zip(sets["time"].call_paths, sets["time"].predict(at)[:, 0].tolist(), strict=True))
+    return _told(last.spent_core_hours, hours, truth, predicted, last.reason, "Buran")
+
+
+def _told(
+    core_hours: float, manual: float, truth: _Truth, predicted: Mapping[str, float], reason: str, by: str
+) -> dict[str, Any]:
+    """Return a result as JSON values; errors are those of the functions above 1 %, the largest one first."""
+    own, right = truth.predicted(predicted), truth.seconds
+    least = _LEAST_SHARE * sum(right.values())
+    judged = [name for name in sorted(right, key=lambda name: -right[name]) if right[name] > least]
+    errors = [abs(own[name] / right[name] - 1) if name in own else None for name in judged]
+    return {
+        "core_hours": core_hours,
+        "manual_core_hours": manual,
+        "functions": judged,
+        "errors": errors,
+        "reason": reason,
+        "modeller": by,
+    }

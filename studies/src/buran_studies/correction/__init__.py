@@ -1,0 +1,1 @@
+"""The study `correction`: what correcting an analytical model is worth."""

@@ -1,0 +1,101 @@
+"""Running an evaluation: a folder with its settings, one file for each shard, and the summary."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from buran.errors import UsageError
+from buran.files import digest, read_json, write_json, write_text
+from buran_studies.evaluation.evaluation import Evaluation
+from buran_studies.evaluation.plots import draw
+from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard, Study, study_of
+from buran_studies.evaluation.text import text_of
+
+SETTINGS = "settings.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """An evaluation and the folder of its results."""
+
+    settings: Settings
+    folder: Path
+
+    @classmethod
+    def create(cls, settings: Settings, output: Path) -> Run:
+        """Make or find the evaluation with these settings below a folder.
+
+        Raises
+        ------
+        UsageError
+            There is no such study; nothing is written.
+        """
+        study_of(settings.study)
+        made = cls(settings, output / f"{settings.study}-{settings.id}")
+        write_json(made.folder / SETTINGS, settings.to_json())
+        return made
+
+    @classmethod
+    def open(cls, folder: Path) -> Run:
+        """Open an evaluation that was created."""
+        return cls(Settings(**read_json(folder / SETTINGS)), folder)
+
+    @cached_property
+    def study(self) -> Study:
+        """The study's module."""
+        return study_of(self.settings.study)
+
+    @cached_property
+    def shards(self) -> dict[str, Shard]:
+        """All shards by their names, in order."""
+        named = {digest(dict(shard)): shard for shard in self.study.shards(self.settings)}
+        if not named:
+            raise UsageError(f"the study {self.settings.study} has nothing to do with these settings")
+        return named
+
+    def result(self, shard: str) -> Path:
+        """Return the file of a shard's result."""
+        return self.folder / "shards" / f"{shard}.json"
+
+    def needed(self, shard: str) -> list[Path]:
+        """Return the files of the results that a shard is made from."""
+        return [self.result(digest(dict(other))) for other in self.shards[shard].get(NEEDS, ())]
+
+    @property
+    def summary(self) -> Path:
+        """The file of the summary."""
+        return self.folder / "summary.json"
+
+    def work(self, shard: str) -> None:
+        """Make a shard's result, unless it is there."""
+        path = self.result(shard)
+        if path.is_file():
+            return
+        given = dict(self.shards[shard])
+        if needed := self.needed(shard):
+            given[RESULTS] = [read_json(other)["result"] for other in needed]
+        start = time.process_time()
+        result = self.study.run_shard(given, self.settings)
+        write_json(path, {"shard": self.shards[shard], "cpu_s": time.process_time() - start, "result": result})
+
+    def work_on_all(self, progress: Callable[[int, int], None]) -> None:
+        """Make all results in the order of the shards; `progress` is told how many of how many are there."""
+        for done, shard in enumerate(self.shards):
+            progress(done, len(self.shards))
+            self.work(shard)
+        progress(len(self.shards), len(self.shards))
+
+    def summarise(self) -> Evaluation:
+        """Write and return the summary: JSON, text and one picture for each plot."""
+        results: list[Any] = [read_json(self.result(shard))["result"] for shard in self.shards]
+        found = replace(self.study.summarise(results, self.settings), settings=self.settings.to_json())
+        write_json(self.summary, found.to_json())
+        write_text(self.folder / "summary.txt", text_of(found))
+        for plot in found.plots:
+            draw(plot, self.folder / f"{plot.name}.svg")
+        return found

@@ -1,0 +1,106 @@
+"""What a study is, and which there are."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from buran.errors import UsageError
+from buran.files import digest
+from buran_studies.evaluation.evaluation import Evaluation
+
+STUDIES: Mapping[str, str] = {
+    "campaign": "the whole loop against the manual way and PIRA II's, at equal cost and for equal accuracy",
+    "correction": "what correcting an analytical model is worth, as published and by default",
+    "priors": "what noise-resilient priors save, and how much noise they bear",
+    "refinement": "what finding and using a filter costs, and what it loses",
+    "selection": "strategies that choose measurement points",
+    "tensor": "CP tensor completion and its rivals, on the data of the CPR paper",
+}
+"""Names of the studies, each a package with a module `study`, and what they ask."""
+
+Shard = Mapping[str, Any]
+"""A piece of an evaluation as JSON values; it says everything that its result depends on, its seed too.
+
+Shards whose results it is made from, if any, stand under `NEEDS`.
+"""
+
+NEEDS = "needs"
+RESULTS = "results"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user chose.
+
+    Attributes
+    ----------
+    quick
+        Fewer draws, the same code.
+    preset
+        ``default``, or a study's own, such as ``paper`` for a published protocol.
+    draws
+        Samples per cell; None for the study's own number.
+    data
+        Folder of measured data, for studies that need some.
+    """
+
+    study: str
+    quick: bool = False
+    seed: int = 0
+    preset: str = "default"
+    draws: int | None = None
+    data: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON values."""
+        return asdict(self)
+
+    @property
+    def id(self) -> str:
+        """Identity of the evaluation: equal settings share their results."""
+        return digest(self.to_json())
+
+    def data_folder(self) -> Path:
+        """Return the folder of measured data.
+
+        Raises
+        ------
+        UsageError
+            None was given, or it does not exist.
+        """
+        hint = "name the folder with --data DIR"
+        if self.data is None:
+            raise UsageError(f"the study {self.study} needs measured data", hint=hint)
+        if not Path(self.data).is_dir():
+            raise UsageError("the data's folder does not exist", where=self.data, hint=hint)
+        return Path(self.data)
+
+
+class Study(Protocol):
+    """What each module of a study has."""
+
+    def shards(self, settings: Settings) -> Sequence[Shard]:
+        """Cut the work into pieces of seconds to minutes, independent of each other."""
+
+    def run_shard(self, shard: Shard, settings: Settings) -> Any:
+        """Work on one piece; return JSON values. Under `RESULTS` are those of the shards that it needs, in order."""
+
+    def summarise(self, results: Sequence[Any], settings: Settings) -> Evaluation:
+        """Make figures, tables and plots of the results, which come in the order of the shards."""
+
+
+def study_of(name: str) -> Study:
+    """Return a study.
+
+    Raises
+    ------
+    UsageError
+        There is none of this name.
+    """
+    if name not in STUDIES:
+        raise UsageError(f"there is no study {name!r}", hint=f"one of: {', '.join(sorted(STUDIES))}")
+    return cast(Study, importlib.import_module(f"buran_studies.{name}.study"))

@@ -1,0 +1,1 @@
+"""Programs of known complexity: C++ and MPI, with the truth beside them."""

@@ -1,0 +1,1 @@
+"""The study `selection`: strategies that choose measurement points."""

@@ -1,0 +1,1 @@
+"""The study `tensor`: CP tensor completion and its rivals."""

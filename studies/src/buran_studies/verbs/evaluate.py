@@ -1,0 +1,81 @@
+"""``buran evaluate``: what a method is worth, measured."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from buran_studies.evaluation.run import Run
+
+WORKFLOW = Path(__file__).parents[1] / "workflow" / "evaluate.smk"
+HELP = "rerun the evaluations that Buran's methods are judged by"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    from buran_studies.evaluation.study import STUDIES
+
+    parser.add_argument("study", choices=sorted(STUDIES), help="; ".join(f"{k}: {v}" for k, v in STUDIES.items()))
+    parser.add_argument("--quick", action="store_true", help="fewer draws, under a minute, in this process")
+    parser.add_argument("--seed", type=int, default=0, help="of all random numbers (default 0)")
+    parser.add_argument("--preset", default="default", help="protocol, such as 'paper' where a study has one")
+    parser.add_argument("--draws", type=int, help="samples per cell instead of the study's own number")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of measured data, for studies that need some")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("evaluation"), metavar="DIR", help="folder of results"
+    )
+    parser.add_argument("--cores", type=int, help="cores of the full run on this machine (default all)")
+    parser.add_argument("--profile", help="Snakemake profile of the full run, for clusters")
+    parser.add_argument("--json", action="store_true", help="print the figures for programs")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the study; what an earlier call with the same settings finished is not run again."""
+    from buran.cli.terminal import ProgressLine
+    from buran_studies.evaluation.run import Run
+    from buran_studies.evaluation.study import Settings
+    from buran_studies.evaluation.text import text_of
+
+    settings = Settings(
+        study=arguments.study,
+        quick=arguments.quick,
+        seed=arguments.seed,
+        preset=arguments.preset,
+        draws=arguments.draws,
+        data=None if arguments.data is None else str(arguments.data.resolve()),
+    )
+    evaluation = Run.create(settings, arguments.output.resolve())
+    if settings.quick:
+        line = ProgressLine(sys.stderr)
+        evaluation.work_on_all(lambda done, of: line.show(f"{settings.study}: {done} of {of} shards"))
+        line.close()
+    else:
+        _run_workflow(evaluation, arguments.cores, arguments.profile)
+    found = evaluation.summarise()
+    print(json.dumps(found.to_json(), indent=2) if arguments.json else text_of(found), end="")
+    print(f"results: {evaluation.folder}", file=sys.stderr)
+    return 0
+
+
+def _run_workflow(evaluation: Run, cores: int | None, profile: str | None) -> None:
+    from buran.errors import RunError
+
+    command = [
+        *(sys.executable, "-m", "snakemake", "--quiet", "rules"),
+        *("--snakefile", str(WORKFLOW)),
+        *("--directory", str(evaluation.folder)),
+        *("--cores", "all" if cores is None else str(cores)),
+        *(() if profile is None else ("--profile", profile)),
+        *("--rerun-triggers", "mtime", "--keep-going"),
+        *("--config", f"evaluation={evaluation.folder}"),
+    ]
+    log = evaluation.folder / "engine.log"
+    with log.open("w") as output:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, check=False)
+    if done.returncode:
+        raise RunError("some shards of the evaluation failed", where=log, hint="call it again: the others are kept")

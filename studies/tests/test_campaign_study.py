@@ -1,0 +1,147 @@
+"""The study of whole campaigns: every case can be drawn, and ways are judged alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from buran.campaign.load import load_campaign
+from buran.errors import ToolError, UsageError
+from buran.simulate.program import program_of
+from buran_studies import extrap
+from buran_studies.campaign import measured as campaign_measured
+from buran_studies.campaign import study as campaign
+from buran_studies.campaign import summary as campaign_summary
+from buran_studies.campaign.cases import CASES, program
+from buran_studies.campaign.cases import campaign as campaign_file
+from buran_studies.evaluation.study import Settings
+
+QUICK = Settings("campaign", quick=True, seed=3)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_every_case_is_a_campaign_with_the_papers_points(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    own = program_of(program(case, 5), tuple(case.values), name)
+    assert sum(node.name.startswith("kernel_") for node in own.nodes) == case.kernels
+    (tmp_path / "program.yaml").write_text(yaml.safe_dump(program(case, 5)))
+    path = tmp_path / "campaign.yaml"
+    path.write_text(yaml.safe_dump(campaign_file(case, 5)))
+    asked = load_campaign(path)
+    points = {"FASTEST": 24, "Kripke": 125, "Quicksilver": 125}.get(name, 25)
+    assert len(asked.points) == points
+    at = campaign._everything(own).truth_s(case.target, case.target["p"])
+    assert 30 < sum(at.values()) < 60
+
+
+def test_kernels_without_a_model_are_missed_and_those_with_one_judged_with_all_they_call() -> None:
+    case = CASES["LULESH"]
+    own = program_of(program(case, 5), tuple(case.values), "LULESH")
+    truth = campaign._everything(own).truth_s(case.target, case.target["p"])
+    assert campaign._errors(own, case, truth) == pytest.approx([0.0] * len(campaign._errors(own, case, truth)))
+    largest = campaign._errors(own, case, {path: 1.2 * seconds for path, seconds in truth.items()})
+    assert np.allclose(np.array(largest, dtype=float), 0.2)
+    assert set(campaign._errors(own, case, {})) == {None}
+    result = {"errors": [0.05, None, 0.2, 0.01]}
+    assert campaign_summary.close(result) == 0.5
+    assert campaign_summary.middle(result) == pytest.approx(0.125)
+
+
+@pytest.mark.slow
+def test_the_quick_study_runs_and_names_what_it_found() -> None:
+    shards = campaign.shards(QUICK)
+    assert {shard["way"] for shard in shards} == {
+        campaign_summary.MANUAL,
+        campaign_summary.PIRA,
+        campaign_summary.BURAN,
+    }
+    results = [campaign.run_shard(shard, QUICK) for shard in shards]
+    for shard, result in zip(shards, results, strict=True):
+        limit = shard["share"] * result["manual_core_hours"]
+        assert 0 < result["core_hours"] < 1.1 * limit
+    assert results[0] == campaign.run_shard(shards[0], QUICK)
+    found = campaign.summarise(results, QUICK)
+    assert [figure.goal for figure in found.figures] == ["at most 10", "at most 10"]
+    assert len(found.tables[0].rows) == len({(each["case"], each["way"], each["share"]) for each in shards})
+    assert found.plots
+
+
+def results_of(shards: list[dict], kernels: dict[tuple[str, float], list[float | None]]) -> list[dict]:
+    return [
+        {
+            "core_hours": 50 * shard["share"],
+            "manual_core_hours": 50.0,
+            "errors": kernels[shard["way"], shard["share"]],
+            "reason": "",
+            "modeller": "Extra-P",
+        }
+        for shard in shards
+    ]
+
+
+def test_the_cheapest_budget_with_the_manual_ways_accuracy_is_found_for_both_measures() -> None:
+    ways = [
+        (campaign_summary.MANUAL, 1.0, [0.02, 0.3]),
+        (campaign_summary.BURAN, 0.05, [0.09, 0.4]),
+        (campaign_summary.BURAN, 0.1, [0.01, None]),
+        (campaign_summary.BURAN, 1.0, [0.01, 0.02]),
+    ]
+    shards = [{"case": "A", "way": way, "share": share, "seed": seed} for seed in (1, 2) for way, share, _ in ways]
+    results = results_of(shards, {(way, share): errors for way, share, errors in ways})
+    found = campaign_summary.summary(shards, results)
+    values = {figure.name: (figure.value, figure.goal) for figure in found.figures}
+    assert values["A core hours for the manual way's share within 10 %"] == (5.0, "at most 10")
+    assert values["A core hours for the manual way's median error"] == (100.0, "at most 10")
+    assert values["A share within 10 % at equal core hours"] == (100.0, "above 50, the manual way's")
+    assert values["A median error at equal core hours"][0] == pytest.approx(1.5)
+    assert values["A median error at equal core hours"][1] == "below 16, the manual way's"
+    assert found.notes == ("models of the manual way: Extra-P",)
+    assert {row[-1] for row in found.tables[0].rows} == {2}
+    close, median = found.plots
+    assert [curve.name for curve in close.curves] == [campaign_summary.MANUAL, campaign_summary.BURAN]
+    assert close.curves[1].x == (5.0, 10.0, 100.0) and close.curves[1].y_error == (0.0, 0.0, 0.0)
+    assert median.log_y
+
+
+def test_an_unknown_preset_is_refused() -> None:
+    with pytest.raises(UsageError, match="no preset 'examplse'"):
+        campaign.shards(Settings("campaign", preset="examplse"))
+
+
+def test_a_manual_way_has_a_cheap_form_and_all_three_ways_are_in_all_cases() -> None:
+    found = {(shard["case"], shard["way"], shard["share"]) for shard in campaign.shards(Settings("campaign"))}
+    for case in CASES:
+        ways = {(way, share) for name, way, share in found if name == case}
+        assert {(campaign_summary.MANUAL, 1.0), (campaign_summary.BURAN, 1.0), (campaign_summary.PIRA, 1.0)} <= ways
+        assert {(campaign_summary.BURAN, 0.1), (campaign_summary.PIRA, 0.1)} <= ways
+        assert (campaign_summary.MANUAL, 1 / CASES[case].repetitions) in ways
+
+
+def test_a_python_without_extrap_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURAN_EXTRAP_PYTHON", "/nowhere/python")
+    with pytest.raises(ToolError, match="Extra-P makes no models"):
+        campaign.run_shard({"case": "LULESH", "way": campaign_summary.MANUAL, "share": 0.2, "seed": 3}, QUICK)
+
+
+@pytest.mark.skipif(extrap.extrap_python() is None, reason="BURAN_EXTRAP_PYTHON names no Python with Extra-P")
+def test_extrap_itself_models_the_manual_way() -> None:
+    result = campaign.run_shard({"case": "LULESH", "way": campaign_summary.MANUAL, "share": 1.0, "seed": 3}, QUICK)
+    assert result["modeller"] == "Extra-P"
+    assert None not in result["errors"] and campaign_summary.middle(result) < 0.05
+
+
+@pytest.mark.slow
+def test_an_example_is_really_measured_both_ways() -> None:
+    settings = Settings("campaign", preset=campaign_measured.TINY, seed=1)
+    results = [campaign.run_shard(shard, settings) for shard in campaign.shards(settings)]
+    manual, fifth, equal = results[0]
+    assert {"apply_operator", "jacobi_update"} <= {name.partition("(")[0] for name in manual["functions"]}
+    assert all(error is not None for error in manual["errors"])
+    assert 0 < fifth["core_hours"] < 0.4 * manual["core_hours"]  # a run in flight is not cut short
+    assert fifth["core_hours"] < equal["core_hours"] < 1.5 * manual["core_hours"]
+    found = campaign.summarise(results, settings)
+    assert {figure.kind for figure in found.figures} == {"measured"}
+    assert len(found.tables[0].rows) == 3

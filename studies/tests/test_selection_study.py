@@ -1,0 +1,156 @@
+"""The study of point selection: campaigns are fair, figures say what was played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from buran.errors import UsageError
+from buran.model.noise import inject
+from buran.select.observations import Observations
+from buran.select.protocol import Advice, Budget, PlanningState, Suggestion
+from buran.select.simple import ONCE
+from buran.select.space import Space
+from buran.select.strategies import strategy_of
+from buran_studies.evaluation.run import Run
+from buran_studies.evaluation.study import STUDIES, Settings
+from buran_studies.functions import accumulating, beyond, draw, grid
+from buran_studies.selection import study as selection
+from buran_studies.selection.cells import FAIR, TERMS_KNOWN, Cell, cells
+from buran_studies.selection.pairs import differences, pair_figures, pairs_table
+from buran_studies.selection.play import full_matrix_core_hours, play, space_of
+
+
+def test_functions_depend_on_every_parameter_and_on_the_seed_alone() -> None:
+    for parameters in (1, 2, 3, 4):
+        drawn = [draw(parameters, np.random.default_rng([1, k])) for k in range(20)]
+        assert drawn == [draw(parameters, np.random.default_rng([1, k])) for k in range(20)]
+        for function in drawn:
+            values = function.evaluate(grid(parameters))
+            assert (values > 0).all()
+            assert {factor.parameter for term in function.terms for factor in term.factors} == set(range(parameters))
+        assert {len(function.terms) for function in drawn} <= {1, parameters}
+    assert (beyond(4) > grid(4).max(axis=0)).all()
+
+
+class Greedy:
+    """Asks for the dearest place again and again, whatever it costs."""
+
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        place = len(space.points) - 1
+        done = int(measured.counts.sum())
+        return Advice(tuple(Suggestion(place, done + k + 1, None, 0.0, "") for k in range(3)))
+
+
+def test_a_run_beyond_the_budget_is_lost_and_ends_the_campaign() -> None:
+    space = space_of(grid(2), beyond(2))
+    runs = np.full((25, 10), 100.0)
+    one = float(space.core_hours(runs[:, 0])[-1])
+    outcome, measured = play(Greedy(), space, runs[None], runs, 2.5 * one)
+    assert (outcome.runs, outcome.lost, outcome.points) == (2, 1, 1)
+    assert outcome.spent == 1.0 and measured.counts.tolist() == [2]
+
+
+@pytest.mark.parametrize("name", ["design", "cpf", "gpr"])
+def test_campaigns_repeat_and_stay_within_the_budget(name: str) -> None:
+    function = draw(2, np.random.default_rng(8))
+    space = space_of(grid(2), beyond(2))
+    truth = function.evaluate(space.points)
+    runs = inject(truth, 5, repetitions=10, seed=3)
+    budget = 0.05 * full_matrix_core_hours(space, truth)
+    most = None if name == "design" else 8
+    first, measured = play(strategy_of(name, base=ONCE), space, runs[None], runs, budget, most=most)
+    second, _ = play(strategy_of(name, base=ONCE), space, runs[None], runs, budget, most=most)
+    assert first == second
+    places = space.places(measured.points)
+    made = [(p, r) for p, count in zip(places, measured.counts, strict=True) for r in range(count)]
+    spent = sum(float(space.core_hours(runs[:, r])[p]) for p, r in made)
+    assert spent <= budget * (1 + 1e-9)
+    assert first.spent == pytest.approx(spent / budget) or first.lost
+
+
+def test_the_published_noise_is_shared_and_grows() -> None:
+    truth = np.ones((1, 25))
+    one, other = accumulating(truth, 5, 4, 10), accumulating(7 * truth, 5, 4, 10)
+    assert other == pytest.approx(7 * one)
+    many = accumulating(np.ones((1, 4000)), 5, 4, 10)[0]
+    assert many[:, 3].std() > 1.7 * many[:, 0].std()
+
+
+def test_quick_runs_on_few_functions(tmp_path: Path) -> None:
+    settings = Settings("selection", quick=True, seed=5, draws=1)
+    run = Run.create(settings, tmp_path)
+    run.work_on_all(lambda done, of: None)
+    found = run.summarise()
+    assert len(found.figures) == len(cells("default", True, False)) + 1  # and a pair
+    assert all(figure.samples == 1 and figure.unit.startswith("%") for figure in found.figures)
+    design = next(figure for figure in found.figures if figure.name.startswith("within 5 %: design, m"))
+    assert design.goal == "at least 95"
+    assert "selection" in STUDIES
+
+
+def test_shards_say_all_and_functions_do_not_depend_on_their_number() -> None:
+    cell = Cell(FAIR, 2, 5.0, "uniform", 10.0, TERMS_KNOWN)
+    settings = Settings("selection", seed=4)
+    alone = selection.run_shard({**cell.to_json(), "first": 1, "functions": 1, "seed": 4}, settings)
+    both = selection.run_shard({**cell.to_json(), "first": 0, "functions": 2, "seed": 4}, settings)
+    assert both[1] == alone[0]
+
+
+def test_the_published_protocol_counts_what_is_not_affordable_as_a_miss() -> None:
+    settings = Settings("selection", preset="paper", seed=4)
+    cell = next(each for each in cells("paper", False, False) if each.strategy == "cpf" and each.budget == 5.0)
+    entries = selection.run_shard({**cell.to_json(), "first": 0, "functions": 6, "seed": 4}, settings)
+    assert any(not entry["affordable"] and entry["error"] > 1e8 and not entry["runs"] for entry in entries)
+
+
+def test_strategies_are_compared_on_the_same_functions() -> None:
+    own, other = (Cell(FAIR, 2, 5.0, "uniform", 10.0, name) for name in ("gpr", "cpf"))
+    errors = {own: (1.0, 1.0, 1.0, 9.0), other: (1.0, 9.0, 9.0, 1.0)}
+    gathered = {cell: [{"error": each} for each in all_] for cell, all_ in errors.items()}
+    ((first, second, mean, error, count),) = differences(gathered)
+    assert (first, second, count) == (own, other, 4)
+    assert mean == pytest.approx(25.0) and error == pytest.approx(100 * np.std([0, 1, 1, -1], ddof=1) / 2)
+    table = pairs_table(gathered, {own: "fair", other: "fair"})
+    assert table is not None and table.rows[0][4:6] == ("gpr", "cpf")
+    assert [figure.name for figure in pair_figures(gathered)] == ["gpr less cpf: m = 2, 5 % noise, B = 10 %"]
+    assert pairs_table({own: gathered[own]}, {own: "fair"}) is None
+
+
+def test_a_hundred_thousand_functions_are_a_hundred_shards_a_cell() -> None:
+    found = selection.shards(Settings("selection", preset="main-m2", draws=100_000))
+    assert len(found) == 16 * 100
+    own = [each for each in found if each["strategy"] == "gpr" and each["budget"] == 5.0]
+    numbers = [k for each in own for k in (each["first"], each["first"] + each["functions"])]
+    assert numbers[0] == 0 and numbers[-1] == 100_000 and numbers[1:-1:2] == numbers[2::2]
+    assert [each["functions"] for each in selection.shards(Settings("selection", preset="known", draws=30))[:2]] == [
+        25,
+        5,
+    ]
+
+
+def test_presets_for_so_many_parameters() -> None:
+    assert {cell.parameters for cell in cells("main-m4", False, False)} == {4}
+    assert cells("noise-m3", False, False) == ()
+    with pytest.raises(UsageError, match="no preset 'main-m5'"):
+        cells("main-m5", False, False)
+
+
+def test_presets_are_named_and_data_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no preset 'all'"):
+        selection.shards(Settings("selection", preset="all"))
+    with pytest.raises(UsageError, match="relearn"):
+        selection.relearn_table(tmp_path)
+    assert len(cells("wide", False, False)) == 3 * 4 * 5 * 10 * 10
+
+
+def test_real_data_are_played_without_the_point_they_are_judged_at() -> None:
+    folder = Path(__file__).parents[3] / "shared" / "data" / "relearn"
+    if not folder.is_dir():
+        pytest.skip("the data of RELeARN are not here")
+    space, values, program, truth = selection.relearn_table(folder)
+    assert len(space.points) == 24 and values.shape == (14, 24, 2) and len(truth) == 14
+    assert not (space.points == space.target).all(axis=1).any()
+    assert (program >= values.max(axis=0) * (1 - 1e-9)).all()
