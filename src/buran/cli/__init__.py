@@ -6,15 +6,27 @@ Other distributions add verbs: entry points of the group ``buran.verbs``, each a
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from importlib.metadata import entry_points
-from types import ModuleType
+from collections.abc import Sequence
+from typing import Protocol
 
 from buran import __version__
-from buran.errors import BuranError, Exit, UsageError
+from buran.errors import BuranError, Exit, PluginError, UsageError
+from buran.plugins import Door
+
+
+class Verb(Protocol):
+    """Shape of a verb's module."""
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the arguments."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; return the exit code."""
+
 
 VERBS = (
     "init", "doctor", "check", "plan", "estimate", "simulate", "run", "status", "verify", "remeasure", "model",
@@ -22,6 +34,8 @@ VERBS = (
 )  # fmt: skip
 ELSEWHERE = {"evaluate": "buran-studies", "generate": "buran-studies"}
 """Verbs that are not here, and the distributions that bring them."""
+
+DOOR: Door[Verb] = Door("verb", "buran.verbs", Verb, {verb: f"buran.cli.{verb}" for verb in VERBS})  # type: ignore[type-abstract]
 
 _FIRST_STEPS = "first steps: buran init --example stencil demo; cd demo; buran run"
 
@@ -41,22 +55,23 @@ def command_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"buran {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name, module in _verbs():
-        own = verbs.add_parser(name, help=module.HELP, description=module.HELP)
-        module.add_arguments(own)
-        own.set_defaults(run=module.run)
+    for name in DOOR.names:
+        try:
+            verb = DOOR.load(name)
+        except PluginError:  # the other verbs work
+            verbs.add_parser(name, help="cannot be used: call it, and it says why")
+            continue
+        own = verbs.add_parser(name, help=verb.HELP, description=verb.HELP)
+        verb.add_arguments(own)
+        own.set_defaults(run=verb.run)
     return parser
 
 
-def _verbs() -> Iterator[tuple[str, ModuleType]]:
-    for name in VERBS:
-        yield name, importlib.import_module(f"buran.cli.{name}")
-    for entry in sorted(entry_points(group="buran.verbs")):
-        yield entry.name, entry.load()
-
-
-def _refuse_unless_installed(verb: str) -> None:
-    if not entry_points(group="buran.verbs", name=verb):
+def _refuse_what_is_not_there(verb: str) -> None:
+    """Raise where a verb's package is not installed or does not work, whatever arguments follow."""
+    if verb in DOOR.names:
+        DOOR.load(verb)
+    elif verb in ELSEWHERE:
         raise UsageError(
             f"`buran {verb}` is not installed",
             why=f"the package {ELSEWHERE[verb]} brings it",
@@ -75,14 +90,13 @@ def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if not arguments:
-        command_parser().print_help(sys.stderr)
-        return int(Exit.USAGE)
-    own, passed_on = _divided(arguments)
-    parser = command_parser()
     try:
-        if own[0] in ELSEWHERE:
-            _refuse_unless_installed(own[0])
+        parser = command_parser()
+        if not arguments:
+            parser.print_help(sys.stderr)
+            return int(Exit.USAGE)
+        _refuse_what_is_not_there(arguments[0])
+        own, passed_on = _divided(arguments)
         parsed = parser.parse_args(own, argparse.Namespace(passed_on=passed_on))
         return int(parsed.run(parsed))
     except SystemExit as end:
