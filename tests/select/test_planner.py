@@ -338,6 +338,15 @@ def test_a_strategy_that_adapts_has_one_pilot_and_begins_with_what_that_cost() -
     assert dearer.predicted_core_hours / len(dearer.bundles) > cheap.predicted_core_hours / len(cheap.bundles)
 
 
+def test_evaluation_points_are_paid_for_though_only_a_pilot_has_run() -> None:
+    held = (Point.of({"p": 32, "n": 60}),)
+    asked = adaptive_question(pilot=True, evaluation_points=held, budget=lambda full: 1.0)
+    first = next_plan(asked, Knowledge())
+    plan = next_plan(asked, Knowledge((first,), tuple(carried_out(first)), pilot_s=1.0))
+    run = 6 * 32 / 3600  # core hours: n is six times that of the pilot, which took a second
+    assert plan.budget_core_hours == pytest.approx(1.0 - (asked.repetitions + 1) * run)
+
+
 def test_a_new_filter_is_left_where_measuring_again_would_take_the_rest_of_the_budget() -> None:
     for budget, taken in ((100.0, "f1"), (0.05, "")):
         asked = adaptive_question(refine=True, budget=lambda full, limit=budget: limit)

@@ -30,7 +30,7 @@ class RunCosts:
         space = question.space
         expected = space.expected_s
         if expected is None and known.pilot_s is not None and not known.rounds:
-            expected = known.pilot_s * question.work
+            expected = known.pilot_s * question.work(question.points)
         timed = self.ratio(Mode.TIME)
         effort = 0.0 if self.counts_settled else self.ratio(Mode.EFFORT) * question.effort_runs
         newest = known.plans[-1].filter_text if known.plans else known.filter_text
@@ -89,7 +89,7 @@ class RunCosts:
         if modelled is None and (expected := self.question.expected_s(point)) is not None:
             return expected
         if modelled is None and self.question.adaptive and not self.known.rounds and self.known.pilot_s is not None:
-            return self.known.pilot_s * float(self.question.work[self.question.points.index(point)])
+            return self.known.pilot_s * float(self.question.work([point])[0])
         return modelled
 
     def cost(self, bundle: Bundle) -> float | None:

@@ -118,13 +118,12 @@ class Question:
             choices=self.choices,
         )
 
-    @cached_property
-    def work(self) -> Array:
-        """Shape (place,): how much longer a run takes than at the first point, if all that grows is proportional."""
+    def work(self, points: Sequence[Point]) -> Array:
+        """Shape (point,): how much longer a run takes than at the first point, if all that grows is proportional."""
         names = [name for name in self.points[0] if name != self.ranks_parameter and name not in self.choices]
-        sizes = np.array([[point[name] for name in names] for point in self.points], dtype=np.float64)
+        sizes = np.array([[point[name] for name in names] for point in (self.points[0], *points)], dtype=np.float64)
         product = sizes.prod(axis=1)
-        return np.asarray(product / product[0], dtype=np.float64)
+        return np.asarray(product[1:] / product[0], dtype=np.float64)
 
     @property
     def weighs_runs(self) -> bool:
@@ -224,6 +223,21 @@ class Knowledge:
     def rounds(self) -> tuple[Plan, ...]:
         """The plans that measure, without those that only find functions, or tell whether the program changed."""
         return tuple(plan for plan in self.own if not plan.pilot and not plan.comparison)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all runs that were planned were started."""
+        return all(outcome["complete"] for outcome in self.outcomes)
+
+    @property
+    def any_measured(self) -> bool:
+        """Whether a run succeeded."""
+        return any(run["status"] == "measured" for outcome in self.outcomes for run in outcome["runs"])
+
+    @property
+    def all_measured(self) -> bool:
+        """Whether all runs succeeded."""
+        return all(run["status"] == "measured" for outcome in self.outcomes for run in outcome["runs"])
 
     @property
     def failed(self) -> frozenset[Point]:

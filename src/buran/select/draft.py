@@ -1,0 +1,184 @@
+"""Making a plan: its bundles and builds, within the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
+from buran.campaign.point import Point
+from buran.select.costs import RunCosts
+from buran.select.question import EFFORT_METRICS
+
+
+@dataclass(frozen=True)
+class Draft(RunCosts):
+    """The next plan, as far as it follows from the question and what is known: phases fill it."""
+
+    @property
+    def iteration(self) -> int:
+        """Number of the plan."""
+        return len(self.known.plans)
+
+    def plan(self, points: Mapping[Point, int], purpose: Purpose, reason: str, filter_text: str) -> Plan:
+        """Plan so many timed runs of each point as the budget reaches for, with what goes with them."""
+        bundles = self.bundles(points, purpose, filter_text)
+        builds: dict[str, BuildSpec] = {}
+        for point in points:
+            for mode, text in self.variants(filter_text, purpose):
+                spec = self.question.build(mode, text, point)
+                builds[spec.hash] = spec
+        budget = self.budget(purpose)
+        spent = self.known.spent_core_hours
+        reached = False
+        predicted: float | None = None
+        costs = [self.cost(bundle) for bundle in bundles]
+        if all(cost is not None for cost in costs):
+            affordable: list[Bundle] = []
+            predicted = 0.0
+            for bundle, cost in zip(bundles, costs, strict=True):
+                assert cost is not None
+                if budget is not None and spent + predicted + cost > budget * (1 + 1e-9):
+                    reached = True
+                    continue
+                affordable.append(bundle)
+                predicted += cost
+            bundles = affordable
+        needed = {run.build for bundle in bundles for run in bundle.runs}
+        return Plan(
+            iteration=self.iteration,
+            done=False,
+            reason=reason,
+            builds=tuple(spec for name, spec in builds.items() if name in needed),
+            bundles=tuple(bundles),
+            filter_text=filter_text,
+            spent_core_hours=spent,
+            predicted_core_hours=predicted,
+            budget_core_hours=budget,
+            budget_reached=reached,
+        )
+
+    def done(self, reason: str, budget_reached: bool = False) -> Plan:
+        """Plan the end."""
+        known = self.known
+        return Plan(
+            iteration=self.iteration,
+            done=True,
+            reason=reason,
+            filter_text=known.plans[-1].filter_text if known.plans else "",
+            spent_core_hours=known.spent_core_hours,
+            budget_core_hours=self.budget(Purpose.MODEL),
+            budget_reached=budget_reached,
+        )
+
+    def ending(self, reason: str, budget_reached: bool = False) -> Plan:
+        """Plan the evaluation points where there are some to measure, else the end; `reason` says why no other points.
+
+        Where they do not fit into the budget the campaign ends without them.
+        """
+        question, known = self.question, self.known
+        if not question.evaluation_points or known.planned(Purpose.EVALUATION):
+            return self.done(reason, budget_reached)
+        points = dict.fromkeys(question.evaluation_points, question.repetitions)
+        why = f"{reason}; evaluation points last, to compare with the models' predictions"
+        plan = self.plan(points, Purpose.EVALUATION, why, known.plans[-1].filter_text)
+        if plan.bundles:
+            return replace(plan, ended=reason, budget_reached=plan.budget_reached or budget_reached)
+        return self.done(f"{reason}; the evaluation points do not fit into the budget", budget_reached=True)
+
+    def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
+        """Return the builds of an iteration; effort is always counted under the widest instrumentation."""
+        if purpose is Purpose.COMPARISON and not self.known.plans and self.question.earlier_counts:
+            return [(Mode.EFFORT, "")]
+        variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)]
+        if purpose is Purpose.COMPARISON:
+            return variants
+        guard = purpose is Purpose.PILOT and not self.known.own
+        if self.question.metrics & EFFORT_METRICS and not guard:
+            variants.append((Mode.EFFORT, ""))
+        return variants
+
+    def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
+        """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
+        compared = self.compared(filter_text)
+        found = []
+        for point, count in points.items():
+            beside = purpose is not Purpose.MODEL or not self.is_compared(compared)
+            found.append(self.bundle(point, purpose, filter_text, count, beside))
+            compared += any(run.mode is Mode.VANILLA for run in found[-1].runs)
+        return found
+
+    def bundle(self, point: Point, purpose: Purpose, filter_text: str, count: int, beside: bool = True) -> Bundle:
+        """Return `count` more timed runs of a point with the counts, and baseline runs `beside`, that go with them."""
+        question = self.question
+        earlier = self.runs_before.get(point, {})
+        baseline = earlier.get(question.build(Mode.VANILLA, "", point).hash, 0)
+        repetitions: dict[tuple[str, Mode], range] = {}
+        for mode, text in self.variants(filter_text, purpose):
+            name = question.build(mode, text, point).hash
+            if mode is Mode.VANILLA:
+                # A new filter is compared with baseline runs made beside it, not with those of another day.
+                timed = earlier.get(question.build(Mode.TIME, filter_text, point).hash, 0)
+                fresh = self.baselines(count, baseline, timed) if beside else 0
+                repetitions[name, mode] = range(baseline, baseline + fresh)
+            elif mode is Mode.TIME:
+                first = earlier.get(name, 0)
+                repetitions[name, mode] = range(first, first + count)
+            elif name not in earlier and not self.counts_settled:
+                repetitions[name, mode] = range(question.effort_repetitions)
+        timed = count > 0 and any(mode is not Mode.EFFORT for _, mode in repetitions)
+        warmup = question.warmup and timed and not earlier and purpose is not Purpose.PILOT
+        runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
+        return Bundle(point, purpose, runs, self.seconds(point))
+
+    def baselines(self, count: int, baseline: int, timed: int) -> int:
+        """Return how many runs of the baseline go with `count` timed ones, after so many of either."""
+        if not self.question.adaptive:
+            return count if baseline == 0 else 1
+        if self.question.paired:
+            return count
+        return min(count, 1) if timed == 0 else 0
+
+    @cached_property
+    def runs_before(self) -> dict[Point, dict[str, int]]:
+        """Number of repetitions planned so far, by point and build; what pilots measured is found in the store."""
+        counts: dict[Point, dict[str, int]] = {}
+        for plan in self.known.rounds:
+            for bundle in plan.bundles:
+                own = counts.setdefault(bundle.point, {})
+                for run in bundle.runs:
+                    own[run.build] = max(own.get(run.build, 0), run.repetition + 1)
+        return counts
+
+    def budget(self, purpose: Purpose) -> float | None:
+        """Return the budget in force; a share of the full matrix needs a prediction of its cost.
+
+        Core hours are for everything, so that evaluation points reduce what models may take. A share of the full
+        matrix, which has none of these points, is for models alone and does not limit them.
+        """
+        question = self.question
+        full = question.full_matrix_core_hours(self.seconds)
+        whole, budget = question.budget(None), question.budget(full)
+        evaluated = self.known.planned(Purpose.EVALUATION)
+        bundles = [
+            self.bundle(p, Purpose.EVALUATION, "", question.repetitions)
+            for p in question.evaluation_points
+            if p not in evaluated
+        ]
+        beside = sum(self.cost(bundle) or 0.0 for bundle in bundles)
+        if budget is None:
+            return None
+        if purpose is Purpose.EVALUATION:
+            return whole
+        if evaluated:
+            spent = self.spent_on_evaluation
+            models = max(budget, self.known.spent_core_hours - spent)  # runs may have been dearer than predicted
+            return min(each for each in (models + beside + spent, whole) if each is not None)
+        return min(each for each in (budget, None if whole is None else max(whole - beside, 0.0)) if each is not None)
+
+    @property
+    def spent_on_evaluation(self) -> float:
+        """Core hours that evaluation points were charged."""
+        outcomes = tuple(each for each in self.known.outcomes if each["purpose"] == Purpose.EVALUATION)
+        return replace(self.known, outcomes=outcomes, build_core_hours=0.0).spent_core_hours

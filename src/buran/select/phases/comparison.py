@@ -1,0 +1,59 @@
+"""The phase that looks whether the program changed since an earlier version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from buran.campaign.plan import Plan, Purpose
+from buran.select.changes import telling_places
+from buran.select.draft import Draft
+from buran.select.pilot import pilot_places
+from buran.select.space import Array
+
+
+def compare(draft: Draft) -> Plan | None:
+    """Plan the next runs that tell whether the program changed, or the end because it did not.
+
+    None without an earlier version, and as soon as something is known to have changed. Counts come first: they
+    are exact, and one run is enough.
+    """
+    question, known = draft.question, draft.known
+    if known.rounds or not question.earlier:
+        return None
+    if not known.plans and question.earlier_counts:
+        places = pilot_places(_earlier_points(draft))
+        reason = f"counts at {len(places)} small points, to see whether the work of the program changed"
+        return _affordable(draft, places, reason)
+    if known.plans and not known.any_measured:
+        return draft.done("no run succeeded: there is nothing to compare")
+    if not known.complete:
+        return draft.done("the budget is spent; whether the program changed is not known", budget_reached=True)
+    found = known.changes
+    if found is not None and found.changed:
+        return None
+    if found is None or not (found.timed or found.open):
+        places = telling_places(_earlier_points(draft))
+        before = f"counts are the same at {found.counted} points; " if found is not None and found.counted else ""
+        reason = f"{before}times at {len(places)} points, to compare them with the earlier version's predictions"
+        return _affordable(draft, places, reason)
+    if found.open:
+        return None
+    reached = any(plan.budget_reached for plan in known.plans)
+    less = "; the budget does not reach for more points" if reached else ""
+    return draft.done(f"{found.in_words()}{less}", budget_reached=reached)
+
+
+def _earlier_points(draft: Draft) -> Array:
+    """Shape (point, parameter): those of the earlier version, cheapest first."""
+    rows = [[point[name] for name in draft.question.space.parameters] for point in draft.question.earlier]
+    return np.array(rows, dtype=np.float64)
+
+
+def _affordable(draft: Draft, places: Sequence[int], reason: str) -> Plan:
+    runs = dict.fromkeys((draft.question.earlier[place] for place in places), draft.question.repetitions)
+    plan = draft.plan(runs, Purpose.COMPARISON, reason, draft.known.filter_text)
+    if plan.bundles:
+        return plan
+    return draft.done("the budget does not reach for comparing with the earlier version", budget_reached=True)

@@ -1,0 +1,172 @@
+"""The phases that measure for models: the first round, and those after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.point import Point
+from buran.select.base import base_places
+from buran.select.draft import Draft
+from buran.select.observations import Observations
+from buran.select.protocol import Advice, Budget, PlanningState
+from buran.select.question import EFFORT_METRICS
+
+_CHANGE = 0.5  # of what is left of the budget, that measuring again under a new filter may take
+_BATCH = 5  # runs a round for strategies that rate one run after the other
+
+
+def first_round(draft: Draft) -> Plan | None:
+    """Plan the first points for models, or the end because there are none to measure; None in later rounds."""
+    known = draft.known
+    if known.rounds:
+        return None
+    base, advice = _chosen(draft)
+    base |= _beside_imported(draft, base)
+    if not base and _only_looked(draft):
+        return draft.done("the budget does not reach beyond the first look", budget_reached=True)
+    if not base:
+        reached = advice.budget_reached if advice.stop else True
+        return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=reached)
+    changes = "" if known.changes is None else f"{known.changes.in_words()}; "
+    plan = draft.plan(base, Purpose.MODEL, changes + _first_reason(draft, base), known.filter_text)
+    if known.plans and not plan.bundles:
+        return draft.done(f"{changes}nothing fits into the budget", budget_reached=True)
+    return plan
+
+
+def next_round(draft: Draft) -> Plan | None:
+    """Plan what the strategy wants next, and measured points again where the filter changed.
+
+    The end where the strategy stops or there may be no more rounds; None where neither wants anything.
+    """
+    question, known = draft.question, draft.known
+    if len(known.rounds) >= question.max_iterations:
+        return draft.ending(f"the limit of {question.max_iterations} iterations is reached")
+    last = known.plans[-1]
+    again = _again(draft) if question.refine and known.filter_text != last.filter_text else {}
+    changed = bool(again) and _can_change(draft, again)
+    settled = not question.adaptive and (known.own == known.plans or known.measured is None)
+    asked = not settled and not (changed and question.weighs_runs)
+    rest, advice = _chosen(draft) if asked else (dict[Point, int](), Advice())
+    if not rest and not changed:
+        return None if advice.stop is None else draft.ending(advice.stop, advice.budget_reached)
+    reasons = []
+    if changed:
+        reasons.append("the models chose fewer functions: their points are measured again under the new filter")
+    if rest:
+        reasons.append(f"strategy {question.strategy!r}: {_why(advice)}")
+    points = again if changed else dict[Point, int]()
+    points |= {point: points.get(point, 0) + count for point, count in rest.items()}
+    plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), known.filter_text if changed else last.filter_text)
+    return plan if plan.bundles else draft.ending("nothing more fits into the budget", budget_reached=True)
+
+
+def _chosen(draft: Draft) -> tuple[dict[Point, int], Advice]:
+    """Ask the strategy: points with the number of runs wanted at each, most wanted first."""
+    question, known, space = draft.question, draft.known, draft.space
+    ids = {point: place for place, point in enumerate(question.points)}
+    failed = frozenset() if question.retry_failed else frozenset(ids[point] for point in known.failed if point in ids)
+    advice = question.chooser.suggest(
+        known.measured or Observations.nothing(len(space.parameters)),
+        space,
+        Budget(draft.budget(Purpose.MODEL) if question.adaptive else None, known.spent_core_hours),
+        PlanningState(
+            question.seed,
+            failed,
+            known.errors,
+            question.batch or _BATCH if question.adaptive and not question.weighs_runs else None,
+            question.batch,
+            question.max_iterations - len(known.rounds),
+        ),
+    )
+    out: dict[Point, int] = {}
+    for suggestion in advice.suggestions:
+        point = question.points[suggestion.place]
+        if point in out or not question.adaptive or len(out) != question.batch:
+            out[point] = out.get(point, 0) + 1
+    return out, advice
+
+
+def _why(advice: Advice) -> str:
+    """Return the reasons of a strategy's choice, the most frequent one first."""
+    reasons = [suggestion.reason for suggestion in advice.suggestions]
+    text = ", ".join(sorted(dict.fromkeys(reasons), key=lambda reason: (-reasons.count(reason), reason)))
+    if advice.expected_error is None:
+        return text
+    return f"{text}; the prediction at the target is expected to be wrong by {advice.expected_error:.2g} of its value"
+
+
+def _only_looked(draft: Draft) -> bool:
+    """Tell whether pilots are all that a budget paid for, although there are points that have not failed."""
+    known, question = draft.known, draft.question
+    if not known.own or known.imported or known.changes is not None:
+        return False
+    return draft.budget(Purpose.MODEL) is not None and not known.failed.issuperset(question.points)
+
+
+def _first_reason(draft: Draft, base: Mapping[Point, int]) -> str:
+    """Say why these points are measured first."""
+    question, known = draft.question, draft.known
+    every = len(base) == len(question.points)
+    which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
+    if known.imported:
+        new, timed = len(base.keys() - known.imported), sum(base[point] > 0 for point in base.keys() & known.imported)
+        which = (
+            f"{new} points beside the {len(known.imported)} whose times are imported; {timed} of these are timed "
+            "here too, and counts of effort"
+        )
+    hooks = "the filter of the pilot runs" if known.own else "the filter that imported times have chosen"
+    if not known.plans:
+        hooks = "the first filter"
+    if question.earlier:
+        hooks = "the earlier version's filter"
+    return f"first times: {which}, with {hooks if known.filter_text else 'the default instrumentation'}"
+
+
+def _beside_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int]:
+    """Return further points to run where times are imported, with the number of timed runs.
+
+    Effort is counted where it would have been without them, and one point is timed here too, for comparison.
+    """
+    question, imported = draft.question, draft.known.imported
+    if not imported:
+        return {}
+    out: dict[Point, int] = {}
+    if question.metrics & EFFORT_METRICS:
+        places: Sequence[int] = (
+            range(len(question.points)) if question.strategy == "full" else base_places(question.space).tolist()
+        )
+        out = dict.fromkeys((question.points[place] for place in places), 0)
+    if not imported & base.keys():
+        out[next(point for point in question.points if point in imported)] = 1
+    return {point: count for point, count in out.items() if point in imported and point not in base}
+
+
+def _again(draft: Draft) -> dict[Point, int]:
+    """Return the runs that a new filter asks for at the points that were measured under another.
+
+    As many of each as were planned under one filter so far; one where the strategy decides of each.
+    """
+    question, known = draft.question, draft.known
+    points = known.planned(Purpose.MODEL)
+    if not question.adaptive:
+        points += [point for point in question.points if point in known.imported - set(points)]
+    timed: dict[Point, dict[str, set[int]]] = {}
+    bundles = (bundle for plan in known.plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL)
+    for bundle in bundles:
+        for run in bundle.runs:
+            if run.mode is Mode.TIME:
+                timed.setdefault(bundle.point, {}).setdefault(run.build, set()).add(run.repetition)
+    most = {point: max(map(len, by_build.values())) for point, by_build in timed.items()}
+    return {point: 1 if question.weighs_runs else most.get(point, question.repetitions) for point in points}
+
+
+def _can_change(draft: Draft, again: Mapping[Point, int]) -> bool:
+    """Tell whether measuring again under a new filter leaves enough of the budget to gain from it."""
+    budget = draft.budget(Purpose.MODEL)
+    if not draft.question.adaptive or budget is None:
+        return True
+    costs = [draft.cost(bundle) for bundle in draft.bundles(again, Purpose.MODEL, draft.known.filter_text)]
+    left = budget - draft.known.spent_core_hours
+    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= _CHANGE * left
