@@ -11,6 +11,9 @@ from buran.errors import UsageError
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.profile.profile import METRICS, Profile
 from buran.profile.regroup import TreeUnion, combination, combine
+from buran.profile.symbols import is_program
+
+_LONELY = 0.5  # share of a run's time in call paths of its own: a switch of algorithms leaves more in common
 
 Run = tuple[Mapping[str, float], int, Profile]
 """The point, the number of the repetition, and what was measured."""
@@ -62,7 +65,8 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     Raises
     ------
     UsageError
-        There are no runs, points have different parameters, or a repetition of a point is there twice.
+        There are no runs, points have different parameters, a repetition of a point is there twice, or the runs are
+        not of one program: hardly any call path of theirs is the same.
     """
     union = TreeUnion()
     parameters: tuple[str, ...] = ()
@@ -70,6 +74,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     nodes: list[NDArray[np.int64]] = []
     found: list[dict[str, NDArray[np.float64]]] = []
     units: dict[str, str] = {}
+    programs: list[str] = []
     for given, repetition, profile in runs:
         parameters = parameters or tuple(given)
         key = (_point(given, parameters), repetition)
@@ -80,6 +85,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
                 why=f"two runs have the repetition {repetition}",
             )
         keys[key] = len(keys)
+        programs.append(_program(profile))
         own, row = np.unique(union.add(profile.tree), return_inverse=True)
         nodes.append(own)
         found.append({})
@@ -103,7 +109,62 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
             cell = values[name][:, at_point[run], at_repetition[run]]
             cell[:] = 0.0
             cell[index[nodes[run]]] = rows
-    return Experiment(parameters, points, tree, values, units)
+    table = Experiment(parameters, points, tree, values, units)
+    _check_overlap(table, at_point, programs)
+    return table
+
+
+def _program(profile: Profile) -> str:
+    """Return the name of the program that a profile is of; empty if it does not say."""
+    regions = (profile.tree.regions[number] for number in profile.tree.region[profile.tree.parent < 0].tolist())
+    return next((region.name for region in regions if is_program(region)), "")
+
+
+def _check_overlap(table: Experiment, at_point: NDArray[np.int64], programs: Sequence[str]) -> None:
+    """Refuse runs without common call paths: models of each would be made from a single point.
+
+    Parameters
+    ----------
+    at_point
+        Shape (run,): its point.
+    programs
+        Name of the program of each run.
+    """
+    metric = next((name for name in ("time", "visits") if name in table.values), None)
+    if metric is None or len(table.points) < 2:
+        return
+    weight = np.nan_to_num(np.nanmax(np.nan_to_num(table.over_locations(metric)), axis=2))
+    regions = [table.tree.regions[number] for number in table.tree.region.tolist()]
+    weight[[region.paradigm == "mpi" for region in regions]] = 0.0  # every program starts and ends MPI
+    total = np.maximum(weight.sum(axis=0), np.finfo(np.float64).tiny)
+    alone = (weight > 0).sum(axis=1) == 1
+    share = weight[alone].sum(axis=0) / total
+    if len(table.points) > 2 and (share > _LONELY).all():
+        first = int(np.flatnonzero(alone)[np.argmax(weight[alone, 0])]) if alone.any() else 0
+        raise UsageError(
+            "the runs have hardly a call path in common",
+            where=_at(table, 0),
+            why=f"{100 * share[0]:.0f} % of its {metric} are in call paths that no other point has, such as "
+            f"{table.tree.names[first]}",
+            hint="look whether all runs are of one program, and whether names in the profiles contain its arguments",
+        )
+    kinds = np.array([programs.index(name) for name in programs])
+    for kind in np.unique(kinds)[1:].tolist():
+        inside = np.zeros(len(table.points), dtype=bool)
+        inside[at_point[kinds == kind]] = True
+        common = (weight[:, inside] > 0).any(axis=1) & (weight[:, ~inside] > 0).any(axis=1)
+        apart = 1.0 - weight[common].sum(axis=0) / total
+        if not inside.all() and (apart > _LONELY).all():
+            raise UsageError(
+                "the runs are of different programs",
+                where=f"{programs[int(np.flatnonzero(kinds != kind)[0])]} and {programs[kind]}",
+                why="most of their time is in call paths that only one of them has",
+                hint="give each program a folder, or a campaign, of its own",
+            )
+
+
+def _at(table: Experiment, point: int) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in zip(table.parameters, table.points[point], strict=True))
 
 
 def default_unit(metric: str) -> str:

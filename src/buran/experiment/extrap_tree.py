@@ -10,7 +10,7 @@ from pathlib import Path
 
 from buran.errors import BuranError, FormatError, UsageError
 from buran.experiment.build import Run
-from buran.profile.cubex_read import read_cubex
+from buran.profile.call_paths import read_profile
 from buran.profile.cubex_write import write_cubex
 from buran.profile.extrap_names import extrap_names, folder_name, parse_folder_name
 from buran.profile.regroup import on_one_tree
@@ -132,7 +132,7 @@ def read_runs(folder: Path, problems: list[BuranError] | None = None) -> Iterato
     """
     for run in list_runs(folder):
         try:
-            profile = read_cubex(run.path)
+            profile = read_profile(run.path)
         except FormatError as error:
             if problems is None:
                 raise

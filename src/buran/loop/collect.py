@@ -19,7 +19,7 @@ from buran.files import read_json
 from buran.loop.findings import Overhead
 from buran.measure.bundle import PROFILE
 from buran.measure.store.store import RECORD, Status
-from buran.profile.cubex_read import read_cubex
+from buran.profile.call_paths import read_profile
 
 IMPORTED_FROM = 10_000
 """Repetitions of imported runs have numbers from here on."""
@@ -97,7 +97,7 @@ def experiment_of(runs: Sequence[Measured], parameters: Sequence[str]) -> Experi
 def profiles_of(runs: Iterable[Measured], parameters: Sequence[str]) -> Iterator[Run]:
     """Read the profiles of some runs, one after the other."""
     for run in runs:
-        yield {name: run.point[name] for name in parameters}, run.repetition, read_cubex(run.folder / PROFILE)
+        yield {name: run.point[name] for name in parameters}, run.repetition, read_profile(run.folder / PROFILE)
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:

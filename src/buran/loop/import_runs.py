@@ -21,7 +21,7 @@ from buran.loop.imported import Import, Problem, Source, imports_of
 from buran.loop.session import Session
 from buran.measure.bundle import PROFILE, SCHEMA, outcome_of, slots_of
 from buran.measure.store import ledger, store
-from buran.profile.cubex_read import read_cubex
+from buran.profile.call_paths import read_profile
 from buran.profile.cubex_write import write_cubex
 from buran.profile.profile import METRICS, Location, Metric, Profile
 
@@ -113,7 +113,7 @@ class _Taking:
             record["source"] = {"path": str(path), "sha256": file_sha256(path)}
             if source.table is None:
                 shutil.copyfile(path, file)
-                profile = read_cubex(file)
+                profile = read_profile(file)
             else:
                 profile = _profile_of(source.table, run)
                 write_cubex(profile, file, compress=True)

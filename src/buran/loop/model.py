@@ -31,7 +31,7 @@ from buran.model import SearchOptions
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.prior.campaign import noise_resilient
-from buran.profile.cubex_read import read_cubex
+from buran.profile.call_paths import read_profile
 from buran.profile.profile import CallTree
 from buran.select.question import EFFORT_METRICS
 
@@ -153,7 +153,7 @@ def _balance(runs: Sequence[collect.Measured], filter_text: str) -> tuple[Balanc
     timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED) and run.filter_text == filter_text]
     if not timed:
         return ()
-    return balance_of(read_cubex(max(timed, key=lambda run: run.cpu_s).folder / PROFILE))
+    return balance_of(read_profile(max(timed, key=lambda run: run.cpu_s).folder / PROFILE))
 
 
 def _errors(times: dict[Any, list[float]], parameters: Sequence[str]) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from buran.prior.effort import OPEN, Effort, Steadiness, effort_of
 from buran.prior.prior import ALONE, Column, Prior, communication_prior, computation_prior
 from buran.prior.volume import bytes_of
 from buran.profile.profile import CallTree
+from buran.profile.regroup import TreeUnion
 
 EFFORT_METRICS = ("basic_blocks", "loop_trips", "instructions")
 """What stands for the effort of computation: the first one that was measured."""
@@ -83,23 +84,18 @@ def project(counted: CallTree, timed: CallTree) -> tuple[Ids, Ids]:
     itself
         Shape (counted call path,): whether it is the same call path, not a callee that was taken up.
     """
-    keys = [(region.name, region.paradigm) for region in timed.regions]
-    children = {
-        (int(parent), keys[region]): row
-        for row, (region, parent) in enumerate(zip(timed.region.tolist(), timed.parent.tolist(), strict=True))
-    }
-    roots = [row for row, parent in enumerate(timed.parent.tolist()) if parent < 0]
+    union = TreeUnion()
+    same = dict(zip(union.add(timed).tolist(), range(len(timed)), strict=True))
     target = np.full(len(counted), -1, dtype=np.int64)
     itself = np.zeros(len(counted), dtype=bool)
+    regions = [union.region_number(*each) for each in zip(counted.regions, counted.identities, strict=True)]
+    numbers = [-1] * len(counted)
     for row, (region, parent) in enumerate(zip(counted.region.tolist(), counted.parent.tolist(), strict=True)):
-        own = counted.regions[region]
-        if parent < 0 and own.paradigm == "measurement" and len(roots) == 1:
-            target[row], itself[row] = roots[0], True  # stands for the program, whose builds have different names
-            continue
-        above = int(target[parent]) if parent >= 0 else -1
-        found = children.get((above, (own.name, own.paradigm)))
-        target[row] = above if found is None else found
-        itself[row] = found is not None
+        above = numbers[parent] if parent >= 0 else -1
+        number = union.node(above, regions[region])
+        itself[row] = number is not None
+        numbers[row] = above if number is None else number
+        target[row] = same.get(numbers[row], -1)
     return target, itself
 
 

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 from pycubexr import CubexParser
+from pycubexr.classes.metric import MetricType
 
 from buran.errors import FormatError
 from buran.profile.anchor import WRAPPED
@@ -38,12 +39,19 @@ _DTYPES: dict[str, _Dtype] = {
 _COMPOUND = re.compile(r"(TAU_ATOMIC|COMPLEX|RATE|HISTOGRAM|NDOUBLES|SCALE_FUNC|CHAR)\b")
 _ARRAYS = {"UINT64": np.uint64, "INT64": np.int64}
 _PARADIGMS = {**{name: name for name in get_args(Paradigm)}, "omp": "openmp"}
+_DERIVED = ("POSTDERIVED", "PREDERIVED_EXCLUSIVE", "PREDERIVED_INCLUSIVE", "SIMPLE")
+for _kind in _DERIVED:  # pycubexr knows the two kinds with values alone, and refuses files with others
+    setattr(MetricType, _kind, _kind)
 _BLOCK = 512
 _DEEPEST = 20_000
 
 
 class _Corrupt(Exception):
     """Why the content cannot be trusted; becomes the reason of a `FormatError`."""
+
+
+class _OtherFormat(Exception):
+    """Which format a file has, and what to do; becomes the reason and the hint of a `FormatError`."""
 
 
 @contextmanager
@@ -58,6 +66,8 @@ def _explained(path: Path) -> Iterator[None]:
         why, hint = "there is no such file", "check the path"
     except _Corrupt as error:
         why, hint = str(error), "the file is damaged or was not written to its end; measure again"
+    except _OtherFormat as error:
+        why, hint = error.args
     # pycubexr meets arbitrary bytes with whatever its assertions, the XML parser or struct raise.
     except Exception as error:
         detail = str(error) or type(error).__name__
@@ -212,7 +222,25 @@ def _without_wrapper(profile: Profile) -> Profile:
     )
 
 
+def _check_format(path: Path) -> None:
+    """Refuse what is known to be something else, by name."""
+    with path.open("rb") as file:
+        head = file.read(4096)
+    version = re.search(rb"<cube version=[\"']([23][\d.]*)", head)
+    if version:
+        raise _OtherFormat(
+            f"it is a file of Cube {version[1].decode()}, one XML document",
+            "convert it with Cube's tools (cube3to4), or measure again with a Score-P of this decade",
+        )
+    if head.startswith((b"OTF2", b"\x02OTF2")) or path.suffix in (".otf2", ".evt", ".def"):
+        raise _OtherFormat(
+            "it is part of an OTF2 trace, which is not read",
+            "let Score-P write a profile: SCOREP_ENABLE_PROFILING=true SCOREP_ENABLE_TRACING=false",
+        )
+
+
 def _read(path: Path) -> Profile:
+    _check_format(path)
     with _deep_recursion(), _opened(path) as parser:
         # The two private members hold what no method of CubexParser returns: groups, attributes, offsets.
         with_data = _check_members(parser._cubex_file)
@@ -228,6 +256,9 @@ def _read(path: Path) -> Profile:
         values: dict[str, NDArray[np.generic]] = {}
         skipped: list[str] = []
         for metric in declared:
+            if metric.metric_type in _DERIVED[:3]:  # an expression over other metrics, without values of its own
+                skipped.append(f"{metric.name} ({metric.metric_type})")
+                continue
             dtype = _DTYPES.get(metric.data_type)
             if dtype is None:
                 if not _COMPOUND.match(metric.data_type):

@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.profile.symbols import identities
+
 SEPARATOR = "->"
 Paradigm = Literal["compiler", "mpi", "openmp", "user", "measurement"]
 
@@ -70,6 +72,11 @@ class CallTree:
             own = self.regions[region].name
             out.append(own if parent < 0 else out[parent] + SEPARATOR + own)
         return tuple(out)
+
+    @cached_property
+    def identities(self) -> tuple[str, ...]:
+        """What tells each region from others, under any compiler; empty where there is only a name."""
+        return identities(self.regions)
 
     @cached_property
     def depth(self) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.profile.profile import METRICS, CallTree, Profile, Region
+from buran.profile.symbols import PROGRAM
 
 Combine = Literal["add", "min", "max"]
 Keep = Callable[[Region], bool] | NDArray[np.bool_]
@@ -19,8 +20,9 @@ Keep = Callable[[Region], bool] | NDArray[np.bool_]
 class TreeUnion:
     """A call tree that grows to contain every tree that is added to it.
 
-    Call paths are the same if all their regions are: of the same mangled name, or of the same name where one
-    has no mangled name, and both MPI operations or both not. The cost is linear in the call paths added.
+    Call paths are the same if all their regions are: of the same symbol, as `buran.profile.symbols` reads it, or of
+    the same name where one has no symbol, and both MPI operations or both not. The cost is linear in the call paths
+    added.
 
     Attributes
     ----------
@@ -31,30 +33,44 @@ class TreeUnion:
 
     by_name: bool = False
     _regions: list[Region] = field(default_factory=list)
-    _by_mangled: dict[tuple[str, bool], int] = field(default_factory=dict)
+    _by_symbol: dict[tuple[str, bool], int] = field(default_factory=dict)
+    _symbols: list[str] = field(default_factory=list)
     _by_name: dict[tuple[str, bool], int] = field(default_factory=dict)
     _nodes: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def _region(self, region: Region) -> int:
+    def _region(self, region: Region, symbol: str) -> int:
+        mpi = region.paradigm == "mpi" and not self.by_name
+        number = self.region_number(region, symbol)
+        if number is None:
+            number = len(self._regions)
+            self._regions.append(region)
+            self._symbols.append(symbol)
+        elif symbol and not self._symbols[number]:
+            self._regions[number], self._symbols[number] = region, symbol
+        self._by_name.setdefault((region.name, mpi), number)
+        if symbol:
+            self._by_symbol.setdefault((symbol, mpi), number)
+        return number
+
+    def region_number(self, region: Region, symbol: str) -> int | None:
+        """Return the number of a region in the union; None if it is not there.
+
+        Parameters
+        ----------
+        symbol
+            Its entry in `CallTree.identities`.
+        """
         mpi = region.paradigm == "mpi" and not self.by_name
         named = self._by_name.get((region.name, mpi))
-        if self.by_name or not region.mangled:
-            found = named
-        else:
-            found = self._by_mangled.get((region.mangled, mpi))
-            if found is None and named is not None and not self._regions[named].mangled:
-                found = named
-                self._regions[found] = region
-        if found is None:
-            found = len(self._regions)
-            self._regions.append(region)
-        self._by_name.setdefault((region.name, mpi), found)
-        if region.mangled:
-            self._by_mangled.setdefault((region.mangled, mpi), found)
-        return found
+        if not symbol or (self.by_name and symbol != PROGRAM):
+            return named
+        number = self._by_symbol.get((symbol, mpi))
+        if number is None and named is not None and not self._symbols[named]:
+            return named
+        return number
 
     def add(self, tree: CallTree) -> NDArray[np.int64]:
         """Add a tree; return shape (call path,): the number of each of its call paths in the union.
@@ -62,12 +78,20 @@ class TreeUnion:
         Numbers stay the same when more trees are added, but are in no order; see `arrange`.
         """
         used = set(tree.region.tolist())
-        regions = {i: self._region(region) for i, region in enumerate(tree.regions) if i in used}
+        regions = {
+            i: self._region(region, symbol)
+            for i, (region, symbol) in enumerate(zip(tree.regions, tree.identities, strict=True))
+            if i in used
+        }
         numbers: list[int] = []
         for region, parent in zip(tree.region.tolist(), tree.parent.tolist(), strict=True):
             key = (-1 if parent < 0 else numbers[parent], regions[region])
             numbers.append(self._nodes.setdefault(key, len(self._nodes)))
         return np.array(numbers, dtype=np.int64)
+
+    def node(self, parent: int, region: int | None) -> int | None:
+        """Return the number of the call path of a region below a call path, -1 for none; None if it is not there."""
+        return None if region is None else self._nodes.get((parent, region))
 
     def arrange(self) -> tuple[CallTree, NDArray[np.int64]]:
         """Return the union as a tree in pre-order, and its index for each number of `add`."""

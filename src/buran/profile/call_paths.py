@@ -1,0 +1,70 @@
+"""Call paths as a program has them, of profiles that Score-P wrote.
+
+Score-P gives each instance of a dynamic region, each cluster of instances and each value of a parameter
+(``SCOREP_USER_PARAMETER_INT64``) a node of its own in the call tree: ``step->instance=7->solve``. How many there are
+depends on the run. For models they are one call path, ``step->solve``, visited as often as there are instances.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from buran.profile.cubex_read import read_cubex
+from buran.profile.profile import Profile, Region
+from buran.profile.regroup import combination, combine, fold
+
+INSTANCE = "instance="
+Parameters = Literal["fold", "keep"]
+
+
+def read_profile(path: Path, parameters: Parameters = "fold") -> Profile:
+    """Read a cubex file, its call paths as `as_call_paths` makes them.
+
+    Raises
+    ------
+    FormatError
+        See `buran.profile.cubex_read.read_cubex`.
+    """
+    return as_call_paths(read_cubex(path), parameters)
+
+
+def is_parameter_value(region: Region) -> bool:
+    """Tell whether a region is Score-P's node of a parameter's value, or of an instance or cluster."""
+    name, sign, _ = region.name.partition("=")
+    return region.paradigm == "user" and region.role in ("unknown", "parameter") and bool(sign) and name.strip() != ""
+
+
+def as_call_paths(profile: Profile, parameters: Parameters = "fold") -> Profile:
+    """Fold the instances of dynamic regions, and the values of parameters, into the regions they belong to.
+
+    Counts and times are sums over the instances, extremes the extremes of all; the visits of a dynamic region are the
+    number of its instances.
+
+    Parameters
+    ----------
+    profile
+        As it was read. Without such nodes it is returned as it is.
+    parameters
+        ``keep`` leaves the values of parameters in the call paths; instances are folded all the same.
+    """
+
+    def stays(region: Region) -> bool:
+        if not is_parameter_value(region):
+            return True
+        return parameters == "keep" and not region.name.startswith(INSTANCE)
+
+    if all(stays(profile.tree.regions[number]) for number in set(profile.tree.region.tolist())):
+        return profile
+    folding = fold(profile.tree, stays)
+    size, rows = len(folding.tree), folding.target[folding.stays]
+    values = {}
+    for name, metric in profile.metrics.items():
+        stored, how = profile.values[name], combination(name, metric.dtype)
+        # An inclusive value already contains what is below.
+        whole = metric.kind == "inclusive"
+        values[name] = (
+            combine(stored[folding.stays], rows, size, how) if whole else combine(stored, folding.target, size, how)
+        )
+    return replace(profile, tree=folding.tree, values=values)
