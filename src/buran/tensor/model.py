@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.tensor.axes import Array, Axis, Unseen, check_range, encode
-from buran.tensor.blend import Blend
 from buran.tensor.growth import Growth
-from buran.tensor.paper import PaperModel
+from buran.tensor.presets import Inner
 
 _EDGE = 0.1  # of the measured range: how far functions go on beyond it without extrapolation
 _LARGEST_LOG = 700.0
@@ -29,7 +28,7 @@ class Model:
     free
         Places of the parameters that may leave the measured range.
     inner
-        Predicts inside it; the paper's model also outside.
+        Predicts inside it; that of a preset that is not the default one also outside.
     growth
         What happens outside, for the default preset.
     observations
@@ -38,7 +37,7 @@ class Model:
 
     axes: tuple[Axis, ...]
     free: tuple[int, ...]
-    inner: Blend | PaperModel
+    inner: Inner
     growth: Growth | None
     observations: int
 

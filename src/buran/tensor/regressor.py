@@ -15,7 +15,7 @@ from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
 from buran.tensor.blend import Blend, fit_blend, update_blend
 from buran.tensor.growth import fit_growth
 from buran.tensor.model import Model
-from buran.tensor.paper import PaperModel, fit_paper
+from buran.tensor.presets import GridOptions, Inner, preset_of
 from buran.tensor.trial import Wanted
 
 Outside = Literal["error", "clamp", "nan"]
@@ -27,8 +27,8 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     preset
-        ``paper``: the CPR paper's model. ``default``: smooth CP parts with main effects and boosted trees, small
-        enough for `size_kb`.
+        ``default``: smooth CP parts with main effects and boosted trees, small enough for `size_kb`. ``paper``: the CPR
+        paper's model; the package buran-studies brings it.
     scale
         For each parameter ``auto``, ``log``, ``linear`` or ``categorical``; None: all ``auto``. ``auto`` takes texts
         as categories, and positive numbers over a ratio of 4 and more as logarithmic.
@@ -140,24 +140,9 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             seed = int(check_random_state(seed).randint(2**31 - 1))
         random = np.random.default_rng(int(seed))
         self._training = None
-        inner: PaperModel | Blend
+        inner: Inner
         growth = None
-        if self.preset == "paper":
-            inner = fit_paper(
-                points,
-                times,
-                axes,
-                free,
-                None,
-                cells=None if self.cells is None else _spread(self.cells, len(axes)),
-                rank=self.rank,
-                ridge=self.ridge,
-                nodes=self._given_nodes(len(axes)),
-                sweeps=self.sweeps,
-                growth_rank=self.growth_rank,
-                random=random,
-            )
-        elif self.preset == "default":
+        if self.preset == "default":
             if self.nodes is not None or not isinstance(self.cells, int | np.integer | None):
                 raise InputError("nodes of one's own need the preset 'paper'")
             wanted = Wanted(self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb)
@@ -165,7 +150,15 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
         else:
-            raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, paper")
+            options = GridOptions(
+                None if self.cells is None else _spread(self.cells, len(axes)),
+                self._given_nodes(len(axes)),
+                self.rank,
+                self.ridge,
+                self.sweeps,
+                self.growth_rank,
+            )
+            inner = preset_of(self.preset).fit(points, times, axes, free, options, random)
         self.model_ = Model(axes, free, inner, growth, len(times))
         self._seen = (columns, times)
         self.n_features_in_ = len(axes)

@@ -11,24 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buran.errors import FormatError
 from buran.files import write_bytes
-from buran.tensor.axes import Axis
+from buran.tensor.axes import Axis, InputError
 from buran.tensor.blend import Blend
 from buran.tensor.boost import Features, Trees
-from buran.tensor.cells import Mode
 from buran.tensor.growth import Growing, Growth, Lines, Monomials
 from buran.tensor.model import Model
-from buran.tensor.paper import Choice, Grown, PaperModel
+from buran.tensor.presets import Arrays, Inner, preset_of
 from buran.tensor.smooth import Basis, Options, Part
-from buran.tensor.spline import Hinges
 
 FORMAT = "buran-tensor-model"
 VERSION = 1
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def save_model(path: Path, model: Model, notes: Mapping[str, str] | None = None) -> None:
@@ -56,7 +51,8 @@ def to_bytes(model: Model, notes: Mapping[str, str] | None = None) -> bytes:
     if isinstance(model.inner, Blend):
         header["blend"] = _put_blend(model.inner, arrays)
     else:
-        header["paper"] = _put_paper(model.inner, arrays)
+        header["preset"] = model.inner.preset
+        header[model.inner.preset] = preset_of(model.inner.preset).put(model.inner, arrays)
     if model.growth is not None:
         header["growth"] = _put_growth(model.growth, arrays)
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
@@ -87,13 +83,16 @@ def load_model(path: Path) -> tuple[Model, dict[str, str]]:
                 why=f"version {header['version']}; versions up to {VERSION} are read",
             )
         axes = tuple(Axis.from_json(each) for each in header["axes"])
-        inner = (
-            _get_blend(header["blend"], arrays, axes)
-            if "blend" in header
-            else _get_paper(header["paper"], arrays, axes)
-        )
+        inner: Inner
+        if "blend" in header:
+            inner = _get_blend(header["blend"], arrays, axes)
+        else:
+            preset = header.get("preset", "paper")  # what the only other preset of earlier files was called
+            inner = preset_of(preset, path).get(header[preset], arrays, axes)
         growth = _get_growth(header["growth"], arrays, axes) if "growth" in header else None
         return Model(axes, tuple(header["free"]), inner, growth, int(header["observations"])), dict(header["notes"])
+    except InputError:  # of a preset that is not installed
+        raise
     except OSError as error:
         raise FormatError("cannot read a model file", where=path, why=error.strerror or str(error)) from error
     except (ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile) as error:
@@ -185,56 +184,6 @@ def _get_blend(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> B
 def _get_orders(places: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tuple[tuple[int, Any], ...]:
     ends = np.cumsum([len(axes[j].categories) for j in places])
     return tuple(zip(places, np.split(arrays["orders"].astype(np.float64), ends[:-1]) if places else (), strict=True))
-
-
-def _put_modes(name: str, modes: tuple[Mode, ...], factors: tuple[Any, ...], arrays: Arrays) -> list[int]:
-    arrays[f"{name}.nodes"] = np.concatenate([mode.nodes for mode in modes])
-    arrays[f"{name}.bounds"] = np.concatenate([mode.bounds for mode in modes])
-    arrays[f"{name}.factors"] = np.concatenate(factors)
-    return [mode.size for mode in modes]
-
-
-def _get_modes(
-    name: str, sizes: list[int], arrays: Arrays, axes: tuple[Axis, ...]
-) -> tuple[tuple[Mode, ...], tuple[NDArray[np.float64], ...]]:
-    bounds = [0 if axis.is_categorical else size - 1 for axis, size in zip(axes, sizes, strict=True)]
-    parts = zip(
-        axes,
-        np.split(arrays[f"{name}.nodes"], np.cumsum(sizes)[:-1]),
-        np.split(arrays[f"{name}.bounds"], np.cumsum(bounds)[:-1]),
-        strict=True,
-    )
-    factors = tuple(np.split(arrays[f"{name}.factors"], np.cumsum(sizes)[:-1]))
-    return tuple(Mode(axis, nodes, own) for axis, nodes, own in parts), factors
-
-
-def _put_paper(paper: PaperModel, arrays: Arrays) -> dict[str, Any]:
-    out: dict[str, Any] = {"sizes": _put_modes("paper", paper.modes, paper.factors, arrays)}
-    arrays["residuals"] = paper.residuals
-    out["choice"] = asdict(paper.choice)
-    if paper.grown is not None:
-        grown = paper.grown
-        out["grown_sizes"] = _put_modes("grown", grown.modes, grown.factors, arrays)
-        out["splines"] = [None if s is None else s.constant for s in grown.splines]
-        for j, (spline, scale) in enumerate(zip(grown.splines, grown.scales, strict=True)):
-            arrays[f"scale{j}"] = scale
-            if spline is not None:
-                arrays[f"spline{j}"] = np.stack([spline.slopes, spline.knots, spline.signs])
-    return out
-
-
-def _get_paper(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> PaperModel:
-    modes, factors = _get_modes("paper", own["sizes"], arrays, axes)
-    grown = None
-    if "grown_sizes" in own:
-        grown_modes, grown_factors = _get_modes("grown", own["grown_sizes"], arrays, axes)
-        splines = tuple(
-            None if constant is None else Hinges(float(constant), *arrays[f"spline{j}"])
-            for j, constant in enumerate(own["splines"])
-        )
-        grown = Grown(grown_modes, grown_factors, splines, tuple(arrays[f"scale{j}"] for j in range(len(axes))))
-    choice = Choice(tuple(own["choice"]["cells"]), own["choice"]["rank"], own["choice"]["ridge"])
-    return PaperModel(modes, factors, grown, choice, arrays["residuals"])
 
 
 def _put_growth(growth: Growth, arrays: Arrays) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.tensor import beyond as tensor_beyond
 from buran_studies.tensor import summary as tensor_summary
 from buran_studies.tensor.data import SOURCES, Sample, draw, load
+from buran_studies.tensor.paper.model import PaperModel
 from buran_studies.tensor.rivals import RIVALS, Outcome, judge, missing
 
 SIZES = (1 << 10, 1 << 12, 1 << 14)
@@ -131,6 +132,7 @@ def fit_and_test(train: Sample, test: Sample, name: str, **given: Any) -> tuple[
         options = {"cells": chosen.nodes, "rank": chosen.rank, "ridge": chosen.ridge, "smooth": chosen.smooth}
         setting = f"{options}, CP parts {len(inner.parts)}, trees {len(inner.trees.values)}, share {inner.share:g}"
     else:
+        assert isinstance(inner, PaperModel)
         own = inner.choice
         setting = f"cells {'/'.join(map(str, own.cells))}, rank {own.rank}, lambda {own.ridge:g}"
         options = {"cells": own.cells, "rank": own.rank, "ridge": own.ridge}

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import ClassVar
 
 import numpy as np
 
-from buran.tensor.als import complete
 from buran.tensor.axes import Array, Axis, Whole
-from buran.tensor.cells import Cells, Mode, fill_cells, make_mode
 from buran.tensor.edge import cut_off, narrowed
-from buran.tensor.interpolate import predict_log_linear
-from buran.tensor.positive import complete_positive
-from buran.tensor.spline import Hinges, fit_hinges
+from buran.tensor.presets import GridOptions
+from buran_studies.tensor.paper.als import complete
+from buran_studies.tensor.paper.cells import Cells, Mode, fill_cells, make_mode
+from buran_studies.tensor.paper.interpolate import predict_log_linear
+from buran_studies.tensor.paper.positive import complete_positive
+from buran_studies.tensor.paper.spline import Hinges, fit_hinges
 
 _MOST_LOG = 690.0
 _FEW_OBSERVATIONS = 8
@@ -70,6 +72,8 @@ class PaperModel:
         For points outside the grid; None without extrapolation.
     """
 
+    preset: ClassVar[str] = "paper"
+
     modes: tuple[Mode, ...]
     factors: tuple[Array, ...]
     grown: Grown | None
@@ -116,14 +120,7 @@ def fit_paper(
     times: Array,
     axes: tuple[Axis, ...],
     free: tuple[int, ...],
-    given: Choice | None,
-    *,
-    cells: Sequence[int] | None,
-    rank: int | None,
-    ridge: float | None,
-    nodes: Sequence[Array | None],
-    sweeps: int,
-    growth_rank: int | None,
+    options: GridOptions,
     random: np.random.Generator,
 ) -> PaperModel:
     """Fit as the paper does; cells, rank and ridge that are not given are chosen by a validation split of 20 %.
@@ -135,18 +132,16 @@ def fit_paper(
     """
     seed = int(random.integers(2**31))
     order = random.permutation(len(times))
-    residuals = np.zeros(0)
-    choice = given
-    if choice is None:
-        choice, residuals = _choose(points, times, axes, order, cells, rank, ridge, nodes, sweeps, seed)
-    modes = _modes(axes, choice.cells, nodes)
+    choice, residuals = _choose(points, times, axes, order, options, seed)
+    modes = _modes(axes, choice.cells, options.nodes)
     held = fill_cells(points, times, modes)
-    factors = _complete(held, modes, choice, sweeps, seed)
+    factors = _complete(held, modes, choice, options.sweeps, seed)
     grown = None
     if free:
-        tried = [growth_rank] if growth_rank is not None else list(_GROWTH_RANKS)
-        counts = [choice.cells] if cells is not None else [(c,) * len(axes) for c in _GROWTH_CELLS]
-        grown = _choose_grown(points, times, axes, free, list(product(counts, tried)), nodes, choice.ridge, seed)
+        ranks = _GROWTH_RANKS if options.growth_rank is None else (options.growth_rank,)
+        counts = [(c,) * len(axes) for c in _GROWTH_CELLS] if options.cells is None else [choice.cells]
+        tried = list(product(counts, ranks))
+        grown = _choose_grown(points, times, axes, free, tried, options.nodes, choice.ridge, seed)
     quantiles = np.quantile(np.abs(residuals), np.linspace(0, 1, 101)) if len(residuals) else np.full(101, np.nan)
     return PaperModel(tuple(modes), tuple(factors), grown, choice, quantiles)
 
@@ -172,13 +167,10 @@ def _choose(
     times: Array,
     axes: tuple[Axis, ...],
     order: Whole,
-    cells: Sequence[int] | None,
-    rank: int | None,
-    ridge: float | None,
-    nodes: Sequence[Array | None],
-    sweeps: int,
+    options: GridOptions,
     seed: int,
 ) -> tuple[Choice, Array]:
+    cells, rank, ridge = options.cells, options.rank, options.ridge
     d = len(axes)
     large = len(times) > 6000
     fifth = len(order) // 5
@@ -192,10 +184,12 @@ def _choose(
 
     def error(choice: Choice) -> float:
         if choice not in tried:
-            modes, rests = _modes(axes, choice.cells, nodes), []
+            modes, rests = _modes(axes, choice.cells, options.nodes), []
             for k, outside in enumerate(parts):
                 inside = np.concatenate([order[: k * fifth], order[(k + 1) * fifth :]])
-                factors = _complete(fill_cells(points[inside], times[inside], modes), modes, choice, sweeps, seed + k)
+                factors = _complete(
+                    fill_cells(points[inside], times[inside], modes), modes, choice, options.sweeps, seed + k
+                )
                 found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
                 rests.append(found - np.log(times[outside]))
             rest = np.concatenate(rests)

@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.tensor.axes import Array
-from buran.tensor.cells import Mode
+from buran_studies.tensor.paper.cells import Mode
 
 MOST_CORNERS = 12
 _CHUNK = 1 << 16

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from buran.tensor.als import Factors, rows_product
 from buran.tensor.axes import Array, Whole
+from buran_studies.tensor.paper.als import Factors, rows_product
 
 _BARRIER_FIRST, _BARRIER_LAST, _BARRIER_QUOTIENT = 10.0, 1e-11, 8.0
 _STEPS = 40
