@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "correct": {"campaign", "model"},
     "experiment": {"campaign", "model", "profile"},
     "prior": {"experiment", "model", "profile"},
-    "select": {"campaign", "experiment", "model", "tensor"},
+    "select": {"campaign", "experiment", "model", "profile", "tensor"},
     "compare": {"campaign", "experiment", "model", "profile"},
     "instrument": {"campaign", "experiment", "measure", "model", "profile"},
     "simulate": {"campaign", "instrument", "measure", "profile"},

@@ -36,7 +36,7 @@ from buran.measure.dump import (
 )
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
-from buran.profile.profile import METRICS
+from buran.profile.metrics import METRICS
 
 LIMIT_S, LIMIT_MB = 5.0, 500.0
 

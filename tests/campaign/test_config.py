@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from campaign_files import WriteCampaign
@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
-from buran.campaign.shape import MetricName, Range
+from buran.campaign.shape import Range
 from buran.campaign.space import along_axes, range_values
 from buran.errors import ConfigError, UsageError
-from buran.profile.profile import METRICS
 
 TOOLS = {"cc": "gcc", "cxx": "g++", "mpicc": "/a b/mpicc", "mpicxx": "/a b/mpicxx"}
 POINT = Point.of({"p": 4, "n": 20})
@@ -165,10 +164,6 @@ def test_digest(write_campaign: WriteCampaign) -> None:
     assert len(same) == 1
     assert len({*same, *different}) == 1 + len(DIFFERENT)
     assert all(len(digest) == 12 and int(digest, 16) >= 0 for digest in same)
-
-
-def test_metric_names_are_those_of_profiles() -> None:
-    assert set(get_args(MetricName)) <= set(METRICS)
 
 
 def test_ranges_are_exact() -> None:

@@ -10,7 +10,8 @@ import pytest
 from buran.cli import main
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.experiment.read import read_experiment
-from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+from buran.profile.metrics import METRICS
+from buran.profile.profile import CallTree, Location, Profile, Region
 
 
 @pytest.fixture

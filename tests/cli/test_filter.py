@@ -12,7 +12,8 @@ from buran.cli import main
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.instrument.callgraph import CALL, make_graph
 from buran.instrument.metacg import write_metacg
-from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+from buran.profile.metrics import METRICS
+from buran.profile.profile import CallTree, Location, Profile, Region
 
 REGIONS = (
     Region("main", "main"),

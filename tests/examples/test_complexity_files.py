@@ -9,7 +9,7 @@ import pytest
 import yaml
 from example_programs import EXAMPLES, NAMES
 
-from buran.profile.profile import METRICS
+from buran.profile.metrics import METRICS
 
 
 def complexity(name: str) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from buran.experiment.table import Experiment
-from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+from buran.profile.metrics import METRICS
+from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import TreeUnion
 
 NAMES = st.one_of(

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from buran.instrument.balance import balance_of
-from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+from buran.profile.metrics import METRICS
+from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.report.text import _balance
 
 TREE = CallTree(

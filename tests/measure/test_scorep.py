@@ -25,7 +25,8 @@ from buran.measure.backends.scorep import (
 from buran.measure.toolchain.elf import Elf
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
-from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+from buran.profile.metrics import METRICS
+from buran.profile.profile import CallTree, Location, Profile, Region
 
 SAMPLES = Path(__file__).parents[3] / "shared/data/extrap/cube"
 # A stand-in for Score-P's wrapper: what the real one of version 8.4 makes of its environment, as a command line.

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from buran.profile.cubex_write import LARGEST_COUNT
-from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+from buran.profile.metrics import METRICS
+from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import preorder
 
 NAMES = st.one_of(

@@ -19,7 +19,8 @@ from pycubexr import CubexParser
 from buran.errors import FormatError, RunError
 from buran.profile.cubex_read import SKIPPED, SKIPPED_LOCATIONS, read_cubex
 from buran.profile.cubex_write import LARGEST_COUNT, wide_order, write_cubex
-from buran.profile.profile import METRICS, CallTree, Location, Metric, Profile, Region
+from buran.profile.metrics import METRICS, Metric
+from buran.profile.profile import CallTree, Location, Profile, Region
 
 SHARED = Path(__file__).parents[3] / "shared/data/extrap"
 CUBE_FILES = Path(os.environ.get("BURAN_EXTRAP_DATA", SHARED)) / "cube"

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profiles import profiles, trees
 
-from buran.profile.profile import METRICS, CallTree, Location, Metric, Profile, Region
+from buran.profile.metrics import METRICS, Metric
+from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import TreeUnion, combine, fold, on_one_tree, preorder, project
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -19,19 +21,41 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from buran.campaign.point import canonical
+from buran.profile.metrics import asked_for_by
 
 Role = Literal["ranks", "threads", "size", "choice"]
-MetricName = Literal["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
 StrategyName = Literal[
     "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "tensor", "random", "grid"
 ]
-CounterName = Literal[
-    "instructions", "cycles", "cache_misses", "branch_misses", "page_faults", "task_clock", "context_switches"
-]
 LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A text out of names that are looked up when a file is checked; to a reader it is as a `Literal` of them."""
+
+    names: Callable[[], Sequence[str]]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.checked)
+
+    def __get_pydantic_json_schema__(self, schema: object, handler: object) -> JsonSchemaValue:
+        return {"enum": [*self.names()], "type": "string"}
+
+    def checked(self, value: object) -> object:
+        """Return an allowed value; raise as a `Literal` does."""
+        names = self.names()
+        if value not in names:
+            raise PydanticKnownError("literal_error", {"expected": " or ".join(map(repr, names))})
+        return value
+
+
+MetricName = Annotated[str, OneOf(partial(asked_for_by, "metrics"))]
+CounterName = Annotated[str, OneOf(partial(asked_for_by, "counters"))]
 
 
 def _whole_text(value: object) -> object:

@@ -19,7 +19,7 @@ from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 MOST_BYTES = 16_000_000
 MOST_VALUES = 500_000
 DEEPEST = 20
-EXACT = 2**53  # whole numbers above it have no exact floating-point spelling
+LARGEST_WHOLE = 2**53  # whole numbers above it have no exact floating-point spelling
 
 _TAG = "tag:yaml.org,2002:"
 _RULES = (
@@ -209,7 +209,7 @@ def _number(text: str) -> int | float:
         return int(text)
     except ValueError:
         number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
-        return int(number) if number.is_integer() and abs(number) <= EXACT else number
+        return int(number) if number.is_integer() and abs(number) <= LARGEST_WHOLE else number
 
 
 def _line(node: yaml.Node) -> int:

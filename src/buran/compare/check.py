@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.compare.compare import LEVEL, SHARE
-from buran.compare.counts import EXACT, count_measured, unsteady_rows
+from buran.compare.counts import count_measured, unsteady_rows
 from buran.compare.difference import Change
 from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.measured import folded_values, measured_in_both
@@ -18,6 +18,7 @@ from buran.compare.side import RUNTIME, Side
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition, over_repetitions
+from buran.profile.metrics import noise_resilient
 
 Array = NDArray[np.float64]
 
@@ -65,7 +66,7 @@ def check_counts(before: Side, table: Experiment, share: float = SHARE) -> tuple
     points = 0
     if before.counts is None:
         return found, points
-    for metric in (name for name in EXACT if name in before.models and name in before.counts.values):
+    for metric in (name for name in noise_resilient(before.models) if name in before.counts.values):
         if metric not in table.values:
             continue
         models = before.models[metric]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.counts import EXACT, Counted, count_measured, count_modelled, unsteady_rows
+from buran.compare.counts import Counted, count_measured, count_modelled, unsteady_rows
 from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.growth import faster_in
@@ -18,6 +18,7 @@ from buran.compare.side import RUNTIME, Side
 from buran.errors import UsageError
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
+from buran.profile.metrics import metric_of
 
 Array = NDArray[np.float64]
 LEVEL = 0.95
@@ -177,7 +178,7 @@ class _Metric:
                 self.intervals[:, :, 1] = np.where(np.isfinite(means), means, self.intervals[:, :, 1])
         self.counted: Counted | None = None
         self.exact = np.zeros(len(common), dtype=bool)
-        if metric in EXACT:
+        if metric_of(metric).noise_resilient:
             self.counted = count_modelled((self.first, self.second)) if both is None else count_measured(both)
             self.exact = self.counted.known.copy()
             for side in sides:

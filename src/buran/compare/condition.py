@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from buran.campaign.mistakes import did_you_mean, listed
-from buran.compare.counts import EXACT
 from buran.compare.difference import Comparison, Difference
 from buran.compare.side import RUNTIME
 from buran.errors import UsageError
+from buran.profile.metrics import METRICS, metric_of, noise_resilient
 
 Kind = Literal["grown", "runtime", "class", "effort", "new"]
 KINDS: dict[str, str] = {
@@ -99,9 +99,10 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
         return [
             Broken(str(condition), each.metric, each.call_path)
             for each in comparison.new
-            if each.share >= comparison.share and each.metric in ("time", *EXACT)
+            if each.share >= comparison.share and (each.metric == "time" or metric_of(each.metric).noise_resilient)
         ]
-    own = {"runtime": (RUNTIME,), "effort": EXACT, "class": (*_TIMES, *EXACT)}
+    exact = noise_resilient(METRICS)
+    own = {"runtime": (RUNTIME,), "effort": exact, "class": (*_TIMES, *exact)}
     metrics = own.get(condition.kind, _TIMES)
     asked = [each for each in comparison.differences if each.metric in metrics and each.matters]
     if not asked:

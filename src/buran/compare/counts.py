@@ -15,8 +15,6 @@ from buran.compare.ratio import ROUNDING
 from buran.model.model_set import ModelSet
 
 Array = NDArray[np.float64]
-EXACT = ("basic_blocks", "bytes_sent", "bytes_received")
-"""Metrics that noise cannot touch."""
 _EXACT_PERCENT = 1e-6  # SMAPE of models that go through every count
 
 

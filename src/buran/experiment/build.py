@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.experiment.table import AGGREGATES, Experiment
-from buran.profile.profile import METRICS, Profile
-from buran.profile.regroup import TreeUnion, combination, combine
+from buran.profile.metrics import metric_of
+from buran.profile.profile import Profile
+from buran.profile.regroup import TreeUnion, combine
 from buran.profile.symbols import is_program
 
 _LONELY = 0.5  # share of a run's time in call paths of its own: a switch of algorithms leaves more in common
@@ -93,7 +94,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
             units.setdefault(name, metric.unit)
             # Several call paths of one profile may be the same in the union: two static functions of a name,
             # or Score-P's parameters of call paths.
-            rows = combine(_exclusive(profile, name), row, len(own), combination(name, metric.dtype))
+            rows = combine(_exclusive(profile, name), row, len(own), metric.combination)
             found[-1][name] = aggregate_set(rows.astype(np.float64))
             # Some locations may stand for all: then the sum is theirs, scaled.
             found[-1][name][:, -1] *= int(profile.attributes.get("represents_locations", rows.shape[1])) / rows.shape[1]
@@ -169,4 +170,4 @@ def _at(table: Experiment, point: int) -> str:
 
 def default_unit(metric: str) -> str:
     """Return the unit of a metric that a file names without one; empty if unknown."""
-    return METRICS[metric].unit if metric in METRICS else ""
+    return metric_of(metric).unit

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from buran.errors import UsageError
 from buran.experiment.build import unique_points
 from buran.experiment.table import AGGREGATES, Experiment
-from buran.profile.regroup import Keep, TreeUnion, combination, fold, is_per_visit
+from buran.profile.metrics import metric_of
+from buran.profile.regroup import Keep, TreeUnion, fold
 
 
 def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
@@ -86,7 +87,7 @@ def _fold_values(values: NDArray[np.float64], target: NDArray[np.int64], size: i
     """Bring call paths with the same target together; shapes (call path, point, repetition, aggregate)."""
     if len(np.unique(target)) == len(target) == size:
         return values[np.argsort(target)]
-    how = combination(metric)
+    how = metric_of(metric).combination
     given = values
     out = np.zeros((size, *values.shape[1:]))
     # 0 in an extreme stands for "not visited".
@@ -133,6 +134,6 @@ def project(experiment: Experiment, keep: Keep) -> Experiment:
     folding = fold(experiment.tree, keep)
     values: dict[str, NDArray[np.float64]] = {}
     for metric, given in experiment.values.items():
-        source = folding.stays if is_per_visit(metric) else np.ones(len(given), dtype=bool)
+        source = folding.stays if metric_of(metric).is_per_visit else np.ones(len(given), dtype=bool)
         values[metric] = _fold_values(given[source], folding.target[source], len(folding.tree), metric)
     return replace(experiment, tree=folding.tree, values=values)

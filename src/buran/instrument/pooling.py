@@ -17,7 +17,8 @@ from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.instrument.prediction import FILTERABLE, Floats, Mask, symbol_of
 from buran.model.repetitions import over_repetitions
-from buran.profile.profile import CallTree, Metric, Profile, Region
+from buran.profile.metrics import Metric
+from buran.profile.profile import CallTree, Profile, Region
 from buran.profile.regroup import combine, fold, project
 
 MOST_DOUBT = 0.05

@@ -11,7 +11,6 @@ import numpy as np
 
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.compare.check import Checked, check_counts, check_times
-from buran.compare.counts import EXACT
 from buran.compare.side import RUNTIME
 from buran.experiment.jsonl import write_jsonl
 from buran.loop import collect
@@ -19,6 +18,7 @@ from buran.loop.earlier import Earlier
 from buran.loop.findings import Findings
 from buran.loop.session import Session
 from buran.model.model_set import write_models
+from buran.profile.metrics import noise_resilient, uncounted
 from buran.profile.profile import CallTree
 from buran.select.changes import Changes
 
@@ -37,10 +37,9 @@ def compare_runs(session: Session, iteration: int, models_path: Path, findings_p
         table_path.write_text("")
     else:
         tree = table.tree
-        wanted = EXACT if mode is Mode.EFFORT else ("time", "visits")
-        write_jsonl(
-            collect.only(table, [name for name in wanted if name in session.campaign.config.metrics]), table_path
-        )
+        chosen = session.campaign.config.metrics
+        wanted = noise_resilient(chosen) if mode is Mode.EFFORT else uncounted(chosen)
+        write_jsonl(collect.only(table, wanted), table_path)
         told |= _counts(earlier, table) if mode is Mode.EFFORT else _times(session, earlier, table, runs)
     Findings(
         iteration=iteration,

@@ -12,11 +12,11 @@ from buran.campaign.config import Campaign
 from buran.campaign.mistakes import CampaignError, Mistake
 from buran.campaign.point import Point
 from buran.campaign.results import FINDINGS
-from buran.compare.counts import EXACT
 from buran.compare.side import RUNTIME, Side
 from buran.compare.sides import side_of_results
 from buran.errors import FormatError
 from buran.loop.findings import Findings
+from buran.profile.metrics import metric_of, noise_resilient
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Earlier:
     def has_counts(self) -> bool:
         """Whether counts can be compared exactly."""
         counts = self.side.counts
-        return counts is not None and any(metric in counts.values for metric in EXACT)
+        return counts is not None and bool(noise_resilient(counts.values))
 
     @property
     def runtime(self) -> Callable[[Point], float | None]:
@@ -82,7 +82,8 @@ def read_earlier(campaign: Campaign) -> Earlier | None:
     if side.parameters != campaign.parameters:
         why = f"{', '.join(side.parameters)} there, {', '.join(campaign.parameters)} here"
         raise _mistake(campaign, "the earlier version was measured over other parameters", why)
-    shared = set(side.models) & {*campaign.config.metrics} - {"visits"}
+    shared = {name for name in campaign.config.metrics if name == "time" or metric_of(name).noise_resilient}
+    shared &= set(side.models)
     if not shared:
         why = "it ended without models, or none of its metrics is measured here"
         hint = "compare with a campaign that has models; a version in which nothing changed has none of its own"

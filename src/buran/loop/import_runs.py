@@ -23,7 +23,8 @@ from buran.measure.bundle import PROFILE, SCHEMA, outcome_of, slots_of
 from buran.measure.store import ledger, store
 from buran.profile.call_paths import read_profile
 from buran.profile.cubex_write import write_cubex
-from buran.profile.profile import METRICS, Location, Metric, Profile
+from buran.profile.metrics import Metric, metric_of
+from buran.profile.profile import Location, Profile
 
 
 def import_runs(session: Session, iteration: int) -> dict[str, Any]:
@@ -193,7 +194,7 @@ def _profile_of(table: Experiment, run: Source) -> Profile:
         if len(lacking):
             raise FormatError("the run is incomplete", why=f"no {name} of {table.tree.names[lacking[0]]}")
         own = np.where(np.isfinite(own), own, 0.0)
-        known = METRICS.get(name, Metric(name, table.units.get(name, ""), "exclusive", "DOUBLE"))
-        metrics[name] = replace(known, dtype="DOUBLE")
+        known = metric_of(name)
+        metrics[name] = replace(known, unit=known.unit or table.units.get(name, ""), dtype="DOUBLE")
         values[name] = (table.tree.inclusive(own) if known.kind == "inclusive" else own)[:, None]
     return Profile(table.tree, (Location(0),), metrics, values, {})

@@ -18,9 +18,9 @@ from buran.loop.collect import Measured, experiment_of
 from buran.loop.pool import hooks_of
 from buran.loop.session import Session
 from buran.measure.store import store
+from buran.profile.metrics import uncounted
 from buran.profile.profile import Region
 from buran.profile.regroup import TreeUnion
-from buran.select.question import EFFORT_METRICS
 
 MOST_OTHER = 0.01
 """Share of the time in call paths of one side alone beyond which runs are not of the same program."""
@@ -161,7 +161,7 @@ def _judged(
 def _lacking(session: Session, records: Sequence[Mapping[str, Any]], same_filter: bool) -> list[str]:
     """Return the metrics of timed runs that some of the imported runs do not have."""
     config = session.campaign.config
-    wanted = [name for name in (*config.metrics, *config.counters) if name not in EFFORT_METRICS]
+    wanted = list(uncounted((*config.metrics, *config.counters)))
     if not same_filter and "visits" not in wanted:  # what hooks have cost follows from them
         wanted.append("visits")
     return [name for name in wanted if any(name not in record["metrics"] for record in records)]

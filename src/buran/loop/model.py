@@ -32,8 +32,9 @@ from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.prior.campaign import noise_resilient
 from buran.profile.call_paths import read_profile
+from buran.profile.metrics import counted as counted_metrics
+from buran.profile.metrics import uncounted
 from buran.profile.profile import CallTree
-from buran.select.question import EFFORT_METRICS
 
 if TYPE_CHECKING:
     from buran.tensor import CPRegressor
@@ -60,8 +61,7 @@ def make_models(session: Session, iteration: int, models_path: Path, findings_pa
     pooled = pooled_times(session, which, parameters, filter_text, iteration)
     timed = None if pooled is None else pooled.table
     uncorrected = None if pooled is None else pooled.uncorrected
-    times = [*(name for name in config.metrics if name not in EFFORT_METRICS), *config.counters]
-    counts = [name for name in config.metrics if name in EFFORT_METRICS]
+    times, counts = [*uncounted(config.metrics), *config.counters], list(counted_metrics(config.metrics))
     counted = collect.experiment_of([run for run in own if run.mode is Mode.EFFORT], parameters)
     tables, sets = [], dict[str, ModelSet]()
     for measured, wanted in ((timed, times), (counted, counts)):

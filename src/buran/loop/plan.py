@@ -25,10 +25,11 @@ from buran.loop.imported import import_plan
 from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
 from buran.model import Term, fit_models, read_models
+from buran.profile.metrics import counted
 from buran.select.design import COUNTS
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
-from buran.select.question import EFFORT_METRICS, FIXED, Knowledge, Question
+from buran.select.question import FIXED, Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
 
 
@@ -63,9 +64,7 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         pilot=_has_pilot(session),
         models=config.goal != "filter",
         earlier=() if session.earlier is None else session.earlier.points,
-        earlier_counts=session.earlier is not None
-        and session.earlier.has_counts
-        and bool(EFFORT_METRICS & set(config.metrics)),
+        earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
 

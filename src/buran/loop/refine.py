@@ -28,6 +28,7 @@ from buran.measure.build import STATIC
 from buran.measure.store import store
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
+from buran.profile.metrics import work_metrics
 from buran.select.question import FIXED, WEIGHS_RUNS
 
 _HARMLESS = 1e-4  # of the run time at the target: early models of few runs must not lose kernels for so little
@@ -213,7 +214,7 @@ def refinement_of(session: Session, iteration: int, findings: Findings, known: d
         target,
         wishes_of(session),
         visit_cost_s=visit_cost_s(session, iteration),
-        work=[sets[name] for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in sets],
+        work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
         ends_s=np.array(findings.ends_s).reshape(-1, 2),
         graph=graph if new or own.closure == "static" else None,

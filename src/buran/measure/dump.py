@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from buran.errors import RunError
 from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING, ROLES
-from buran.profile.profile import METRICS, CallTree, Location, Metric, Profile, Region
+from buran.profile.metrics import METRICS, Metric, asked_for_by
+from buran.profile.profile import CallTree, Location, Profile, Region
 
 MAGIC, END = b"BURANDMP", b"BURANEND"
 VERSION = 2
@@ -25,7 +26,7 @@ HEADER = struct.Struct("<8sIIiidIIII")
 COMPLETE, COUNTS_BLOCKS = 1, 2
 # What BURAN_COUNTERS can ask for; the clock counts nanoseconds.
 TASK_CLOCK = "task_clock"
-COUNTERS = ("instructions", "cycles", "cache_misses", "branch_misses", "page_faults", TASK_CLOCK, "context_switches")
+COUNTERS = asked_for_by("counters")
 KIND_MPI, KIND_ROOT = 1, 2
 NODE = np.dtype(
     [

@@ -17,12 +17,10 @@ from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, effort_of
 from buran.prior.prior import ALONE, Column, Prior, communication_prior, computation_prior
 from buran.prior.volume import bytes_of
+from buran.profile.metrics import metric_of, stands_for
 from buran.profile.profile import CallTree
 from buran.profile.regroup import TreeUnion
 
-EFFORT_METRICS = ("basic_blocks", "loop_trips", "instructions")
-"""What stands for the effort of computation: the first one that was measured."""
-_NOISY_METRICS = ("instructions",)  # counts that differ a little between equal runs
 TIMES_ALONE = "the model is made of times alone"
 _NONE = ModelFunction(0.0)
 
@@ -54,7 +52,7 @@ class PathPriors:
 
 def has_effort(table: Experiment) -> bool:
     """Whether something was counted that can stand for the effort of computation."""
-    return any(metric in table.values for metric in EFFORT_METRICS)
+    return bool(stands_for("computation", table.values))
 
 
 def priors_of(tree: CallTree, counted: Experiment, points: Array) -> PathPriors:
@@ -115,11 +113,12 @@ class _Counts:
         known[target[itself]] = True
         values = {}
         for metric in counted.metrics:
-            least, most = metric == "communicator_size_min", metric == "communicator_size_max"
-            own = counted.over_locations(metric, "max" if most else "min" if least else "mean")
+            known_metric = metric_of(metric)
+            how = known_metric.combination
+            own = counted.over_locations(metric, "mean" if how == "add" else how)
             out = np.zeros((len(timed), *own.shape[1:]))
-            rows = target >= 0 if metric in EFFORT_METRICS else itself
-            if least or most:
+            rows = target >= 0 if known_metric.effort == "computation" else itself
+            if how != "add":
                 out[target[rows]] = own[rows]
             else:
                 np.add.at(out, target[rows], own[rows])
@@ -140,7 +139,7 @@ class _Counts:
     def model(self, metric: str, rows: Ids) -> Effort:
         """Return effort models of some call paths."""
         own = self.values[metric][rows]
-        return effort_of(self.points, own, metric=metric, exact=metric not in _NOISY_METRICS)
+        return effort_of(self.points, own, metric=metric, exact=metric_of(metric).role == "exact")
 
 
 def _priors(tree: CallTree, counts: _Counts, points: Array) -> PathPriors:
@@ -151,7 +150,7 @@ def _priors(tree: CallTree, counts: _Counts, points: Array) -> PathPriors:
     settled = [True] * len(tree)
     regions = [tree.regions[region] for region in tree.region.tolist()]
     is_mpi = np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
-    metric = next((name for name in EFFORT_METRICS if name in counts.values), None)
+    metric = next(iter(stands_for("computation", counts.values)), None)
     own = np.flatnonzero(~is_mpi)
     if metric is None:
         for row in own.tolist():

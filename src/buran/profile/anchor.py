@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from buran.profile.profile import CallTree, Location, Metric, Region
+from buran.profile.metrics import Metric
+from buran.profile.profile import CallTree, Location, Region
 from buran.profile.regroup import children
 
 WRAPPED = "Buran wrapped roots"

@@ -13,7 +13,7 @@ from typing import Literal
 
 from buran.profile.cubex_read import read_cubex
 from buran.profile.profile import Profile, Region
-from buran.profile.regroup import combination, combine, fold
+from buran.profile.regroup import combine, fold
 
 INSTANCE = "instance="
 Parameters = Literal["fold", "keep"]
@@ -61,7 +61,7 @@ def as_call_paths(profile: Profile, parameters: Parameters = "fold") -> Profile:
     size, rows = len(folding.tree), folding.target[folding.stays]
     values = {}
     for name, metric in profile.metrics.items():
-        stored, how = profile.values[name], combination(name, metric.dtype)
+        stored, how = profile.values[name], metric.combination
         # An inclusive value already contains what is below.
         whole = metric.kind == "inclusive"
         values[name] = (

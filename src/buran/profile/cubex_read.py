@@ -20,7 +20,8 @@ from pycubexr.classes.metric import MetricType
 from buran.errors import FormatError
 from buran.profile.anchor import WRAPPED
 from buran.profile.cubex_write import LARGEST_COUNT
-from buran.profile.profile import CallTree, Location, Metric, Paradigm, Profile, Region
+from buran.profile.metrics import Metric, metric_of
+from buran.profile.profile import CallTree, Location, Paradigm, Profile, Region
 
 SKIPPED = "Buran skipped metrics"
 """Attribute that names the metrics that were left out because their values are no plain numbers."""
@@ -265,8 +266,8 @@ def _read(path: Path) -> Profile:
                     raise _Corrupt(f"metric {metric.name} has the unknown data type {metric.data_type!r}")
                 skipped.append(f"{metric.name} ({metric.data_type})")
                 continue
-            own = Metric(
-                name=metric.name,
+            own = replace(
+                metric_of(metric.name),
                 unit=metric.units or "",
                 kind="inclusive" if metric.metric_type == "INCLUSIVE" else "exclusive",
                 dtype=dtype,

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from buran.errors import RunError
 from buran.files import write_bytes
 from buran.profile.anchor import WRAPPED, anchor
-from buran.profile.profile import CallTree, Metric, Profile, Region
-from buran.profile.regroup import children, combination, preorder
+from buran.profile.metrics import Metric
+from buran.profile.profile import CallTree, Profile, Region
+from buran.profile.regroup import children, preorder
 
 LARGEST_COUNT = 0xFFFFFFFFFFFFFBFF
 """Readers of cubex turn unsigned counts above this into 0."""
@@ -121,7 +122,7 @@ def _one_root(profile: Profile) -> Profile:
     values: dict[str, NDArray[np.generic]] = {}
     for name, metric in profile.metrics.items():
         old = np.asarray(profile.values[name])
-        how = combination(name, metric.dtype)
+        how = metric.combination
         top = np.zeros((1, *old.shape[1:]), dtype=old.dtype)
         roots = old[tree.parent < 0]
         if len(roots) and (metric.kind == "inclusive" or how != "add"):

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.profile.metrics import Metric
 from buran.profile.symbols import identities
 
 SEPARATOR = "->"
@@ -103,57 +104,6 @@ class CallTree:
             level = level[self.parent[level] >= 0]
             np.add.at(out, self.parent[level], out[level])
         return out
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What is measured, named and typed as Score-P does.
-
-    Attributes
-    ----------
-    name
-        Unique name, as in ``bytes_sent``.
-    unit
-        As Cube shows it: ``sec``, ``occ``, ``bytes``.
-    kind
-        How the numbers are stored: ``inclusive`` values contain the children's.
-    dtype
-        Cube's data type.
-    """
-
-    name: str
-    unit: str
-    kind: Literal["inclusive", "exclusive"]
-    dtype: Literal["UINT64", "INT64", "DOUBLE", "MINDOUBLE", "MAXDOUBLE"]
-    title: str = ""
-    description: str = ""
-
-
-METRICS: Mapping[str, Metric] = {
-    metric.name: metric
-    for metric in (
-        Metric("visits", "occ", "exclusive", "UINT64", "Visits", "Number of visits"),
-        Metric("time", "sec", "inclusive", "DOUBLE", "Time", "Wall-clock time"),
-        Metric("basic_blocks", "occ", "exclusive", "UINT64", "Basic blocks", "Executed basic blocks"),
-        Metric("bytes_sent", "bytes", "exclusive", "UINT64", "Bytes sent", "Bytes sent by MPI operations"),
-        Metric("bytes_received", "bytes", "exclusive", "UINT64", "Bytes received", "Bytes received by MPI operations"),
-        Metric("bytes_put", "bytes", "exclusive", "UINT64", "Bytes put", "Bytes sent by one-sided MPI operations"),
-        Metric("bytes_get", "bytes", "exclusive", "UINT64", "Bytes got", "Bytes received by one-sided MPI operations"),
-        Metric(
-            "communicator_size_sum", "occ", "exclusive", "UINT64", "Communicator sizes, summed",
-            "Size of the communicator, added up over visits; divide by visits for the mean",
-        ),
-        Metric("communicator_size_min", "occ", "exclusive", "MINDOUBLE", "Smallest communicator"),
-        Metric("communicator_size_max", "occ", "exclusive", "MAXDOUBLE", "Largest communicator"),
-        Metric("instructions", "occ", "exclusive", "UINT64", "Instructions", "Executed outside the kernel"),
-        Metric("cycles", "occ", "exclusive", "UINT64", "Cycles", "Of the processor, outside the kernel"),
-        Metric("cache_misses", "occ", "exclusive", "UINT64", "Cache misses", "Of the last level, outside the kernel"),
-        Metric("branch_misses", "occ", "exclusive", "UINT64", "Branch misses", "Mispredicted, outside the kernel"),
-        Metric("page_faults", "occ", "exclusive", "UINT64", "Page faults", "Outside the kernel"),
-        Metric("task_clock", "sec", "inclusive", "DOUBLE", "Processor time", "Time in which the thread had a core"),
-        Metric("context_switches", "occ", "exclusive", "UINT64", "Context switches", "Losses of the core"),
-    )
-}  # fmt: skip
 
 
 @dataclass(frozen=True, order=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.profile.profile import METRICS, CallTree, Profile, Region
+from buran.profile.metrics import Combine
+from buran.profile.profile import CallTree, Profile, Region
 from buran.profile.symbols import PROGRAM
 
-Combine = Literal["add", "min", "max"]
 Keep = Callable[[Region], bool] | NDArray[np.bool_]
 
 
@@ -154,22 +153,6 @@ def combine(values: NDArray[np.generic], target: NDArray[np.int64], size: int, h
     return out
 
 
-def combination(metric: str, dtype: str = "DOUBLE") -> Combine:
-    """Return how values of several call paths become one: sums, except for extremes."""
-    known = METRICS[metric].dtype if metric in METRICS else dtype
-    if known == "MINDOUBLE" or metric == "min_time":
-        return "min"
-    return "max" if known == "MAXDOUBLE" or metric == "max_time" else "add"
-
-
-def is_per_visit(metric: str, dtype: str = "DOUBLE") -> bool:
-    """Tell whether a metric describes the visits of its own region, not the work done inside it.
-
-    Such values do not move to the caller when a region is no longer measured: the caller is not visited more.
-    """
-    return metric in ("visits", "communicator_size_sum") or combination(metric, dtype) != "add"
-
-
 @dataclass(frozen=True, eq=False)
 class Folding:
     """Where call paths go when some regions are no longer measured.
@@ -236,9 +219,9 @@ def project(profile: Profile, keep: Keep) -> Profile:
     values: dict[str, NDArray[np.generic]] = {}
     for name, metric in profile.metrics.items():
         old = profile.values[name]
-        how = combination(name, metric.dtype)
+        how = metric.combination
         # An inclusive value already contains what was below.
-        if metric.kind == "inclusive" or is_per_visit(name, metric.dtype):
+        if metric.kind == "inclusive" or metric.is_per_visit:
             values[name] = combine(old[folding.stays], own, size, how)
         else:
             values[name] = combine(old, folding.target, size, how)
@@ -259,7 +242,7 @@ def on_one_tree(profiles: Iterable[Profile], *, by_name: bool = False) -> list[P
             profile,
             tree=tree,
             values={
-                name: combine(profile.values[name], index[own], len(tree), combination(name, metric.dtype))
+                name: combine(profile.values[name], index[own], len(tree), metric.combination)
                 for name, metric in profile.metrics.items()
             },
         )

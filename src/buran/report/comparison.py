@@ -10,9 +10,9 @@ from dataclasses import asdict
 from typing import Any
 
 from buran.compare.condition import Broken
-from buran.compare.counts import EXACT
 from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.compare.side import RUNTIME
+from buran.profile.metrics import metric_of
 from buran.report.plain import brief, named, section
 
 _ROWS = 12
@@ -21,7 +21,6 @@ _ORDER: tuple[Verdict, ...] = ("grown", "shrunk", "undecided", "no difference se
 SYMBOLS: Mapping[Verdict, str] = {
     "grown": "▲", "shrunk": "▼", "same": "=", "no difference seen": "~", "undecided": "?",
 }  # fmt: skip
-TITLES = {"time": "Time", RUNTIME: "Run time of the whole program"}
 
 
 def change_in_words(change: Change | None) -> str:
@@ -55,12 +54,14 @@ def point_of(comparison: Comparison, values: Sequence[float]) -> str:
 def metrics_of(comparison: Comparison) -> list[str]:
     """Return the metrics that were compared: the whole program and times first."""
     found = list(dict.fromkeys(each.metric for each in comparison.differences))
-    return sorted(found, key=lambda name: (name != RUNTIME, name != "time", name not in EXACT))
+    return sorted(found, key=lambda name: (name != RUNTIME, name != "time", not metric_of(name).noise_resilient))
 
 
 def title_of(metric: str) -> str:
     """Return a metric as a heading."""
-    return TITLES.get(metric, metric.replace("_", " ").capitalize())
+    if metric == RUNTIME:
+        return "Run time of the whole program"
+    return metric_of(metric).title or metric.replace("_", " ").capitalize()
 
 
 def ranked(comparison: Comparison, metric: str) -> list[Difference]:
@@ -81,7 +82,7 @@ def sentences(comparison: Comparison) -> list[str]:
             said.append(f"{title_of(metric)}: {rows[0].verdict}, {change_in_words(rows[0].target)} at the target.")
             continue
         told = ", ".join(f"{len(each)} {verdict}" for verdict, each in counts if each)
-        sure = ", beyond doubt" if metric in EXACT and all(each.exact for each in rows) else ""
+        sure = ", beyond doubt" if metric_of(metric).noise_resilient and all(each.exact for each in rows) else ""
         all_of_them = f"{len(rows)} call paths that matter" if len(rows) > 1 else "the call path that matters"
         said.append(f"{title_of(metric)}, of {all_of_them}: {told}{sure}.")
     return said
@@ -112,7 +113,7 @@ def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> st
             )
             for each in ranked(comparison, metric)[:_ROWS]
         ]
-        where = "counted" if metric in EXACT else "measured"
+        where = "counted" if metric_of(metric).noise_resilient else "measured"
         header = ("", "share", "call path", "change at the target", f"change where both {where}", "grows like")
         parts.append(section(title_of(metric), header, rows))
     for word, found in (("before", comparison.gone), ("after", comparison.new)):

@@ -8,8 +8,8 @@ from typing import Any
 
 import buran
 from buran.compare.condition import Broken
-from buran.compare.counts import EXACT
 from buran.compare.difference import Change, Comparison, Difference
+from buran.profile.metrics import metric_of
 from buran.report.comparison import (
     SYMBOLS,
     change_in_words,
@@ -60,7 +60,7 @@ def comparison_values(comparison: Comparison, broken: Sequence[Broken] = ()) -> 
         "metrics": [
             {
                 "title": title_of(metric),
-                "exact": metric in EXACT,
+                "exact": metric_of(metric).noise_resilient,
                 "rows": [_row(comparison, each) for each in rows[:MOST_ROWS]],
                 "left_out": max(len(rows) - MOST_ROWS, 0),
             }

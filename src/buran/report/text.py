@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from buran.compare.difference import Comparison
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
+from buran.profile.metrics import noise_resilient, reported
 from buran.report.comparison import earlier_text
 from buran.report.plain import brief, section
 
@@ -107,9 +108,7 @@ def render(report: Report) -> str:
         parts.append(_time_table(report, target))
     if report.priors:
         parts.append(_priors(report, target))
-    for metric in ("basic_blocks", "bytes_sent", "bytes_received", "visits"):
-        if metric in report.models:
-            parts.append(_metric_table(report, metric))
+    parts += [_metric_table(report, metric) for metric in reported(report.models)]
     parts += [
         _corrections(report, target),
         _balance(report),
@@ -270,8 +269,7 @@ def _instrumentation(report: Report) -> str:
         ("filter", "instruments", "for time", "for counts"),
         rows,
     )
-    counts = [metric for metric in report.models if metric not in ("time", "visits")]
-    if counts and not report.unsteady:
+    if noise_resilient(report.models) and not report.unsteady:
         text += "\n\nCounts were identical in all repetitions of every point."
     for metric, paths in report.unsteady.items():
         text += f"\n\n{metric} differs between repetitions in: {', '.join(map(brief, paths))}"

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
+from buran.profile.metrics import counted
 from buran.select.costs import RunCosts
-from buran.select.question import EFFORT_METRICS
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Draft(RunCosts):
         if purpose is Purpose.COMPARISON:
             return variants
         guard = purpose is Purpose.PILOT and not self.known.own
-        if self.question.metrics & EFFORT_METRICS and not guard:
+        if counted(self.question.metrics) and not guard:
             variants.append((Mode.EFFORT, ""))
         return variants
 

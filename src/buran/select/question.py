@@ -11,13 +11,13 @@ import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.profile.metrics import counted
 from buran.select.changes import Changes
 from buran.select.observations import Observations
 from buran.select.protocol import Strategy
 from buran.select.space import MOST_REPETITIONS, Array, Space
 from buran.select.strategies import base_of, strategy_of
 
-EFFORT_METRICS = frozenset({"basic_blocks", "bytes_sent", "bytes_received"})
 FIXED = frozenset({"full", "lines"})
 """Strategies that choose all their points at once, each with the campaign's repetitions."""
 WEIGHS_RUNS = "design"
@@ -133,7 +133,7 @@ class Question:
     @property
     def effort_runs(self) -> int:
         """Counting runs of each point."""
-        return self.effort_repetitions if self.metrics & EFFORT_METRICS else 0
+        return self.effort_repetitions if counted(self.metrics) else 0
 
     @property
     def adaptive(self) -> bool:

@@ -13,6 +13,7 @@ from buran.campaign.expressions import Expression, ExpressionError, compile_expr
 from buran.campaign.mistakes import did_you_mean, listed
 from buran.campaign.point import Value
 from buran.errors import ConfigError
+from buran.profile.metrics import asked_for_by, metric_of
 from buran.profile.profile import SEPARATOR
 from buran.simulate.truth import TRUTH_SCHEMA, program_of_truth
 
@@ -21,9 +22,12 @@ DISTRIBUTIONS = ("normal", "uniform", "lognormal")
 _MOST_PERCENT = {"normal": 25.0, "uniform": 57.0, "lognormal": 200.0}  # beyond it times would fall below zero
 _KINDS = ("function", "inline", "mpi")
 _KEYS = ("schema", "startup_s", "instrumentation", "noise", "failure_probability", "queue_s", "program")
-_NODE_FORMULAS = ("time_s", "visits", "basic_blocks", "bytes_sent", "bytes_received", "waiting_s")
 _NODE_NUMBERS = ("imbalance", "noise_percent", "unsteady_percent")
-_NODE_KEYS = ("kind", *_NODE_FORMULAS, *_NODE_NUMBERS, "calls")
+
+
+def counts() -> tuple[str, ...]:
+    """Return the metrics that a description can give formulas for, beside the time: all that campaigns ask for."""
+    return tuple(name for name in asked_for_by("metrics") if metric_of(name).role == "exact")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class Node:
     ----------
     parent
         Number of the caller; -1 for the first.
+    counts
+        By metric; see `counts`.
     imbalance
         The slowest rank takes 1 plus this times the mean, the fastest 1 minus this.
     waiting_s
@@ -87,10 +93,7 @@ class Node:
     parent: int
     kind: str
     time_s: Expression
-    visits: Expression
-    basic_blocks: Expression
-    bytes_sent: Expression
-    bytes_received: Expression
+    counts: Mapping[str, Expression]
     waiting_s: Expression
     imbalance: float = 0.0
     noise_percent: float | None = None
@@ -225,24 +228,20 @@ class _Reader:
             own = {} if content is None else content
             if not isinstance(name, str) or not name or SEPARATOR in name:
                 raise self.mistake(here, f"{name!r} cannot be the name of a function")
-            self.keys(own, _NODE_KEYS, here)
+            self.keys(own, ("kind", "time_s", *counts(), "waiting_s", *_NODE_NUMBERS, "calls"), here)
             kind = own.get("kind", "mpi" if name.startswith("MPI_") else "function")
             if kind not in _KINDS:
                 raise self.mistake(f"{here}.kind", f"{kind!r} is not allowed; allowed are {listed(_KINDS)}")
             numbers = {key: self.number(own[key], f"{here}.{key}", 100.0) for key in _NODE_NUMBERS if key in own}
             if numbers.get("imbalance", 0.0) > 1:
                 raise self.mistake(f"{here}.imbalance", "the fastest rank cannot take less than no time: at most 1")
-            formulas = {key: self.formula(own, here, key, int(key == "visits")) for key in _NODE_FORMULAS}
             node = Node(
                 name,
                 parent,
                 kind,
-                time_s=formulas["time_s"],
-                visits=formulas["visits"],
-                basic_blocks=formulas["basic_blocks"],
-                bytes_sent=formulas["bytes_sent"],
-                bytes_received=formulas["bytes_received"],
-                waiting_s=formulas["waiting_s"],
+                time_s=self.formula(own, here, "time_s", 0),
+                counts={key: self.formula(own, here, key, int(key == "visits")) for key in counts()},
+                waiting_s=self.formula(own, here, "waiting_s", 0),
                 imbalance=numbers.get("imbalance", 0.0),
                 noise_percent=numbers.get("noise_percent"),
                 unsteady_percent=numbers.get("unsteady_percent", 0.0),

@@ -16,7 +16,8 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Value
 from buran.errors import RunError
 from buran.measure.toolchain.mpi_table import ROLES
-from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+from buran.profile.metrics import METRICS, metric_of
+from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.simulate.program import Noise, Program
 
 Array = NDArray[np.float64]
@@ -121,8 +122,9 @@ class Variant:
         mpi = np.array([tree.regions[each].paradigm == "mpi" for each in tree.region])[:, None]
         values["visits"] = visits.astype(np.uint64)
         values["time"] = tree.inclusive(exclusive)
-        names = ["bytes_sent", "bytes_received"] + (["basic_blocks"] if self.mode is Mode.EFFORT else [])
-        for name in names:
+        for name in counts.keys() - {"visits"}:
+            if self.mode not in metric_of(name).builds:
+                continue
             own = np.zeros(shape)
             np.add.at(own, place, counts[name])
             values[name] = own.astype(np.uint64)
@@ -138,7 +140,7 @@ class Variant:
             "represents_locations": str(ranks),
             "placement": json.dumps(placement),
         }
-        metrics = {name: METRICS[name] for name in METRICS if name in values}
+        metrics = {name: metric for name, metric in METRICS.items() if name in values}
         return Profile(tree, tuple(map(Location, locations)), metrics, {n: values[n] for n in metrics}, attributes)
 
     def truth_s(self, point: Mapping[str, Value], ranks: int) -> dict[str, float]:
@@ -166,10 +168,10 @@ class Variant:
         if unsteady.any():
             wobble = np.maximum(1 + unsteady * generator(key, "counts").standard_normal(len(nodes)), 0.0)
         out = {}
-        for name in ("visits", "basic_blocks", "bytes_sent", "bytes_received"):
-            whole = np.array([_value(getattr(node, name), point, f"{node.name}.{name}") for node in nodes])
+        for name in nodes[0].counts:
+            whole = np.array([_value(node.counts[name], point, f"{node.name}.{name}") for node in nodes])
             own = np.repeat(whole[:, None], len(slow), axis=1)
-            if name == "basic_blocks":
+            if metric_of(name).effort == "computation":
                 own = own * (1 + np.array([node.imbalance for node in nodes])[:, None] * slow)
             out[name] = np.rint(own * wobble[:, None])
         return out

@@ -29,6 +29,7 @@ from buran.loop.refine import known_verdicts, refinement_of, rules_of, static_fe
 from buran.loop.report import commented_filter
 from buran.loop.session import Session, open_session
 from buran.measure.toolchain.static_features import StaticFeatures
+from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
 
 _EXCLUDE_ALL = Rule(False, "*")
@@ -233,7 +234,8 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
     lacking = [name for name in ("time", "visits") if name not in experiment.values]
     if "time" in lacking or not len(experiment.tree):
         raise UsageError("the measurements have no times of call paths", hint="profile with Score-P or Buran first")
-    sets = model_experiment(experiment, [name for name in experiment.metrics if name in _USED])
+    used = {"time", "visits", *work_metrics(experiment.metrics)}
+    sets = model_experiment(experiment, [name for name in experiment.metrics if name in used])
     chosen = refine(
         experiment.tree,
         sets["time"],
@@ -247,15 +249,12 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
             drop=request.drop,
         ),
         visit_cost_s=VISIT_COST_S if request.visit_cost_s is None else request.visit_cost_s,
-        work=[sets[name] for name in _USED[2:] if name in sets],
+        work=[sets[name] for name in work_metrics(sets)],
         imbalance=imbalance_s(experiment),
         ends_s=ends_s(experiment),
         graph=universe.graph,
     )
     return list_of(chosen)
-
-
-_USED = ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received")
 
 
 def _target(given: Mapping[str, float] | None, experiment: Experiment) -> np.ndarray:

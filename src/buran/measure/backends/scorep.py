@@ -24,7 +24,8 @@ from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
 from buran.measure.toolchain.tool import find_tool, run_tool
 from buran.profile.cubex_read import read_cubex
-from buran.profile.profile import METRICS, Profile
+from buran.profile.metrics import METRICS, asked_for_by
+from buran.profile.profile import Profile
 
 EXPERIMENT = "scorep"
 HOOKS_SECTION = ".scorep.region.descrs"
@@ -39,15 +40,7 @@ _WRAPPERS = {
     "mpifort": ("scorep-mpifort", "scorep-mpif90"),
 }
 # Our counters by the names that Linux's perf interface gives them.
-_PERF = {
-    "instructions": "instructions",
-    "cycles": "cpu-cycles",
-    "cache_misses": "cache-misses",
-    "branch_misses": "branch-misses",
-    "page_faults": "page-faults",
-    "task_clock": "task-clock",
-    "context_switches": "context-switches",
-}
+_PERF = {name: METRICS[name].perf for name in asked_for_by("counters")}
 # Filters at compile time: GCC's plugin has them, and from 9.0 on the one for LLVM.
 _FILTERED = "--instrument-filter"
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.profile.metrics import counted
 from buran.select.base import base_places
 from buran.select.draft import Draft
 from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState
-from buran.select.question import EFFORT_METRICS
 
 _CHANGE = 0.5  # of what is left of the budget, that measuring again under a new filter may take
 _BATCH = 5  # runs a round for strategies that rate one run after the other
@@ -133,7 +133,7 @@ def _beside_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int
     if not imported:
         return {}
     out: dict[Point, int] = {}
-    if question.metrics & EFFORT_METRICS:
+    if counted(question.metrics):
         places: Sequence[int] = (
             range(len(question.points)) if question.strategy == "full" else base_places(question.space).tolist()
         )
