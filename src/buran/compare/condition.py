@@ -11,7 +11,7 @@ from buran.campaign.mistakes import did_you_mean, listed
 from buran.compare.difference import Comparison, Difference
 from buran.compare.side import RUNTIME
 from buran.errors import UsageError
-from buran.profile.metrics import METRICS, metric_of, noise_resilient
+from buran.profile.metrics import metric_of, noise_resilient, table
 
 Kind = Literal["grown", "runtime", "class", "effort", "new"]
 KINDS: dict[str, str] = {
@@ -101,7 +101,7 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
             for each in comparison.new
             if each.share >= comparison.share and (each.metric == "time" or metric_of(each.metric).noise_resilient)
         ]
-    exact = noise_resilient(METRICS)
+    exact = noise_resilient(table())
     own = {"runtime": (RUNTIME,), "effort": exact, "class": (*_TIMES, *exact)}
     metrics = own.get(condition.kind, _TIMES)
     asked = [each for each in comparison.differences if each.metric in metrics and each.matters]

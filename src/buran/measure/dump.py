@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 
 from buran.errors import RunError
 from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING, ROLES
-from buran.profile.metrics import METRICS, Metric, asked_for_by
+from buran.profile.metrics import Metric, asked_for_by, metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 
 MAGIC, END = b"BURANDMP", b"BURANEND"
 VERSION = 2
 HEADER = struct.Struct("<8sIIiidIIII")
 COMPLETE, COUNTS_BLOCKS = 1, 2
-# What BURAN_COUNTERS can ask for; the clock counts nanoseconds.
-TASK_CLOCK = "task_clock"
-COUNTERS = asked_for_by("counters")
+TASK_CLOCK = "task_clock"  # counts nanoseconds
 KIND_MPI, KIND_ROOT = 1, 2
 NODE = np.dtype(
     [
@@ -68,7 +66,7 @@ class Dump:
     threads
         By thread number, records of `NODE`; node 0 is the root, parents come first.
     counters
-        Names of the counters that were read, out of `COUNTERS`.
+        Names of the counters that were read, out of those that campaigns can ask for.
     counts
         By thread number, shape (node, counter).
     """
@@ -154,7 +152,7 @@ def read_dump(path: Path, known: dict[bytes, Region] | None = None) -> Dump:
             hint="look at the run's output",
         )
     counters = tuple(cursor.text() for _ in range(cursor.plausible(n_counters, 4)))
-    if unknown := [name for name in counters if name not in COUNTERS]:
+    if unknown := [name for name in counters if name not in asked_for_by("counters")]:
         cursor.fail(f"it has a counter {unknown[0]!r}")
     regions = tuple(cursor.regions(cursor.plausible(n_regions, 20), info.get("executable", ""), known))
     threads: dict[int, NDArray[np.void]] = {}
@@ -366,13 +364,13 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
             values[name] = tree.inclusive(added_up(counts / 1e9, np.float64).astype(np.float64, copy=False))
         else:
             values[name] = added_up(counts, np.uint64)
-    metrics: dict[str, Metric] = {name: METRICS[name] for name in values}
+    metrics: dict[str, Metric] = {name: metric_of(name) for name in values}
     return Profile(tree, tuple(locations), metrics, values, _attributes(dumps, tree))
 
 
 def _common_counters(dumps: Sequence[Dump]) -> list[str]:
     """Return the counters of all processes: a sum without some of the ranks would be wrong."""
-    return [name for name in COUNTERS if all(name in dump.counters for dump in dumps)]
+    return [name for name in asked_for_by("counters") if all(name in dump.counters for dump in dumps)]
 
 
 def _unavailable_counters(dumps: Sequence[Dump]) -> dict[str, str]:

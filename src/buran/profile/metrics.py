@@ -1,14 +1,18 @@
 """The metrics: what each one is, in one table that everybody asks.
 
 Whoever needs to know whether a metric is exact, timed, counted or shown asks `metric_of` or one of the questions below;
-nobody keeps a list of names.
+nobody keeps a list of names. A distribution of its own can bring further metrics, as entry points ``buran.metrics``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
+
+from buran.errors import PluginError
+from buran.plugins import Door
 
 Role = Literal["time", "exact", "sampled"]
 Build = Literal["time", "effort"]
@@ -65,15 +69,20 @@ class Metric:
     perf: str = ""
 
     @property
+    def heading(self) -> str:
+        """The metric as a heading."""
+        return self.title or self.name.replace("_", " ").capitalize()
+
+    @property
     def combination(self) -> Combine:
         """How values of several call paths become one; the table decides, as a profile may store another type."""
-        dtype = METRICS.get(self.name, self).dtype
+        dtype = table().get(self.name, self).dtype
         return "min" if dtype == "MINDOUBLE" else "max" if dtype == "MAXDOUBLE" else "add"
 
     @property
     def is_per_visit(self) -> bool:
         """Whether values stay behind when a region is no longer measured: the caller is not visited more."""
-        return METRICS.get(self.name, self).per_visit or self.combination != "add"
+        return table().get(self.name, self).per_visit or self.combination != "add"
 
     @property
     def counted(self) -> bool:
@@ -153,14 +162,39 @@ METRICS: Mapping[str, Metric] = {
 }  # fmt: skip
 
 
+_BROUGHT: Door[Metric] = Door("metric", "buran.metrics", Metric, {})
+
+
+def table() -> Mapping[str, Metric]:
+    """Return all metrics by name, those of other distributions last.
+
+    Raises
+    ------
+    PluginError
+        One of those cannot be used, or has the name of one that is there already.
+    """
+    return _table(tuple(_BROUGHT.names))
+
+
+@cache
+def _table(brought: tuple[str, ...]) -> Mapping[str, Metric]:
+    if twice := METRICS.keys() & set(brought):
+        raise PluginError(
+            f"the metric {min(twice)!r} is brought by another distribution and is one of Buran's own",
+            where=f"entry point group {_BROUGHT.group}",
+            hint="give it another name, or uninstall the distribution",
+        )
+    return {**METRICS, **{name: _BROUGHT.load(name) for name in brought}}
+
+
 def metric_of(name: str) -> Metric:
     """Return what is known of a metric; one that is in no table is taken for a sampled sum without a unit."""
-    return METRICS.get(name) or Metric(name, "", "exclusive", "DOUBLE")
+    return METRICS.get(name) or table().get(name) or Metric(name, "", "exclusive", "DOUBLE")
 
 
 def asked_for_by(key: Key) -> tuple[str, ...]:
     """Return the metrics that a campaign file can ask for under a key, times first."""
-    asked = [metric for metric in METRICS.values() if metric.key == key]
+    asked = [metric for metric in table().values() if metric.key == key]
     return tuple(m.name for m in sorted(asked, key=lambda m: m.role != "time" or key == "counters"))
 
 
@@ -182,7 +216,7 @@ def noise_resilient(names: Iterable[str]) -> tuple[str, ...]:
 def stands_for(effort: Effort, names: Iterable[str]) -> tuple[str, ...]:
     """Return those of the metrics that stand for a part of the effort, the best of the table first."""
     there = set(names)
-    return tuple(name for name, metric in METRICS.items() if metric.effort == effort and name in there)
+    return tuple(name for name, metric in table().items() if metric.effort == effort and name in there)
 
 
 def work_metrics(names: Iterable[str]) -> tuple[str, ...]:
@@ -193,5 +227,5 @@ def work_metrics(names: Iterable[str]) -> tuple[str, ...]:
 def reported(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of the metrics that have a table in the report, the noise-resilient ones first."""
     shown = [metric for name in names if (metric := metric_of(name)).reported]
-    order = list(METRICS)
+    order = list(table())
     return tuple(m.name for m in sorted(shown, key=lambda m: (not m.noise_resilient, order.index(m.name))))

@@ -61,7 +61,7 @@ def title_of(metric: str) -> str:
     """Return a metric as a heading."""
     if metric == RUNTIME:
         return "Run time of the whole program"
-    return metric_of(metric).title or metric.replace("_", " ").capitalize()
+    return metric_of(metric).heading
 
 
 def ranked(comparison: Comparison, metric: str) -> list[Difference]:

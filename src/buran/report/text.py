@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from buran.compare.difference import Comparison
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
-from buran.profile.metrics import noise_resilient, reported
+from buran.profile.metrics import metric_of, noise_resilient, reported
 from buran.report.comparison import earlier_text
 from buran.report.plain import brief, section
 
@@ -213,7 +213,7 @@ def _metric_table(report: Report, metric: str) -> str:
             continue
         text = format_function(model.function, report.parameters)
         rows.append((brief(models.call_paths[i]), growth_class(model.function, report.parameters), text))
-    title = f"{metric.replace('_', ' ').capitalize()} ({models.unit}, exclusive, {models.aggregate} over ranks)"
+    title = f"{metric_of(metric).heading} ({models.unit}, exclusive, {models.aggregate} over ranks)"
     return section(title, ("call path", "grows like", "model"), rows)
 
 

@@ -16,7 +16,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Value
 from buran.errors import RunError
 from buran.measure.toolchain.mpi_table import ROLES
-from buran.profile.metrics import METRICS, metric_of
+from buran.profile.metrics import metric_of, table
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.simulate.program import Noise, Program
 
@@ -140,7 +140,7 @@ class Variant:
             "represents_locations": str(ranks),
             "placement": json.dumps(placement),
         }
-        metrics = {name: metric for name, metric in METRICS.items() if name in values}
+        metrics = {name: metric for name, metric in table().items() if name in values}
         return Profile(tree, tuple(map(Location, locations)), metrics, {n: values[n] for n in metrics}, attributes)
 
     def truth_s(self, point: Mapping[str, Value], ranks: int) -> dict[str, float]:

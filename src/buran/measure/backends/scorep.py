@@ -24,7 +24,7 @@ from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
 from buran.measure.toolchain.tool import find_tool, run_tool
 from buran.profile.cubex_read import read_cubex
-from buran.profile.metrics import METRICS, asked_for_by
+from buran.profile.metrics import asked_for_by, metric_of, table
 from buran.profile.profile import Profile
 
 EXPERIMENT = "scorep"
@@ -39,8 +39,6 @@ _WRAPPERS = {
     "mpicxx": ("scorep-mpicxx",),
     "mpifort": ("scorep-mpifort", "scorep-mpif90"),
 }
-# Our counters by the names that Linux's perf interface gives them.
-_PERF = {name: METRICS[name].perf for name in asked_for_by("counters")}
 # Filters at compile time: GCC's plugin has them, and from 9.0 on the one for LLVM.
 _FILTERED = "--instrument-filter"
 
@@ -214,7 +212,7 @@ class ScorePBackend:
         """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
         if mode is Mode.VANILLA or self._leaves_it_to_ours(mode):
             return self.embedded.run_environment(mode, folder, filter_file)
-        counters, papi = ",".join(_PERF[name] for name in self.embedded.counters), ""
+        counters, papi = ",".join(metric_of(name).perf for name in self.embedded.counters), ""
         if mode is Mode.EFFORT and self.effort_metric is not None:
             is_papi = self.effort_metric.startswith("PAPI_")
             counters, papi = ("", self.effort_metric) if is_papi else (self.effort_metric, "")
@@ -276,7 +274,7 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
     for name in ("time", "visits"):
         if name not in profile.values:
             raise RunError(f"the profile has no {name}", where=path)
-    ours = {theirs: name for name, theirs in _PERF.items()}
+    ours = {metric_of(name).perf: name for name in asked_for_by("counters")}
     if effort_metric and effort_metric not in profile.values:
         raise RunError(
             f"the profile has no {effort_metric}",
@@ -289,7 +287,7 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
     names = {name: ours.get(name, name) for name in profile.values}
     return replace(
         profile,
-        metrics={new: METRICS[new] if new in METRICS else profile.metrics[old] for old, new in names.items()},
+        metrics={new: table().get(new, profile.metrics[old]) for old, new in names.items()},
         values={new: _values(profile, old, new) for old, new in names.items()},
     )
 
@@ -297,7 +295,7 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
 def _values(profile: Profile, theirs: str, name: str) -> NDArray[np.generic]:
     """Return a metric's values as our metric of that name stores them: Score-P writes counters inclusively."""
     values, kind = profile.values[theirs], profile.metrics[theirs].kind
-    wanted = METRICS[name].kind if name in METRICS else kind
+    wanted = table().get(name, profile.metrics[theirs]).kind
     if {kind, wanted} == {"inclusive", "exclusive"}:
         change = profile.tree.exclusive if wanted == "exclusive" else profile.tree.inclusive
         return change(values.astype(np.float64)).astype(values.dtype)
