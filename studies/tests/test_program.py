@@ -174,7 +174,7 @@ def test_ground_truth_of_generated_programs_is_taken(tmp_path: Path) -> None:
         truth = Truth.of(kernel)
         node = next(node for node in own.nodes if node.name == kernel.name)
         rounds = float(truth.rounds.evaluate(np.array([[8.0, 32.0]]))[0])
-        assert node.basic_blocks(at) == pytest.approx(rounds, abs=1)
+        assert node.counts["basic_blocks"](at) == pytest.approx(rounds, abs=1)
         assert node.time_s(at) == pytest.approx(ROUND_S * rounds)
 
 
