@@ -10,13 +10,20 @@ from pathlib import Path
 
 from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.extrapolate import extrapolated
+from buran.campaign.identity import asked
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
 from buran.campaign.point import Point, Value
 from buran.campaign.results import READ, results_folder
-from buran.campaign.shape import CampaignFile, Environment, GitSource, Modelling
+from buran.campaign.shape import CampaignFile, Environment, GitSource
 from buran.campaign.template import Template
 from buran.errors import ConfigError, UsageError
 from buran.files import digest, file_sha256
+
+_STAND_FOR_OTHERS = (
+    *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
+    *("correct", "measurements", "compare_with", "program"),
+)
+"""Keys that do not say themselves what is asked, but name it; what a program's description says is in the target."""
 
 
 @dataclass(frozen=True)
@@ -328,79 +335,38 @@ class Campaign:
     # -- identity -----------------------------------------------------------------------------------
 
     def digest(self) -> str:
-        """Return 12 hex digits over everything in the file that affects results.
+        """Return 12 hex digits over everything that is asked: the keys that decide it and are not at their default.
 
-        Its name, comments, place, other environments, the way the points were written down and what only
-        concerns the queue do not count.
+        Comments, the order of keys, other environments and the way the points were written down do not count. Where
+        a key names a file, its content counts.
         """
-        config = self.config.model_dump(mode="json")
-        for key in (
-            "name",
-            "results",
-            "environments",
-            "points",
-            "points_file",
-            "evaluation_points",
-            "constraints",
-        ):
-            del config[key]
-        resources = config["resources"]
-        for key in (
-            "memory_mb",
-            "account",
-            "qos",
-            "reservation",
-            "exclusive",
-            "extra",
-            "time_margin",
-            "points_per_job",
-        ):
-            del resources[key]
-        for key in ("partition", "constraint", "tasks_per_node"):  # campaigns without them keep their identity
-            if resources[key] is None:
-                del resources[key]
-        models = {kernel: below(self.path.parent, model) for kernel, model in config.pop("correct").items()}
-        if models:
-            config["correct"] = {
-                kernel: file_sha256(path) if path.is_file() else path.name for kernel, path in models.items()
-            }
-        for entry in config["measurements"]:
-            entry["files"] = _stamps(below(self.folder, entry["path"]))
-            entry["filter"] = entry["filter"] and _stamps(below(self.folder, entry["filter"]))
-        if not config["measurements"]:  # campaigns without them keep their identity
-            del config["measurements"]
-        if config["budget"]["build_cores"] is None:  # likewise
-            del config["budget"]["build_cores"]
-        if config["goal"] == "both":  # likewise
-            del config["goal"]
-        folder = self.earlier_results
-        if folder is None:  # likewise
-            del config["compare_with"]
-        else:
-            config["compare_with"] = [file_sha256(folder / name) for name in READ if (folder / name).is_file()]
-        if config["program"] is None:  # likewise; what it says is part of the target
-            del config["program"]
-        strategy = config["strategy"]
-        for key in (
-            "batch",
-            "base",
-            "base_repetitions",
-            "most_repetitions",
-            "accuracy_percent",
-            "patience",
-            "retry_failed",
-        ):
-            if not strategy[key]:  # likewise
-                del strategy[key]
-        if config["model"] == Modelling().model_dump(mode="json"):  # campaigns without it keep their identity
-            del config["model"]
-        elif config["model"]["repetition"] == "median":  # likewise
-            del config["model"]["repetition"]
-        config["environment"] = self.active_environment.model_dump(mode="json")
-        config["parameters"] = [[name, parameter.role] for name, parameter in self.config.parameters.items()]
-        config["points"] = [point.items_ for point in self.points]
-        config["evaluation_points"] = [point.items_ for point in self.evaluation_points]
-        return digest(config, 12)
+        keys = {name: value for name, value in asked(self.config).items() if name not in _STAND_FOR_OTHERS}
+        earlier = self.earlier_results
+        found: dict[str, object] = {
+            "environment": asked(self.active_environment),
+            "parameters": [
+                [name, {key: value for key, value in asked(each).items() if key not in ("values", "range")}]
+                for name, each in self.config.parameters.items()
+            ],
+            "points": [point.items_ for point in self.points],
+            "evaluation_points": [point.items_ for point in self.evaluation_points],
+            "correct": {
+                kernel: file_sha256(path) if path.is_file() else path.name
+                for kernel, path in ((kernel, below(self.folder, each)) for kernel, each in self.config.correct.items())
+            },
+            "measurements": [
+                {
+                    **asked(entry),
+                    "files": _stamps(below(self.folder, entry.path)),
+                    "filter": entry.filter and _stamps(below(self.folder, entry.filter)),
+                }
+                for entry in self.config.measurements
+            ],
+            "compare_with": [file_sha256(earlier / name) for name in READ if (earlier / name).is_file()]
+            if earlier is not None
+            else [],
+        }
+        return digest({**keys, **{name: value for name, value in found.items() if value}}, 12)
 
 
 def below(folder: Path, text: str) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 
 from buran.campaign.checks import COMPILERS
 from buran.campaign.expressions import FUNCTIONS
+from buran.campaign.identity import DECIDES, Decides
 from buran.campaign.launcher import PLACEHOLDERS
 from buran.campaign.validation import Schema, file_schema, variants
 from buran.files import write_text
@@ -29,6 +30,28 @@ complete keys with [campaign.schema.json](../../config/campaign.schema.json).
 Numbers and truth values follow YAML 1.2: `1e3` is a thousand; only `true` and `false` are truth values
 (`on` and `yes` are text); numbers have no separators and no leading zeros. Text in quotes is never a number.
 Keys that are not listed here are mistakes. Paths are relative to the campaign file.
+
+## What a change of a key causes
+
+A campaign file can be edited at any time, and `buran run` goes on from there. What a change causes is said for
+each key below:
+
+| a change | the key decides | what happens |
+|---|---|---|
+"""
+
+_CHANGES = {
+    Decides.TARGET: "The program is another one: it is built and measured anew, beside what is there.",
+    Decides.RUN: "The points are measured anew with the same builds, beside what is there.",
+    Decides.PLAN: "The plan is made anew. Finished runs are used wherever it asks for them.",
+    Decides.ANALYSIS: "The models are made anew, and with them the plan. Finished runs are used.",
+    Decides.QUEUE: "Nothing is made anew; it holds for the jobs that are still to be submitted.",
+    Decides.PLACE: "The campaign begins anew in another folder, unless the old folder is moved there.",
+}
+
+_CHANGES_NOTE = """
+A key that stands at its default is the same as one that is left out. Nothing that was measured is ever deleted:
+who takes a change back finds the old measurements again.
 """
 
 _EXPRESSIONS = """\
@@ -53,6 +76,8 @@ _PLACEHOLDERS = """\
 |---|---|
 """
 
+_EFFECTS = {each.word: each.effect for each in Decides}
+
 
 def schema_text() -> str:
     """Return the JSON schema of campaign files."""
@@ -62,7 +87,9 @@ def schema_text() -> str:
 
 def reference_text() -> str:
     """Return the reference page of campaign files."""
-    parts = [_INTRODUCTION, *_sections("", "Top level", file_schema()), _EXPRESSIONS.rstrip("\n")]
+    parts = [_INTRODUCTION.rstrip("\n")]
+    parts += [f"| {each.effect} | the {each.word} | {happens} |" for each, happens in _CHANGES.items()]
+    parts += [_CHANGES_NOTE, *_sections("", "Top level", file_schema()), _EXPRESSIONS.rstrip("\n")]
     parts += [f"| `{name}` | {function.meaning} |" for name, function in FUNCTIONS.items()]
     parts += [_EXPRESSION_LIMITS, _PLACEHOLDERS.rstrip("\n")]
     for place, names in (
@@ -84,12 +111,12 @@ def _sections(path: str, title: str, schema: Schema) -> Iterator[str]:
     yield f"## {title}\n"
     if path and schema.get("description"):
         yield f"{_plain(schema['description'])}\n"
-    yield "| key | type | default | meaning |\n|---|---|---|---|"
+    yield "| key | type | default | a change | meaning |\n|---|---|---|---|---|"
     for key, value in schema["properties"].items():
         default = "needed" if key in schema.get("required", ()) else _default(value)
         examples = "; ".join(f"`{_literal(example)}`" for example in value.get("examples", ()))
         meaning = _plain(value["description"] + (f" Example: {examples}" if examples else ""))
-        yield f"| `{key}` | {_type(value)} | {default} | {meaning} |"
+        yield f"| `{key}` | {_type(value)} | {default} | {_EFFECTS.get(value.get(DECIDES), 'see below')} | {meaning} |"
         own = f"{path}.{key}" if path else key
         for variant in variants(value):
             if "properties" in variant:

@@ -1,4 +1,4 @@
-"""The shape of a campaign file: every key with its type, limits, default and meaning."""
+"""The shape of a campaign file: every key with its type, limits, default, meaning and what it decides."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
     StringConstraints,
@@ -24,6 +22,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
+from buran.campaign.identity import Decides, Part
 from buran.campaign.point import canonical
 from buran.profile.metrics import asked_for_by
 
@@ -114,18 +113,22 @@ Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER
 Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
 PointMapping = dict[str, Number]
 
-
-class Part(BaseModel):
-    """Base of all parts of the file: immutable, no unknown keys, no silent conversion."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+T = TypeVar("T")
+OfTarget = Annotated[T, Decides.TARGET]
+OfRun = Annotated[T, Decides.RUN]
+OfPlan = Annotated[T, Decides.PLAN]
+OfAnalysis = Annotated[T, Decides.ANALYSIS]
+OfQueue = Annotated[T, Decides.QUEUE]
+OfPlace = Annotated[T, Decides.PLACE]
 
 
 class GitSource(Part):
     """Sources taken from a git repository."""
 
-    git: Annotated[Text, AfterValidator(_no_option)] = Field(description="URL or path that `git clone` accepts.")
-    revision: Annotated[Text, AfterValidator(_no_option)] = Field(
+    git: OfTarget[Annotated[Text, AfterValidator(_no_option)]] = Field(
+        description="URL or path that `git clone` accepts."
+    )
+    revision: OfTarget[Annotated[Text, AfterValidator(_no_option)]] = Field(
         description="Commit, tag or branch; a full commit hash keeps the campaign reproducible."
     )
 
@@ -140,21 +143,21 @@ Source = Annotated[Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("
 class Target(Part):
     """The program that is measured: where it is, how it is built and run."""
 
-    source: Source = Field(
+    source: OfTarget[Source] = Field(
         description="Folder with the sources, relative to this file; or `{git: URL, revision: REVISION}`.",
         examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}],
     )
-    build: Text = Field(
+    build: OfTarget[Text] = Field(
         description="Shell command that builds the program, run in a copy of the sources. Placeholders: "
         "`{cc}`, `{cxx}`, `{fc}`, `{mpicc}`, `{mpicxx}`, `{mpifort}` (one of the last three must appear), `{flags}`, "
         "and parameters, for sizes that are fixed at compile time. `{{` and `}}` stand for braces.",
         examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
     )
-    flags: str = Field("-O2", description="Compiler flags, put in at `{flags}`.")
-    binary: Text = Field(
+    flags: OfTarget[str] = Field("-O2", description="Compiler flags, put in at `{flags}`.")
+    binary: OfTarget[Text] = Field(
         description="The program that the build produces, relative to the build folder.", examples=["stencil"]
     )
-    run: Text = Field(
+    run: OfRun[Text] = Field(
         description="Command that runs the program, without the MPI launcher and without a shell. "
         "Placeholders: "
         "`{binary}` (needed), `{build}` (the build folder), `{ranks}`, `{threads}` and parameters.",
@@ -165,19 +168,19 @@ class Target(Part):
 class Environment(Part):
     """A machine, and how MPI programs are started there."""
 
-    launcher: Text = Field(
+    launcher: OfRun[Text] = Field(
         "auto",
         description="`openmpi`, `mpich`, `srun`, `none`, or `auto`: the launcher of the MPI that is "
         "found. Or a template "
         "with `{command}`, `{ranks}`, `{threads}`, `{nodes}` and `{ranks_per_node}`.",
         examples=["auto", "srun", "mpiexec -n {ranks} {command}"],
     )
-    modules: tuple[Text, ...] = Field(
+    modules: OfTarget[tuple[Text, ...]] = Field(
         (),
         description="Environment modules to load before building and running.",
         examples=[["gcc/12", "openmpi"]],
     )
-    variables: dict[Text, Plain] = Field(
+    variables: OfTarget[dict[Text, Plain]] = Field(
         default_factory=dict,
         description="Environment variables for building and running.",
         examples=[{"OMP_PROC_BIND": "close"}],
@@ -187,23 +190,23 @@ class Environment(Part):
 class Range(Part):
     """Values from `start` to `stop`, with `step` (linear) or `factor` (geometric)."""
 
-    start: Number = Field(description="First value.")
-    stop: Number = Field(description="Largest value; it belongs to the range if the steps meet it.")
-    step: Number | None = Field(None, description="Difference between neighbours.")
-    factor: Number | None = Field(None, description="Quotient of neighbours, above 1.")
+    start: OfPlan[Number] = Field(description="First value.")
+    stop: OfPlan[Number] = Field(description="Largest value; it belongs to the range if the steps meet it.")
+    step: OfPlan[Number | None] = Field(None, description="Difference between neighbours.")
+    factor: OfPlan[Number | None] = Field(None, description="Quotient of neighbours, above 1.")
 
 
 class Parameter(Part):
     """A quantity that is varied: with `values` or `range`, unless points are listed one by one."""
 
-    role: Role = Field(
+    role: OfPlan[Role] = Field(
         description="`ranks`: number of MPI ranks (at most one parameter has it); `threads`: threads per "
         "rank (likewise); "
         "`choice`: a number that stands for a choice without an order, such as a solver: the run time is then "
         "modelled by a tensor, and call paths at the choice of `refinement.target`; "
         "`size`: anything else that the program is given."
     )
-    values: tuple[Number, ...] | None = Field(
+    values: OfPlan[tuple[Number, ...] | None] = Field(
         None, description="The values, all different, at least two.", examples=[[1, 2, 4, 8]]
     )
     range: Range | None = Field(
@@ -278,98 +281,102 @@ class StrategyPart(Part):
 class Refinement(Part):
     """Which functions stay instrumented: the filter is rebuilt from the models after each iteration."""
 
-    enabled: bool = Field(True, description="Whether filters are refined and measured again.")
-    strategy: Literal["relevance", "filter", "filter-and-expand", "hotspots"] = Field(
+    enabled: OfPlan[bool] = Field(True, description="Whether filters are refined and measured again.")
+    strategy: OfPlan[Literal["relevance", "filter", "filter-and-expand", "hotspots"]] = Field(
         "relevance",
         description="`relevance`: functions that grow to a share of the run time, within the overhead that is allowed. "
         "For comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
     )
-    start: Literal["default", "everything", "statements", "loops", "instructions", "branches"] = Field(
+    start: OfPlan[Literal["default", "everything", "statements", "loops", "instructions", "branches"]] = Field(
         "default",
         description="What has hooks in the beginning. `default`: the measurement system's own choice; "
         "`everything`; the others: functions that reach most of these in the call graph, each counted once.",
     )
-    start_threshold: Literal["unique_median", "median", "half_of_largest"] | Annotated[int, Field(ge=0)] = Field(
-        "unique_median",
-        description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
-        "half of the largest, or a number.",
+    start_threshold: OfPlan[Literal["unique_median", "median", "half_of_largest"] | Annotated[int, Field(ge=0)]] = (
+        Field(
+            "unique_median",
+            description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
+            "half of the largest, or a number.",
+        )
     )
-    pilot: bool | None = Field(
+    pilot: OfPlan[bool | None] = Field(
         None,
         description="Whether the campaign begins with a single run at the smallest point, after which functions with "
         "many short visits lose their hooks, and, with strategies that do not adapt, single runs at a few small "
         "points, after which the filter is refined for the first time. By default where `start` is not `default`, and "
         "with strategy `design`.",
     )
-    share: Annotated[float, Field(gt=0, lt=1)] = Field(
+    share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."
     )
-    threshold_s: Annotated[float, Field(gt=0)] | None = Field(
+    threshold_s: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
         None,
         description="Time at `target` above which the strategies of PIRA II keep a function; by default `share` of the "
         "whole.",
     )
-    target: dict[str, Formula] | None = Field(
+    target: OfPlan[dict[str, Formula] | None] = Field(
         None,
         description="Point the models are extrapolated to, for each parameter: a value; `linear` (one mean step "
         "beyond the largest), `geometric` (one mean factor beyond), or an expression in which the parameter stands for "
         "its largest value. By default the largest value of each.",
         examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
     )
-    overhead_percent: Annotated[float, Field(gt=0, le=10_000)] | None = Field(
+    overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = Field(
         5.0,
         description="Time in hooks over time without that is allowed at every point; what informs least is dropped "
         "first. `null` for no limit.",
     )
-    constants: bool = Field(False, description="Whether functions whose time does not grow stay instrumented too.")
-    closure: Literal["measured", "static"] = Field(
+    constants: OfPlan[bool] = Field(
+        False, description="Whether functions whose time does not grow stay instrumented too."
+    )
+    closure: OfPlan[Literal["measured", "static"]] = Field(
         "measured",
         description="What leads to a kernel and stays for that: functions of measured call paths, or all on paths of "
         "the call graph.",
     )
-    keep: tuple[Text, ...] = Field(
+    keep: OfPlan[tuple[Text, ...]] = Field(
         (), description="Patterns of functions that stay instrumented whatever they cost.", examples=[["Calc*"]]
     )
-    drop: tuple[Text, ...] = Field((), description="Patterns of functions that are never instrumented again.")
-    filtering: Literal["compile", "run", "hybrid"] = Field(
+    drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions that are never instrumented again.")
+    filtering: OfPlan[Literal["compile", "run", "hybrid"]] = Field(
         "compile",
         description="`compile`: every filter has its own build. `run`: one build, in which hooks of filtered functions "
         "only look whether they are wanted. `hybrid`: a build for every `rebuild_every` filters.",
     )
-    rebuild_every: Annotated[int, Field(ge=2, le=100)] = Field(2, description="For `filtering: hybrid`.")
+    rebuild_every: OfPlan[Annotated[int, Field(ge=2, le=100)]] = Field(2, description="For `filtering: hybrid`.")
 
 
 class Measurements(Part):
     """Profiles that were measured elsewhere and are imported as finished runs."""
 
-    path: Text = Field(
+    path: OfPlan[Text] = Field(
         description="Folder of runs named like `prefix.p4n100.r1` with a cubex file in each, as Extra-P reads them; or "
         "a file in one of Extra-P's formats. Relative to this file.",
         examples=["../old/sweep"],
     )
-    names: dict[Text, Text] = Field(
+    names: OfPlan[dict[Text, Text]] = Field(
         default_factory=dict,
         description="What the runs' folders, or the file, call parameters of this campaign.",
         examples=[{"size": "n"}],
     )
-    fixed: PointMapping = Field(
+    fixed: OfPlan[PointMapping] = Field(
         default_factory=dict,
         description="Values of parameters that the runs' names do not tell because they were not varied.",
         examples=[{"n": 100}],
     )
-    pool: bool = Field(
+    pool: OfPlan[bool] = Field(
         False,
         description="`true` states that they were measured as this campaign measures: the same program, machine and "
         "measurement system. Times under the same filter are then mixed with this campaign's, and their points are not "
         "measured again. `false`: they choose the first filter, predict costs and get models of their own.",
     )
-    filter: Text | None = Field(
+    filter: OfPlan[Text | None] = Field(
         None,
         description="Filter in Score-P's format that they were measured under, relative to this file; by default the "
         "measurement system's own choice.",
         examples=["../old/scorep.filter"],
     )
-    core_hours: Formula | None = Field(
+    core_hours: OfPlan[Formula | None] = Field(
         None,
         description="What a run had cost; by default the time of its slowest location times the cores of its point.",
         examples=["0.02 * p"],
@@ -379,10 +386,10 @@ class Measurements(Part):
 class ScoreP(Part):
     """Settings of Score-P."""
 
-    process_memory_mb: Annotated[int, Field(ge=16, le=4000)] = Field(
+    process_memory_mb: OfPlan[Annotated[int, Field(ge=16, le=4000)]] = Field(
         128, description="Memory for its profile in each process; too little loses data."
     )
-    effort_metric: Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_:.\-]*$")] | None = Field(
+    effort_metric: OfTarget[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_:.\-]*$")] | None] = Field(
         None,
         description="Metric of PAPI, or of perf, that stands for basic blocks; without one these are counted with "
         "Buran's own plugin.",
@@ -393,38 +400,38 @@ class ScoreP(Part):
 class Modelling(Part):
     """How models are made of what was measured."""
 
-    priors: Literal["auto", "off"] = Field(
+    priors: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
         description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
         "counts: they give the growth, times only the coefficients. `off`: from times alone.",
     )
-    pool_filters: Literal["auto", "off"] = Field(
+    pool_filters: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
         description="`auto`: times taken under earlier filters are used too, without what the hooks that are gone have "
         "cost, where that is certain. `off`: those under the last filter alone.",
     )
-    kind: Literal["auto", "pmnf", "cpr"] = Field(
+    kind: OfAnalysis[Literal["auto", "pmnf", "cpr"]] = Field(
         "auto",
         description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
         "parameters. `auto`: `cpr` where a parameter is a choice; from 20 measured points on also with more than four "
         "parameters, and with three or four where its cross-validated error is clearly smaller; else `pmnf`.",
     )
-    strong_scaling: Text | None = Field(
+    strong_scaling: OfAnalysis[Text | None] = Field(
         None,
         description="Parameter that counts the processes: everything measured is multiplied by it, so that models tell "
         "the resources that are consumed; by default nothing is.",
         examples=["p"],
     )
-    criterion: Literal["error", "smape", "rss", "ar2", "bic"] = Field(
+    criterion: OfAnalysis[Literal["error", "smape", "rss", "ar2", "bic"]] = Field(
         "error",
         description="What hypotheses compete by: the error at left-out points and a price for freedom, SMAPE or RSS at "
         "left-out points, adjusted R2, or BIC.",
     )
-    terms_per_parameter: Annotated[int, Field(ge=1, le=4)] | None = Field(
+    terms_per_parameter: OfAnalysis[Annotated[int, Field(ge=1, le=4)] | None] = Field(
         None, description="Different factors of one parameter in a model, at most; by default any number."
     )
-    nonnegative: bool = Field(False, description="Whether only coefficients of 0 and more are allowed.")
-    repetition: Literal["median", "mean", "min"] = Field(
+    nonnegative: OfAnalysis[bool] = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+    repetition: OfAnalysis[Literal["median", "mean", "min"]] = Field(
         "median",
         description="How the repetitions of a point become one value. `min`: what the program takes without "
         "disturbance, for machines that other work slows down from time to time.",
@@ -434,50 +441,52 @@ class Modelling(Part):
 class Resources(Part):
     """What one run needs: numbers, or expressions over parameters."""
 
-    ranks: Formula | None = Field(
+    ranks: OfRun[Formula | None] = Field(
         None,
         description="MPI ranks; by default the parameter whose role is `ranks`.",
         examples=["p", "px * py", 1],
     )
-    threads: Formula | None = Field(
+    threads: OfRun[Formula | None] = Field(
         None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."
     )
-    nodes: Formula = Field(1, description="Nodes a run occupies.", examples=["ceil(p / 48)"])
-    tasks_per_node: Formula | None = Field(
+    nodes: OfRun[Formula] = Field(1, description="Nodes a run occupies.", examples=["ceil(p / 48)"])
+    tasks_per_node: OfRun[Formula | None] = Field(
         None, description="Ranks on each node; by default as many as fill the nodes evenly.", examples=[48]
     )
-    time_limit_s: Formula = Field(600, description="Wall time after which a run is stopped and fails, in seconds.")
-    expected_s: Formula | None = Field(
+    time_limit_s: OfPlan[Formula] = Field(
+        600, description="Wall time after which a run is stopped and fails, in seconds."
+    )
+    expected_s: OfPlan[Formula | None] = Field(
         None,
         description="Expected wall time of a run, in seconds: lets the cost be predicted before the first measurement.",
         examples=["1e-6 * n**3 / p"],
     )
-    memory_mb: Formula | None = Field(
+    memory_mb: OfQueue[Formula | None] = Field(
         None, description="Memory of a job on each node, in MB; by default what the partition gives. Only with Slurm."
     )
-    partition: Word | None = Field(
+    partition: OfRun[Word | None] = Field(
         None, description="Partition to measure in. Runs in different partitions are kept apart. Only with Slurm."
     )
-    constraint: Text | None = Field(
+    constraint: OfRun[Text | None] = Field(
         None, description="Features that nodes must have. Runs under different ones are kept apart. Only with Slurm."
     )
-    account: Word | None = Field(None, description="Account that jobs are charged to. Only with Slurm.")
-    qos: Word | None = Field(None, description="Quality of service. Only with Slurm.")
-    reservation: Word | None = Field(None, description="Reservation to run in. Only with Slurm.")
-    exclusive: bool = Field(
+    account: OfQueue[Word | None] = Field(None, description="Account that jobs are charged to. Only with Slurm.")
+    qos: OfQueue[Word | None] = Field(None, description="Quality of service. Only with Slurm.")
+    reservation: OfQueue[Word | None] = Field(None, description="Reservation to run in. Only with Slurm.")
+    exclusive: OfQueue[bool] = Field(
         True, description="Whether jobs get whole nodes; without, others disturb the timings. Only with Slurm."
     )
-    extra: Annotated[Text, AfterValidator(_options)] | None = Field(
+    extra: OfQueue[Annotated[Text, AfterValidator(_options)] | None] = Field(
         None,
         description="Further options of sbatch, for what has no key here. Only with Slurm.",
         examples=["--switches=1 --mail-type=FAIL"],
     )
-    time_margin: Annotated[float, Field(ge=1, le=100)] = Field(
+    time_margin: OfQueue[Annotated[float, Field(ge=1, le=100)]] = Field(
         3.0,
         description="A job's time limit is the predicted time of its runs times this; it doubles each time a "
         "job runs out of time, up to the sum of its runs' own limits. Only with Slurm.",
     )
-    points_per_job: Annotated[int, Field(ge=1, le=10_000)] = Field(
+    points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)]] = Field(
         1,
         description="Up to so many points that need the same resources share a job and are measured in it one after "
         "the other; each keeps its own records, and one that fails does not stop the others.",
@@ -502,17 +511,17 @@ class CampaignFile(Part):
     def _complete(cls, data: object) -> object:
         return _stand_in(data)
 
-    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")] = Field(
+    name: OfPlace[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = Field(
         description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
     )
-    results: Text = Field(
+    results: OfPlace[Text] = Field(
         "results",
         description="Folder for everything that is measured, relative to this file; the campaign's own "
         "folder in it is "
         "`results/NAME`.",
     )
     target: Target = Field(description="The program that is measured.")
-    environment: Text | None = Field(
+    environment: OfTarget[Text | None] = Field(
         None, description="Which of the `environments` is used; may be left out if there is only one."
     )
     environments: Annotated[dict[Text, Environment], Field(min_length=1)] = Field(
@@ -522,74 +531,74 @@ class CampaignFile(Part):
     parameters: Annotated[dict[str, Parameter], Field(min_length=1)] = Field(
         description="What is varied, by name: letters, digits and `_`."
     )
-    constraints: tuple[Text, ...] = Field(
+    constraints: OfPlan[tuple[Text, ...]] = Field(
         (),
         description="Conditions that every modelling point must fulfil.",
         examples=[["is_cube(p)", "n % 10 == 0", "p * n <= 4096"]],
     )
-    points: Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None = Field(
+    points: OfPlan[Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None] = Field(
         None,
         description="The modelling points one by one, instead of all combinations of values.",
         examples=[[{"p": 1, "n": 8}, {"p": 8, "n": 16}]],
     )
-    points_file: Text | None = Field(
+    points_file: OfPlan[Text | None] = Field(
         None,
         description="CSV file with the modelling points, relative to this file; its first row names the parameters.",
     )
-    evaluation_points: tuple[PointMapping, ...] = Field(
+    evaluation_points: OfPlan[tuple[PointMapping, ...]] = Field(
         (),
         description="Points that are measured but never used for modelling, to see how well models "
         "predict them. They are "
         "taken out of the combinations of values; constraints do not apply to them.",
         examples=[[{"p": 16, "n": 128}]],
     )
-    repetitions: Annotated[int, Field(ge=1, le=1000)] = Field(3, description="Timed runs of each point.")
-    effort_repetitions: Annotated[int, Field(ge=1, le=1000)] = Field(
+    repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(3, description="Timed runs of each point.")
+    effort_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(
         2,
         description="Runs of each point that count basic blocks and bytes. These do not depend on the "
         "run; the second "
         "one checks that.",
     )
-    warmup: bool = Field(True, description="Whether a first run of each point is kept apart as a warm-up.")
+    warmup: OfPlan[bool] = Field(True, description="Whether a first run of each point is kept apart as a warm-up.")
     budget: BudgetPart = Field(default_factory=BudgetPart, description="What the campaign may cost.")
-    metrics: Annotated[tuple[MetricName, ...], Field(min_length=1)] = Field(
+    metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"),
         description="What is measured and modelled.",
     )
-    counters: tuple[CounterName, ...] = Field(
+    counters: OfTarget[tuple[CounterName, ...]] = Field(
         (),
         description="Counters of the processor and the kernel that the timed runs read at every visit, and that are "
         "modelled too. Each visit takes longer; what the machine does not have is named in the report.",
         examples=[["instructions", "cache_misses"]],
     )
-    aggregate: Literal["mean", "median", "min", "max", "sum"] = Field(
+    aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    backend: Literal["embedded", "scorep", "simulated"] = Field(
+    backend: OfTarget[Literal["embedded", "scorep", "simulated"]] = Field(
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then "
         "counted in builds of their own with Buran's. `simulated`: nothing is measured, everything follows from the "
         "description that `program` names; `target` may then be left out.",
     )
-    program: Text | None = Field(
+    program: OfTarget[Text | None] = Field(
         None,
         description="Description of a simulated program, relative to this file; only for `backend: simulated` and "
         "`buran simulate`.",
         examples=["program.yaml"],
     )
     scorep: ScoreP = Field(default_factory=ScoreP, description="How Score-P measures, for `backend: scorep`.")
-    compiler: Literal["auto", "clang", "gcc"] = Field(
+    compiler: OfTarget[Literal["auto", "clang", "gcc"]] = Field(
         "auto",
         description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
     )
-    compare_with: Text | None = Field(
+    compare_with: OfPlan[Text | None] = Field(
         None,
         description="An earlier version of the program: the campaign file that measured it, or a folder with its "
         "results (`results/NAME/latest`, or a copy), relative to this file. A few cheap runs under its last filter "
         "then tell first whether anything has changed; if nothing has, the campaign ends with that.",
         examples=["../before/campaign.yaml"],
     )
-    goal: Literal["both", "filter", "models"] = Field(
+    goal: OfPlan[Literal["both", "filter", "models"]] = Field(
         "both",
         description="`filter`: single runs at a few small points, again under each new filter until it has settled. "
         "`models`: models under the instrumentation that the campaign starts with. `both`: first the one, then the "
@@ -598,7 +607,7 @@ class CampaignFile(Part):
     strategy: StrategyPart = Field(default_factory=StrategyPart, description="How points are chosen.")
     model: Modelling = Field(default_factory=Modelling, description="How models are made.")
     measurements: tuple[Measurements, ...] = Field((), description="Profiles that exist already, to go on from.")
-    correct: dict[Text, Text] = Field(
+    correct: OfAnalysis[dict[Text, Text]] = Field(
         default_factory=dict,
         description="Kernels with an analytical model that the measurements correct: a call path or region, and its "
         "base model: a YAML file relative to this one, the name of a bundled one, or `model` for the campaign's own.",
@@ -606,6 +615,6 @@ class CampaignFile(Part):
     )
     refinement: Refinement = Field(default_factory=Refinement, description="How the instrumentation filter is refined.")
     resources: Resources = Field(default_factory=Resources, description="What one run needs.")
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
+    seed: OfPlan[Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
         1, description="Makes every random choice, such as the order of runs, repeatable."
     )

@@ -8,6 +8,7 @@ from statistics import median
 import numpy as np
 
 from buran.campaign.config import Campaign
+from buran.campaign.identity import asked
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.shape import Refinement as RefinementPart
 from buran.errors import BuildError
@@ -68,9 +69,9 @@ def refined_filter(session: Session, iteration: int) -> str:
 
 def _settings(session: Session) -> str:
     config = session.campaign.config
-    imported = [entry.model_dump(mode="json") for entry in config.measurements]
+    imported = [asked(entry) for entry in config.measurements]
     earlier = [] if session.earlier is None else [session.earlier.filter_text]
-    return digest([config.refinement.model_dump(mode="json"), config.strategy.name, *imported, *earlier], 8)
+    return digest([asked(config.refinement), config.strategy.name, *imported, *earlier], 8)
 
 
 def known_verdicts(session: Session, iteration: int) -> dict[str, Verdict]:

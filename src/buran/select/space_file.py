@@ -11,8 +11,9 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from buran.campaign.expressions import Expression, ExpressionError, compile_expression
+from buran.campaign.identity import Part
 from buran.campaign.mistakes import CampaignError, Mistake, TextError, did_you_mean
-from buran.campaign.shape import Formula, Number, Part, PointMapping, Range, Text
+from buran.campaign.shape import Formula, Number, PointMapping, Range, Text
 from buran.campaign.source_location import Document, read_yaml
 from buran.campaign.space import MOST_POINTS, Constraint, product, range_values, satisfying
 from buran.errors import UsageError

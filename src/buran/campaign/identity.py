@@ -1,0 +1,84 @@
+"""What each key of a campaign file decides, and the form of a file in which two that ask the same are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+DECIDES = "x-decides"
+"""Name, in the JSON schema, of what a key decides."""
+
+
+class Decides(Enum):
+    """What a key decides, and so what a change of it causes; stands in the key's type, as ``Annotated[int, PLAN]``."""
+
+    TARGET = "target", "builds and measures again"
+    RUN = "run", "measures again"
+    PLAN = "plan", "plans again"
+    ANALYSIS = "analysis", "models again"
+    QUEUE = "queue", "nothing"
+    PLACE = "place", "another folder"
+
+    @property
+    def word(self) -> str:
+        """Its name in the JSON schema."""
+        return self.value[0]
+
+    @property
+    def effect(self) -> str:
+        """What a change causes, in a few words."""
+        return self.value[1]
+
+    @property
+    def changes_the_question(self) -> bool:
+        """Whether campaigns that differ in such a key are different ones."""
+        return self not in (Decides.QUEUE, Decides.PLACE)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Say it in the JSON schema."""
+        return {**handler(schema), DECIDES: self.word}
+
+
+class Part(BaseModel):
+    """Base of all parts of the file: immutable, no unknown keys, no silent conversion."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def decides(field: FieldInfo) -> Decides | None:
+    """Return what a key decides; None where only the keys below it do."""
+    return next((each for each in field.metadata if isinstance(each, Decides)), None)
+
+
+def asked(part: Part) -> dict[str, Any]:
+    """Return what a part asks for, as plain data: its keys that are not at their default and change the question.
+
+    So a key that is new in Buran changes no campaign that does not use it.
+    """
+    keys: dict[str, Any] = {}
+    for name, field in type(part).model_fields.items():
+        value, decided = getattr(part, name), decides(field)
+        if decided is not None and not decided.changes_the_question:
+            continue
+        if value == field.get_default(call_default_factory=True):
+            continue
+        plain = _plain(value)
+        if plain or not isinstance(value, Part):  # a part whose keys do not count does not count
+            keys[name] = plain
+    return keys
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Part):
+        return asked(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return value
