@@ -43,6 +43,7 @@ P = "parameters.p"
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     # (what, changes, key, words of the message)
     ("unknown key", {"repetition": 3}, "repetition", "'repetitions'"),
+    ("key of a newer version", {"glorious": 3}, "glorious", "the version of Buran that the file was written for"),
     ("unknown key below", {"target__binry": "x"}, "target.binry", "'binary'"),
     ("key of another place", {"binary": "x"}, "binary", "target.binary"),
     ("missing key", {"target__run": None}, "target.run", "missing"),

@@ -40,8 +40,7 @@ def test_what_was_simulated_is_shown_and_continued(tmp_path: Path, capsys: pytes
     file = unpacked("simulated", tmp_path)
     assert main(["status", str(file)]) == 0
     shown = capsys.readouterr().out
-    assert "their points are measured again under the new filter" in shown
-    assert "core hours: 0.03117 of 2.943 spent" in shown
+    assert "core hours: 0.03117 spent" in shown
 
     session = open_session(file)
     runs = session.layout.store
@@ -53,7 +52,6 @@ def test_what_was_simulated_is_shown_and_continued(tmp_path: Path, capsys: pytes
     after = finished_runs(runs)
     assert {path: after[path] for path in before} == before
     assert len(list(ledger.run_folders(runs))) == 82
-    assert len(list((session.layout.root / "iterations").iterdir())) == 1  # the same question
 
 
 def test_what_was_measured_is_read(tmp_path: Path) -> None:

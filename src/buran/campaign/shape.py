@@ -219,13 +219,13 @@ class Parameter(Part):
 class BudgetPart(Part):
     """What the campaign may cost; with both keys the smaller one counts."""
 
-    core_hours: Annotated[float, Field(gt=0)] | None = Field(
+    core_hours: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
         None, description="Cores times hours of all measurements together."
     )
-    percent_of_full_matrix: Annotated[float, Field(gt=0, le=100)] | None = Field(
+    percent_of_full_matrix: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
         None, description="Share of what measuring every modelling point would cost, in percent."
     )
-    build_cores: Annotated[int, Field(ge=1)] | None = Field(
+    build_cores: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None, description="Cores that the site charges for builds; by default builds cost nothing."
     )
 
@@ -233,7 +233,7 @@ class BudgetPart(Part):
 class StrategyPart(Part):
     """The choice of points, iteration by iteration."""
 
-    name: StrategyName = Field(
+    name: OfPlan[StrategyName] = Field(
         "full",
         description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, "
         "where there are two), and one point off the lines for each parameter. The others begin with these lines "
@@ -243,39 +243,39 @@ class StrategyPart(Part):
         "where the largest errors are expected; `tensor`: where tensor models of the run time disagree most for the "
         "cost, for many parameters and choices; `random`, `grid`: for comparison.",
     )
-    max_iterations: Annotated[int, Field(ge=1, le=100)] = Field(
+    max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)]] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."
     )
-    batch: Annotated[int, Field(ge=1)] | None = Field(
+    batch: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,
         description="Points of each round after the first; by default as many as the strategy wants before it sees "
         "new models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
     )
-    base: Literal["cheapest", "lines", "spread"] | None = Field(
+    base: OfPlan[Literal["cheapest", "lines", "spread"] | None] = Field(
         None,
         description="Points to begin with. `cheapest`, the default: along each parameter the five cheapest, and for "
         "each parameter one point off these lines. `lines`: without those (9, 13 or 17 points for two to four "
         "parameters). `spread`: as `cheapest`, but with values from the whole range of each parameter, evenly on a "
         "logarithmic scale, where there are more than five. Not for `full` and `lines`.",
     )
-    base_repetitions: Annotated[int, Field(ge=1, le=10)] | None = Field(
+    base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = Field(
         None,
         description="Runs of each base point; by default 2, for `design` 1. `full` and `lines` take `repetitions`.",
     )
-    most_repetitions: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+    most_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)] | None] = Field(
         None, description="Runs of one point at most; by default 10. `full` and `lines` take `repetitions`."
     )
-    accuracy_percent: Annotated[float, Field(gt=0, le=100)] | None = Field(
+    accuracy_percent: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
         None,
         description="Only `design`: it stops as soon as the 90 % intervals at `refinement.target` are no wider than "
         "plus and minus this share, for all call paths above 1 % of the run time.",
     )
-    patience: Annotated[int, Field(ge=1)] | None = Field(
+    patience: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,
         description="Only `cpf`, `gpr`, `gpr-literal` and `hybrid`: they stop after so many rounds without a better "
         "fit; by default they go on to the budget.",
     )
-    retry_failed: bool = Field(False, description="Whether points at which a run failed are asked for again.")
+    retry_failed: OfPlan[bool] = Field(False, description="Whether points at which a run failed are asked for again.")
 
 
 class Refinement(Part):

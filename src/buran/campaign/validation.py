@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails
 
+from buran import __version__
 from buran.campaign.mistakes import KeyPath, Mistake, listed, nearest, spelled
 from buran.campaign.shape import CampaignFile
 from buran.campaign.source_location import Document
@@ -125,6 +126,8 @@ def _unknown_key(path: KeyPath) -> Mistake:
         hint = f"did you mean {close!r}?"
     elif elsewhere:
         hint = f"it belongs elsewhere: {' or '.join(elsewhere)}"
+    else:
+        hint = f"remove it, or use the version of Buran that the file was written for; this one is {__version__}"
     place = f"under {spelled(parent)}" if parent else "at the top"
     return Mistake(path, f"unknown key {word!r}", f"allowed {place} are: {', '.join(known)}", hint)
 
