@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from buran.correct import load_base
-from buran.correct.evolve import Search
 from buran.errors import FormatError
 from buran_studies.correction import study as correction
 from buran_studies.correction import truth as correction_truth
+from buran_studies.correction.evolution.evolve import Search
 from buran_studies.correction.truth import FAMILIES, SPLITS, THRESHOLDS, draw, read_broadcast, truth
 from buran_studies.evaluation.study import STUDIES, Settings
 from buran_studies.evaluation.text import text_of

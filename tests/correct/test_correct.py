@@ -23,8 +23,6 @@ from buran.correct import (
 from buran.correct.average import Average
 from buran.correct.data import prepare
 from buran.correct.domain import objection
-from buran.correct.evolve import Search
-from buran.correct.paper import corrected_as_published, halves, run_trials
 from buran.correct.render import STYLES, render
 from buran.correct.terms import Growth
 from buran.errors import FormatError, UsageError
@@ -131,12 +129,6 @@ def test_a_genetic_search_competes_only_when_asked() -> None:
     assert "program" not in without.report.errors and "process" not in without.report.errors
 
 
-@pytest.mark.slow
-def test_a_genetic_search_must_beat_the_terms() -> None:
-    found = correct(base_model(), PLACES, contended(PLACES), case=3)
-    assert "program" in found.report.errors and found.method == "terms"
-
-
 def test_the_gate_can_be_left_open() -> None:
     found = correct(base_model(), PLACES, fitting(PLACES, 0.05, 1), gate=None)
     assert not found.report.refused and found.report.reason == "taken without a test"
@@ -223,28 +215,10 @@ def test_choices_that_do_not_exist_are_named() -> None:
         correct(base_model(), PLACES, values, preset="paper", case=1, trials=0)
 
 
-def test_the_published_procedure_reports_every_trial(tmp_path: Path) -> None:
-    base = base_model()
-    train, test = halves(prepare(base, PLACES, contended(PLACES)), 1)
-    assert len(train.points) == 9 == len(test.points)
-    found = run_trials(base, train, test, 4, trials=3, seed=2, search=Search(80, 6, nodes=30))
-    assert len(found.trials) == 3 and len({trial.evolved.program for trial in found.trials}) == 3
-    assert found.chosen.train_rmse == min(trial.train_rmse for trial in found.trials)
-    assert found.oracle.test_rmse == min(trial.test_rmse for trial in found.trials)
-    assert 0 <= found.better <= 1
-    model = corrected_as_published(base, found, 2)
-    assert any("chosen on the test half" in note for note in model.report.notes)
-    write_corrected(tmp_path / "paper.json", model)
-    again = load_corrected(tmp_path / "paper.json")
-    assert len(again.report.trials) == 3
-    assert np.array_equal(again.predict(PLACES).value, model.predict(PLACES).value, equal_nan=True)
-
-
 def test_invalid_predictions_are_missing_ones() -> None:
     from dataclasses import replace
 
-    from buran.correct.evolve import Evolved
-    from buran.correct.program import Program
+    from buran.correct.program import Evolved, Program
 
     found = correct(base_model(), PLACES, fitting(PLACES))
     evolved = Evolved(1, Program(("-", "@base", 1.0)), found.theta, 1.0)

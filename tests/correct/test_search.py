@@ -1,4 +1,4 @@
-"""Fits, terms and the evolutionary search."""
+"""Fits, terms and programs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from truths import PLACES, base_model, contended, fitting
 
-from buran.correct.evolve import CASES, Case, Search, evolve, spawned
 from buran.correct.fit import least_squares, left_out_cost
-from buran.correct.forest import BINARY, FUNCTIONS, Forest
-from buran.correct.program import Program, program_from
+from buran.correct.program import BINARY, FUNCTIONS, program_from
 from buran.correct.residual import fit_process
 from buran.correct.terms import Problem, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
-
-SMALL = Search(population=60, generations=5, nodes=30)
 
 
 def problem(values: np.ndarray) -> Problem:
@@ -122,62 +118,3 @@ def test_programs_mean_what_their_text_says(tokens: tuple[str | float, ...]) -> 
 def test_what_is_no_program_is_refused(tokens: list[object]) -> None:
     with pytest.raises(ValueError, match=r"program|number|part"):
         program_from(tokens, ["p", "n"])
-
-
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(0, 2**31))
-def test_trees_keep_their_values_under_all_operators(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    points = random.uniform(0.5, 20, (5, 2))
-    own = random.uniform(1, 9, (40, 5))
-    forest = Forest(points, has_base=True, capacity=64)
-    leaves = forest.bases(own)
-    roots = forest.random(40, random.integers(1, 6, 40), random.random(40) < 0.5, leaves, 40, random)
-
-    def check(bases: np.ndarray) -> None:
-        for i, root in enumerate(roots.tolist()):
-            program = Program(forest.program(root, ["x", "y"]))
-            assert len(program.tokens) == forest.size[root] <= 80
-            expected = program.evaluate({"x": points[:, 0], "y": points[:, 1], "@base": bases[i]})
-            assert np.allclose(forest.values[root], expected, rtol=1e-9, equal_nan=True)
-
-    check(own)
-    paths = forest.paths(roots, random)
-    others = forest.rebase(forest.paths(roots[::-1], random)[-1][1], leaves)
-    roots = forest.replace(paths, others, np.ones(40, dtype=bool))
-    check(own)
-    new = random.uniform(1, 9, (40, 5))
-    leaves = forest.bases(new)
-    roots = forest.rebase(roots, leaves)
-    roots, leaves = forest.compact(roots, leaves)
-    check(new)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_same_seed_gives_the_same_program(case: Case) -> None:
-    values = contended(PLACES)
-    base = base_model()
-    found = [evolve(base, PLACES, values, case, base.start, spawned(seed, case, 0), SMALL) for seed in (1, 1, 2)]
-    assert found[0] == found[1] != found[2]
-    again = np.sqrt(np.mean((found[0].evaluate(base, PLACES) - values) ** 2))
-    assert again == pytest.approx(found[0].error, rel=1e-9)
-    assert len(found[0].program.tokens) <= SMALL.nodes
-    assert ("@base" in found[0].program.tokens) <= (case in (1, 3))
-    assert (found[0].theta == tuple(base.start)) == (case in (1, 2))
-
-
-def test_trials_and_cases_have_their_own_numbers() -> None:
-    drawn = {
-        tuple(spawned(0, *key).integers(2**60, size=2).tolist()) for key in ((3, 1, 0), (3, 1, 1), (3, 2, 0), (0,))
-    }
-    assert len(drawn) == 4
-
-
-def test_better_individuals_survive() -> None:
-    base = base_model()
-    values = contended(PLACES)
-    errors = [
-        evolve(base, PLACES, values, 3, base.start, spawned(5, 3), Search(60, generations, nodes=30)).error
-        for generations in (0, 4, 12)
-    ]
-    assert errors[0] >= errors[1] >= errors[2] and errors[2] < errors[0]

@@ -35,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--case",
         choices=("terms", "1", "2", "3", "4"),
         help="terms: a formula only; 1 to 4: cases of the published procedure, or with the robust preset a genetic "
-        "search of that case beside the terms (default: the best of terms, a Gaussian process and their average)",
+        "search of that case beside the terms, both with the package buran-studies (default: the best of terms, a "
+        "Gaussian process and their average)",
     )
     parser.add_argument(
         "--preset", choices=("robust", "paper"), default="robust", help="robust, or the procedure as published"

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Preset
 from buran.correct.data import prepare
-from buran.correct.evolve import CASES, Case
+from buran.correct.evolution import evolution
 from buran.correct.gate import Gate
-from buran.correct.paper import corrected_as_published, halves, run_trials
+from buran.correct.program import CASES, Case
 from buran.correct.robust import Options, correct_robustly
 from buran.errors import UsageError
 
@@ -47,10 +47,12 @@ def correct(
     Raises
     ------
     UsageError
-        For measurements that cannot be used, and choices that do not exist.
+        For measurements that cannot be used, and choices that do not exist or are not installed.
     """
     if case not in (None, "terms", *CASES):
         raise UsageError(f"there is no case {case!r}", hint="one of terms, 1, 2, 3, 4")
+    if case in CASES:
+        evolution()  # before anything takes time
     data = prepare(base, points, values)
     if preset == "robust":
         number = None if case in (None, "terms") else case
@@ -65,6 +67,4 @@ def correct(
         raise UsageError(
             "half of the data is for training, half for testing", why=f"there are {len(data.points)} points"
         )
-    train, test = halves(data, seed)
-    found = run_trials(base, train, test, case, trials=trials, seed=seed, progress=progress)
-    return corrected_as_published(base, found, seed)
+    return evolution().correct_as_published(base, data, case, trials, seed, progress)

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from buran.correct.average import Average
 from buran.correct.base import BaseModel
 from buran.correct.base_file import base_from
-from buran.correct.evolve import Evolved
 from buran.correct.formula import Array
-from buran.correct.program import program_from
+from buran.correct.program import Evolved, program_from
 from buran.correct.residual import Process
 from buran.correct.terms import Growth, Term, TermModel
 from buran.files import read_document, write_json

@@ -97,3 +97,8 @@ def _check_base(base: BaseModel, points: Array) -> None:
             why=f"its value is {own[bad][0]:g}",
             hint="correct the expression, or leave out points it is not meant for",
         )
+
+
+def spawned(seed: int, *key: int) -> np.random.Generator:
+    """Return the random numbers of a case, trial and fold, independent of those of all others."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))

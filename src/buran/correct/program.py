@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from buran.correct.forest import BASE, BINARY, FUNCTIONS
+from buran.correct.base import BaseModel
 from buran.correct.formula import Array
+
+Case = Literal[1, 2, 3, 4]
+CASES: tuple[Case, ...] = (1, 2, 3, 4)
+
+BINARY = ("+", "-", "*", "/", "^")
+UNARY = ("log", "exp")
+FUNCTIONS = (*BINARY, *UNARY)
+BASE = "@base"
+"""The terminal that stands for the base model's value; no variable can be called so."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,34 @@ _OPERATORS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "
 def _number(value: float, digits: int | None) -> str:
     text = repr(value) if digits is None else f"{value:.{digits}g}"
     return f"({text})" if value < 0 else text
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """The best individual.
+
+    Attributes
+    ----------
+    case
+        1 and 3: the program's value, with the base model as a terminal; 2 and 4: the base model plus it.
+    program, theta
+        The term and the base model's parameters.
+    error
+        The objective on the training points; infinite if no individual had a value at all of them.
+    """
+
+    case: Case
+    program: Program
+    theta: tuple[float, ...]
+    error: float
+
+    def evaluate(self, base: BaseModel, points: Array) -> Array:
+        """Return values at points (point, variable); they may be negative or not finite."""
+        own = base.evaluate(np.array(self.theta), points)
+        values = {name: points[:, i] for i, name in enumerate(base.variables)}
+        found = self.program.evaluate({**values, BASE: own})
+        out = np.broadcast_to(found, own.shape)
+        return np.asarray(out if self.case in (1, 3) else own + out)
 
 
 def program_from(tokens: Sequence[Any], names: Sequence[str]) -> Program:

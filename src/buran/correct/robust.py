@@ -10,11 +10,12 @@ import numpy as np
 from buran.correct.average import Average, averaged
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Report
-from buran.correct.data import Data
+from buran.correct.data import Data, spawned
 from buran.correct.domain import objection, without_time
-from buran.correct.evolve import Case, Search, evolve, spawned
+from buran.correct.evolution import evolution
 from buran.correct.formula import Array
 from buran.correct.gate import Gate, Masks
+from buran.correct.program import Case
 from buran.correct.residual import MOST_POINTS, fit_process
 from buran.correct.terms import Problem, TermModel, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
@@ -23,9 +24,6 @@ FEWEST = 8
 """Points below which no correction can be judged."""
 
 Errors = Mapping[str, float]
-
-SEARCH = Search(population=500, generations=40, nodes=25, initial_depth=5, objective="log")
-"""Settings of the genetic search that competes with the terms."""
 
 _FOLDS, _TRIALS = 0, 1  # first numbers of the seeds' keys
 
@@ -136,7 +134,7 @@ def _candidates(
         out["terms"] = replace(plain, terms=averaged(usable, len(points)))
     if options.case is not None:
         random = spawned(options.seed, _TRIALS, options.case, search)
-        found = evolve(base, points, np.exp(logs), options.case, np.array(fitted.theta), random, SEARCH)
+        found = evolution().compete(base, points, np.exp(logs), options.case, np.array(fitted.theta), random)
         out["program"] = replace(plain, evolved=found)
     if not options.formula and len(points) <= MOST_POINTS:
         process = fit_process(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))

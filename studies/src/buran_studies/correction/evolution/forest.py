@@ -14,14 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.correct.formula import Array
+from buran.correct.program import BASE, BINARY, FUNCTIONS
 
 Ids = NDArray[np.int64]
 
-BINARY = ("+", "-", "*", "/", "^")
-UNARY = ("log", "exp")
-FUNCTIONS = (*BINARY, *UNARY)
-BASE = "@base"
-"""The terminal that stands for the base model's value; no variable can be called so."""
 
 _CONSTANT, _VARIABLE, _BASE = -1, -2, -3  # operators of leaves
 _OPERATORS = np.arange(len(FUNCTIONS) + 1)

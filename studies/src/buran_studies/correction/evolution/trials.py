@@ -10,13 +10,14 @@ import numpy as np
 
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Report
-from buran.correct.data import Data
-from buran.correct.evolve import Case, Evolved, Search, evolve, spawned
+from buran.correct.data import Data, spawned
 from buran.correct.fit import least_squares
-from buran.correct.forest import Ids
 from buran.correct.formula import Array
+from buran.correct.program import Case, Evolved
 from buran.correct.terms import Problem
 from buran.model.quality import mlogq
+from buran_studies.correction.evolution.evolve import Search, evolve
+from buran_studies.correction.evolution.forest import Ids
 
 _SPLIT, _TRIALS = 2, 3  # first numbers of the seeds' keys
 

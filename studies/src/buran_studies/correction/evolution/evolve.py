@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.correct.base import BaseModel
-from buran.correct.forest import BASE, Forest, Ids
 from buran.correct.formula import Array
-from buran.correct.program import Program
+from buran.correct.program import Case, Evolved, Program
 from buran.correct.terms import Problem
+from buran_studies.correction.evolution.forest import Forest, Ids
 
-Case = Literal[1, 2, 3, 4]
-CASES: tuple[Case, ...] = (1, 2, 3, 4)
 Objective = Literal["rmse", "log"]
 
 
@@ -50,39 +48,6 @@ class Search:
     objective: Objective = "rmse"
     blend: float = 0.3
     spread: float = 0.1
-
-
-@dataclass(frozen=True)
-class Evolved:
-    """The best individual.
-
-    Attributes
-    ----------
-    case
-        1 and 3: the program's value, with the base model as a terminal; 2 and 4: the base model plus it.
-    program, theta
-        The term and the base model's parameters.
-    error
-        The objective on the training points; infinite if no individual had a value at all of them.
-    """
-
-    case: Case
-    program: Program
-    theta: tuple[float, ...]
-    error: float
-
-    def evaluate(self, base: BaseModel, points: Array) -> Array:
-        """Return values at points (point, variable); they may be negative or not finite."""
-        own = base.evaluate(np.array(self.theta), points)
-        values = {name: points[:, i] for i, name in enumerate(base.variables)}
-        found = self.program.evaluate({**values, BASE: own})
-        out = np.broadcast_to(found, own.shape)
-        return np.asarray(out if self.case in (1, 3) else own + out)
-
-
-def spawned(seed: int, *key: int) -> np.random.Generator:
-    """Return the random numbers of a case, trial and fold, independent of those of all others."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def evolve(
