@@ -14,7 +14,8 @@ from buran.experiment.modelling import model_experiment
 from buran.profile.call_paths import as_call_paths, read_profile
 from buran.profile.cubex_read import SKIPPED, read_cubex
 from buran.profile.cubex_write import write_cubex
-from buran.profile.profile import METRICS, CallTree, Location, Profile, Region
+from buran.profile.metrics import METRICS
+from buran.profile.profile import CallTree, Location, Profile, Region
 
 SCOREP = Path(__file__).parents[1] / "data" / "scorep"
 KINDS = {"dynamic": 6, "clustered": 12, "rusage": 4, "tuple": 4}
