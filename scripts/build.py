@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from buran.files import write_json
 from buran.loop.session import step
 from buran.measure.build import build
 
 with step(snakemake) as session:
     spec = session.layout.read_build_spec(snakemake.wildcards.build)
-    write_json(Path(snakemake.output[0]), build(session.target, session.layout, spec))
+    build(session.target, session.layout, spec).write(Path(snakemake.output[0]))

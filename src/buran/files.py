@@ -9,9 +9,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from buran.errors import FormatError, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _NEXT_STEPS = {
     errno.ENOSPC: "make room there",
@@ -24,7 +27,9 @@ _NEXT_STEPS = {
 }
 
 _T = TypeVar("_T")
+MADE_AGAIN = "delete it: `buran run` makes it again from what was measured"
 _is_synced = True
+_decoders: dict[Any, TypeAdapter[Any]] = {}
 
 
 @contextmanager
@@ -118,15 +123,49 @@ def read_json(path: Path) -> Any:
         raise FormatError("a file does not hold JSON", where=path, why=str(error)) from error
 
 
-def read_document(path: Path, schema: str, parse: Callable[[Any], _T], *, other: str, damaged: str, hint: str) -> _T:
-    """Read a JSON object that names its schema.
+class Document:
+    """Base of data classes that are read from files: a key that they do not have is a mistake."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+
+
+def decode(kind: type[_T], data: Any) -> _T:
+    """Make an object of plain data; its keys and the types of its values are checked.
+
+    Raises
+    ------
+    ValueError
+        With the key, and what is wrong with it.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    if kind not in _decoders:
+        _decoders[kind] = TypeAdapter(kind)
+    try:
+        made: _T = _decoders[kind].validate_python(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        said = {"missing": f"missing key {key!r}", "unexpected_keyword_argument": f"unknown key {key!r}"}
+        raise ValueError(said.get(first["type"], f"key {key!r}: {first['msg']}")) from None
+    return made
+
+
+def read_document(
+    path: Path, schema: str | int, parse: Callable[[dict[str, Any]], _T], *, what: str, hint: str = MADE_AGAIN
+) -> _T:
+    """Read a JSON object that names its schema: the one way in which files of ours are read.
 
     Parameters
     ----------
+    schema
+        ``kind/number``; a number alone for records, the first of which did not say it.
     parse
-        Makes something of the object's values.
-    other, damaged
-        What to say of a file of another schema, and of one that `parse` cannot read.
+        Makes something of the object's other keys.
+    what
+        The file is called that.
+    hint
+        What to do about a file that is damaged or none of ours.
 
     Raises
     ------
@@ -134,14 +173,29 @@ def read_document(path: Path, schema: str, parse: Callable[[Any], _T], *, other:
         The file cannot be read, has another schema or is damaged.
     """
     data = read_json(path)
-    found = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(data, dict):
+        raise FormatError(f"this is no {what}", where=path, why="it does not hold a JSON object", hint=hint)
+    found = data.get("schema", schema if isinstance(schema, int) else None)
     if found != schema:
-        raise FormatError(other, where=path, why=f"schema is {found!r}, wanted is {schema!r}", hint=hint)
+        why = f"schema is {found!r}, wanted is {schema!r}"
+        if _is_newer(found, schema):
+            hint = "upgrade Buran, and leave the file as it is: nothing is lost"
+            raise FormatError(f"a newer version of Buran wrote this {what}", where=path, why=why, hint=hint)
+        raise FormatError(f"this is no {what} of this version", where=path, why=why, hint=hint)
     try:
-        return parse(data)
+        return parse({key: value for key, value in data.items() if key != "schema"})
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, UsageError) as error:
         why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
-        raise FormatError(damaged, where=path, why=why, hint=hint) from error
+        if why.startswith("unknown key"):
+            hint = f"if a newer version of Buran wrote it, upgrade; else {hint}"
+        raise FormatError(f"the {what} is damaged", where=path, why=why, hint=hint) from error
+
+
+def _is_newer(found: object, schema: str | int) -> bool:
+    if isinstance(schema, int):
+        return isinstance(found, int) and found > schema
+    (kind, _, number), (other, _, its) = schema.partition("/"), str(found).partition("/")
+    return kind == other and its.isdecimal() and int(its) > int(number)
 
 
 def digest(value: Any, length: int = 12) -> str:

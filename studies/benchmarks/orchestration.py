@@ -33,13 +33,14 @@ import yaml
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Plan
+from buran.campaign.records import BuildOutcome, BundleOutcome, RunRecord, Status
 from buran.engine import controller, finished
 from buran.files import write_json
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
 from buran.measure.build import build
 from buran.measure.bundle import outcome_of, slots_of
-from buran.measure.store import ledger, store
+from buran.measure.store import ledger
 from buran.views.status import progress_of
 
 _NODES = 4  # of the sandbox
@@ -94,25 +95,19 @@ def fill(session: Session, plan: Plan) -> None:
     """Make up all runs of a plan and the pointers to them."""
     layout = session.layout
     for spec in plan.builds:
-        write_json(layout.build_pointer(spec.hash), {"build": spec.hash, "status": "measured", "folder": None})
+        BuildOutcome(spec.hash, spec.mode, Status.MEASURED, None, "").write(layout.build_pointer(spec.hash))
     lines = []
     for bundle in plan.bundles:
         slots = slots_of(session.target, layout, bundle)
         for run, slot in slots:
             slot.folder.mkdir(parents=True)
-            record = {
-                "target": session.target.id,
-                "mode": run.mode,
-                "status": "measured",
-                "wall_s": 1.0,
-                "cost_core_hours": 1e-4,
-            }
-            (slot.folder / store.RECORD).write_text(json.dumps(record))
+            RunRecord(
+                status=Status.MEASURED, wall_s=1.0, cost_core_hours=1e-4, build=run.build, target=session.target.id,
+                mode=run.mode, point=bundle.point, repetition=run.repetition, clock="wall", cores=1,
+            ).write(slot.folder)  # fmt: skip
             lines.append(ledger.entry_of(layout.store, slot.folder))
-        outcomes = [outcome_of(layout, run, slot) for run, slot in slots]
-        path = layout.bundle_pointer(bundle.id)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({**bundle.to_json(), "complete": True, "runs": outcomes}))
+        outcome = BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
+        outcome.write(layout.bundle_pointer(bundle.id))
 
 
 def engine(session: Session, *extra: str) -> Callable[[], int]:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from buran.campaign.plan import BuildSpec, Mode, Purpose
 from buran.campaign.point import Point
-from buran.loop.collect import Measured, run_times
+from buran.loop.collect import FinishedRun, run_times
 
 
-def run(n: int, mode: Mode, wall_s: float, filter_text: str = "a", purpose: Purpose = Purpose.MODEL) -> Measured:
+def run(n: int, mode: Mode, wall_s: float, filter_text: str = "a", purpose: Purpose = Purpose.MODEL) -> FinishedRun:
     build = BuildSpec("target", mode, "" if mode is Mode.VANILLA else filter_text)
-    return Measured(0, Point.of({"n": n}), purpose, mode, build, 0, Path(), wall_s, wall_s)
+    return FinishedRun(0, Point.of({"n": n}), purpose, mode, build, 0, Path(), wall_s, wall_s)
 
 
 def test_runs_with_hooks_stand_in_for_the_baseline_after_their_hooks_are_taken_off() -> None:

@@ -6,9 +6,9 @@ import pytest
 
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
+from buran.campaign.records import BuildOutcome, Status
 from buran.campaign.shape import Refinement
 from buran.errors import BuildError
-from buran.files import write_json
 from buran.instrument.start import EVERYTHING
 from buran.loop.plan import _build_spec
 from buran.loop.refine import _started, begins_with_pilot, start_build
@@ -74,15 +74,15 @@ def test_hooks_in_everything_need_no_call_graph(tmp_path):
 @pytest.mark.parametrize(
     ("outcome", "why"),
     [
-        ({"status": "measured", "reason": None}, "only compiler plugins tell it"),
-        ({"status": "failed", "reason": "no rule to make target"}, "no rule to make target"),
+        ((Status.MEASURED, None), "only compiler plugins tell it"),
+        ((Status.FAILED, "no rule to make target"), "no rule to make target"),
     ],
 )
 def test_without_a_call_graph_nothing_can_be_chosen_from_it(outcome, why, tmp_path):
     session, pointer = starting(tmp_path, start="statements")
     spec = start_build(session)
     assert spec is not None and spec.mode is Mode.EFFORT and spec.filter_text == ""
-    write_json(pointer, outcome)
+    BuildOutcome(spec.hash, spec.mode, *outcome, folder="").write(pointer)
     with pytest.raises(BuildError, match="call graph of the program is not known") as caught:
         _started(session)
     assert why in str(caught.value)

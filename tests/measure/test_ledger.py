@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from buran.campaign.plan import Mode
+from buran.campaign.point import Point
+from buran.campaign.records import RunRecord, Status
 from buran.files import write_json
 from buran.measure.store import ledger
 from buran.measure.store.ledger import Entry
@@ -17,7 +20,10 @@ from buran.measure.store.ledger import Entry
 def run_record(store: Path, folder: str, cost: float, status: str = "measured", target: str = "t") -> None:
     path = store / folder
     path.mkdir(parents=True)
-    write_json(path / "run.json", {"target": target, "mode": "time", "status": status, "cost_core_hours": cost})
+    RunRecord(
+        status=Status(status), cost_core_hours=cost, build="b", target=target, mode=Mode.TIME,
+        point=Point.of({"n": 1}), repetition=0, clock="wall", cores=1,
+    ).write(path)  # fmt: skip
 
 
 def test_it_is_rebuilt_from_the_records(tmp_path: Path) -> None:

@@ -14,32 +14,40 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from buran.campaign.records import Record, RunKey, Status, read_record
 from buran.errors import RunError
-from buran.files import check_room, storage_error, write_json
+from buran.files import check_room, storage_error
 from buran.measure.schedulers import slurm
 from buran.measure.store import claims, store
 
 
-def fill(folder: Path, status: store.Status = store.Status.MEASURED, content: str = "x") -> None:
+def fill(folder: Path, status: Status = Status.MEASURED, content: str = "x") -> None:
     (folder / "stdout.log").write_text(content)
-    write_json(folder / store.RECORD, {"status": status, "reason": None})
+    Record(status=status).write(folder)
+
+
+def slot_in(folder: Path, generation: int = 0) -> store.Slot:
+    return store.Slot(folder, RunKey("b", "n=1", "c", "rep-00", generation))
+
+
+PLACE = "b/n=1~c"
 
 
 def test_a_run_appears_whole_and_is_sealed(tmp_path: Path) -> None:
-    slot = store.Slot.of(tmp_path / "point", "rep-00")
+    slot = slot_in(tmp_path)
     with store.reserve(slot) as folder:
         assert folder is not None
         fill(folder)
         assert slot.verdict() is None
         store.commit(slot, folder)
-    assert slot.verdict() == tmp_path / "point" / "rep-00"
+    assert slot.verdict() == tmp_path / PLACE / "rep-00"
     assert store.damage(slot.folder) == []
     assert not (slot.folder / "stdout.log").stat().st_mode & 0o222
     assert not slot.claim.exists()
 
 
 def test_a_settled_run_is_not_reserved_again(tmp_path: Path) -> None:
-    slot = store.Slot.of(tmp_path, "rep-00")
+    slot = slot_in(tmp_path)
     with store.reserve(slot) as folder:
         assert folder is not None
         fill(folder)
@@ -49,7 +57,7 @@ def test_a_settled_run_is_not_reserved_again(tmp_path: Path) -> None:
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    slot = store.Slot.of(tmp_path, "rep-00")
+    slot = slot_in(tmp_path)
     with store.reserve(slot) as folder:
         assert folder is not None
         fill(folder, content="first")
@@ -61,13 +69,13 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_failure_is_kept_and_settles_the_run_until_a_retry(tmp_path: Path) -> None:
-    slot = store.Slot.of(tmp_path, "rep-00")
+    slot = slot_in(tmp_path)
     for attempt in range(2):
         with store.reserve(slot) as folder:
             assert folder is not None
-            fill(folder, store.Status.FAILED)
+            fill(folder, Status.FAILED)
             store.keep_failure(slot, folder)
-        assert slot.verdict() == tmp_path / "failed" / f"rep-00.a{attempt}"
+        assert slot.verdict() == tmp_path / PLACE / "failed" / f"rep-00.a{attempt}"
         with store.reserve(slot) as folder:
             assert folder is None
         assert store.allow_retry(slot)
@@ -76,10 +84,10 @@ def test_a_failure_is_kept_and_settles_the_run_until_a_retry(tmp_path: Path) -> 
 
 
 def test_an_interrupted_attempt_settles_nothing(tmp_path: Path) -> None:
-    slot = store.Slot.of(tmp_path, "rep-00")
+    slot = slot_in(tmp_path)
     with store.reserve(slot) as folder:
         assert folder is not None
-        fill(folder, store.Status.INTERRUPTED)
+        fill(folder, Status.INTERRUPTED)
         store.keep_failure(slot, folder)
     assert slot.verdict() is None
     assert len(slot.attempts()) == 1
@@ -87,20 +95,20 @@ def test_an_interrupted_attempt_settles_nothing(tmp_path: Path) -> None:
 
 def test_a_new_generation_stands_beside_the_old_one(tmp_path: Path) -> None:
     for generation in range(2):
-        slot = store.Slot.of(tmp_path, "rep-00")
+        slot = slot_in(tmp_path, store.current_generation(tmp_path / PLACE))
         with store.reserve(slot) as folder:
             assert folder is not None
             fill(folder, content=str(generation))
             store.commit(slot, folder)
-        store.new_generation(tmp_path)
-    assert (tmp_path / "rep-00" / "stdout.log").read_text() == "0"
-    assert (tmp_path / "rep-00-g1" / "stdout.log").read_text() == "1"
+        store.new_generation(tmp_path / PLACE)
+    assert (tmp_path / PLACE / "rep-00" / "stdout.log").read_text() == "0"
+    assert (tmp_path / PLACE / "rep-00-g1" / "stdout.log").read_text() == "1"
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.binary(min_size=1, max_size=200), st.data())
 def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, content: bytes, data: st.DataObject) -> None:
-    slot = store.Slot.of(tmp_path_factory.mktemp("store"), "rep-00")
+    slot = slot_in(tmp_path_factory.mktemp("store"))
     with store.reserve(slot) as folder:
         assert folder is not None
         fill(folder)
@@ -118,7 +126,7 @@ def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, content: by
 
 
 def hold(point: Path, ready: str) -> None:
-    with store.reserve(store.Slot.of(point, "rep-00")) as folder:
+    with store.reserve(slot_in(point)) as folder:
         assert folder is not None
         (folder / "stdout.log").write_text("half a run")
         Path(ready).touch()
@@ -137,7 +145,7 @@ def start_holder(point: Path, ready: Path) -> multiprocessing.Process:
 def test_a_killed_owner_is_succeeded_and_its_leftovers_are_kept(tmp_path: Path) -> None:
     point, ready = tmp_path / "point", tmp_path / "ready"
     process = start_holder(point, ready)
-    slot = store.Slot.of(point, "rep-00")
+    slot = slot_in(point)
     assert claims.is_alive(slot.claim)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
@@ -149,12 +157,12 @@ def test_a_killed_owner_is_succeeded_and_its_leftovers_are_kept(tmp_path: Path) 
     assert slot.is_measured()
     (leftover,) = slot.attempts()
     assert (leftover / "stdout.log").read_text() == "half a run"
-    assert store.record(leftover)["status"] == store.Status.INTERRUPTED
+    assert read_record(leftover).status is Status.INTERRUPTED
 
 
 def count_up(folder: Path, total: int) -> None:
     for number in range(total):
-        slot = store.Slot.of(folder / str(number), "rep-00")
+        slot = slot_in(folder / str(number))
         with store.reserve(slot) as temporary:
             if temporary is not None:
                 with (folder / "started").open("a") as file:

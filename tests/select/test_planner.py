@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
+from buran.campaign.records import BundleOutcome, RunOutcome, Status, core_hours
 from buran.select.base import base_places
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
@@ -51,21 +52,22 @@ def base_of(asked: Question) -> list[Point]:
     return [asked.points[place] for place in base_places(asked.space)]
 
 
-def carried_out(plan: Plan, status: str = "measured") -> list[dict[str, Any]]:
+def carried_out(plan: Plan, status: Status = Status.MEASURED) -> list[BundleOutcome]:
     return [
-        {
-            **bundle.to_json(),
-            "complete": True,
-            "runs": [
-                {
-                    "build": run.build,
-                    "status": status,
-                    "folder": f"{run.build}/{bundle.point.key}/{run.name}",
-                    "cost_core_hours": 0.01,
-                }
+        BundleOutcome.of(
+            bundle,
+            (
+                RunOutcome(
+                    run.build,
+                    run.mode,
+                    run.repetition,
+                    status,
+                    folder=f"{run.build}/{bundle.point.key}/{run.name}",
+                    cost_core_hours=0.01,
+                )
                 for run in bundle.runs
-            ],
-        }
+            ),
+        )
         for bundle in plan.bundles
     ]
 
@@ -185,13 +187,13 @@ def test_iterations_are_limited_though_filters_never_settle() -> None:
 
 def test_a_campaign_without_a_success_ends() -> None:
     plan = next_plan(question(), Knowledge())
-    end = next_plan(question(), Knowledge((plan,), tuple(carried_out(plan, "failed")), filter_text="f"))
+    end = next_plan(question(), Knowledge((plan,), tuple(carried_out(plan, Status.FAILED)), filter_text="f"))
     assert end.done and "no run succeeded" in end.reason
 
 
 def test_unstarted_runs_end_the_campaign_for_its_budget() -> None:
     plan = next_plan(question(), Knowledge())
-    outcomes = [{**outcome, "complete": False} for outcome in carried_out(plan)]
+    outcomes = [replace(outcome, complete=False) for outcome in carried_out(plan)]
     end = next_plan(question(), Knowledge((plan,), tuple(outcomes), filter_text="f"))
     assert end.done and end.budget_reached
 
@@ -224,17 +226,16 @@ def seconds(point: Point) -> float:
 
 def adaptive(
     asked: Question, most: int = 30, failing: Point | None = None, settled: bool = False
-) -> tuple[list[Plan], list[dict[str, Any]]]:
+) -> tuple[list[Plan], list[BundleOutcome]]:
     """Play a campaign whose run times are known to the end."""
     plans: list[Plan] = []
-    outcomes: list[dict[str, Any]] = []
+    outcomes: list[BundleOutcome] = []
     while len(plans) < most and not (plans and plans[-1].done):
         timed: dict[Point, int] = {}
         for outcome in outcomes:
-            point = Point.of(outcome["point"])
-            done = [run for run in outcome["runs"] if run["mode"] == "time" and run["status"] == "measured"]
-            if outcome["purpose"] == Purpose.MODEL and done:
-                timed[point] = timed.get(point, 0) + len(done)
+            done = [run for run in outcome.runs if run.mode is Mode.TIME and run.status is Status.MEASURED]
+            if outcome.purpose is Purpose.MODEL and done:
+                timed[outcome.point] = timed.get(outcome.point, 0) + len(done)
         measured = None
         if timed:
             names = tuple(asked.points[0])
@@ -247,12 +248,11 @@ def adaptive(
         plan = next_plan(asked, known)
         assert plan == next_plan(asked, known)
         plans.append(plan)
-        for bundle, outcome in zip(plan.bundles, carried_out(plan), strict=True):
-            for run, planned in zip(outcome["runs"], bundle.runs, strict=True):
-                run["mode"] = planned.mode
-                run["cost_core_hours"] = seconds(bundle.point) * float(bundle.point["p"]) / 3600
-                run["status"] = "failed" if bundle.point == failing else "measured"
-            outcomes.append(outcome)
+        for outcome in carried_out(plan):
+            cost = seconds(outcome.point) * float(outcome.point["p"]) / 3600
+            status = Status.FAILED if outcome.point == failing else Status.MEASURED
+            runs = tuple(replace(run, cost_core_hours=cost, status=status) for run in outcome.runs)
+            outcomes.append(replace(outcome, runs=runs))
     return plans, outcomes
 
 
@@ -278,7 +278,7 @@ def test_adaptive_campaigns_measure_within_the_budget_and_never_a_run_twice(stra
     assert len(set(runs)) == len(runs)
     budget = plans[-1].budget_core_hours
     assert budget is not None
-    assert sum(run["cost_core_hours"] for outcome in outcomes for run in outcome["runs"]) <= budget * (1 + 1e-9)
+    assert core_hours(outcomes) <= budget * (1 + 1e-9)
     assert len({point for point, _ in runs}) < 25
 
 
@@ -379,7 +379,7 @@ def test_a_share_of_the_full_matrix_is_for_models_and_core_hours_are_for_all() -
     assert plans[-2].budget_core_hours is None and plans[-3].budget_core_hours is not None
     limit = 3.0
     plans, outcomes = adaptive(adaptive_question(evaluation_points=held, budget=lambda full: limit))
-    assert sum(run["cost_core_hours"] for outcome in outcomes for run in outcome["runs"]) <= limit
+    assert core_hours(outcomes) <= limit
     assert Purpose.EVALUATION in {bundle.purpose for plan in plans for bundle in plan.bundles}
 
 
@@ -419,7 +419,7 @@ def test_a_pilot_that_fails_is_not_gone_on_with() -> None:
     asked = question(pilot=True)
     first = next_plan(asked, Knowledge(filter_text="everything"))
     assert first.pilot and first.filter_text == "everything"
-    known = Knowledge((first,), tuple(carried_out(first, "failed")), lambda point: None, "")
+    known = Knowledge((first,), tuple(carried_out(first, Status.FAILED)), lambda point: None, "")
     second = next_plan(asked, known)
     assert not second.pilot and len(second.bundles) == 25 and second.filter_text == ""
     assert not known.failed

@@ -23,6 +23,7 @@ from simulated_campaigns import PROGRAM, opened, written
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
+from buran.campaign.records import RECORD, RunRecord, Status, read_run
 from buran.cli import main
 from buran.engine.controller import engines, make_eligible
 from buran.experiment.jsonl import write_jsonl
@@ -66,10 +67,10 @@ def importing(folder: Path, path: Path, *, pool: bool = True, **changes: Any) ->
     return opened(folder, measurements=[entry], **{**usual, **changes})
 
 
-def own_runs(session: Session) -> list[dict[str, Any]]:
-    records = [store.record(folder) for folder in ledger.run_folders(session.layout.store)]
-    measured = [each for each in records if each["status"] == store.Status.MEASURED]  # one that was killed is no run
-    return [each for each in measured if each["mode"] != Mode.IMPORTED]
+def own_runs(session: Session) -> list[RunRecord]:
+    records = [read_run(folder) for folder in store.run_folders(session.layout.store)]
+    measured = [each for each in records if each.status == Status.MEASURED]  # one that was killed is no run
+    return [each for each in measured if each.mode != Mode.IMPORTED]
 
 
 def test_points_that_are_imported_are_not_measured_again(tmp_path: Path, tree: Path) -> None:
@@ -82,9 +83,9 @@ def test_points_that_are_imported_are_not_measured_again(tmp_path: Path, tree: P
     assert [plan.phase for plan in found] == ["import", "times", "end"]
     assert last.reason.startswith("the lines are measured")
     assert gather(session).runtime is None  # nothing can be said from one run without instrumentation
-    timed = [each for each in own_runs(session) if each["mode"] == Mode.TIME]
+    timed = [each for each in own_runs(session) if each.mode == Mode.TIME]
     assert len(timed) == 1  # for comparison
-    assert len([each for each in own_runs(without) if each["mode"] == Mode.TIME]) > 10
+    assert len([each for each in own_runs(without) if each.mode == Mode.TIME]) > 10
     assert last.spent_core_hours < plans(without)[-1].spent_core_hours / 2
     models = {each.metric: each for each in read_models(session.layout.models(session.id, 1))}
     assert "simulated->main->solve->tiny" in models["time"].call_paths
@@ -105,13 +106,13 @@ def test_what_was_imported_says_so_everywhere(tmp_path: Path, tree: Path) -> Non
     assert "had cost" in said
     assert "Their times are mixed with those of the campaign, which are" in said
     record = next(
-        store.record(folder)
-        for folder in ledger.run_folders(session.layout.store)
-        if store.record(folder)["mode"] == Mode.IMPORTED
+        read_run(folder)
+        for folder in store.run_folders(session.layout.store)
+        if read_run(folder)["mode"] == Mode.IMPORTED
     )
-    assert Path(record["source"]["path"]).is_relative_to(tree)
-    assert len(record["source"]["sha256"]) == 64
-    assert record["had_cost_core_hours"] == pytest.approx(record["wall_s"] * record["cores"] / 3600)
+    assert Path(record.source["path"]).is_relative_to(tree)
+    assert len(record.source["sha256"]) == 64
+    assert record.had_cost_core_hours == pytest.approx(record.wall_s * record.cores / 3600)
     folder = tmp_path / "results-of-it"
     write_results(session, folder)
     assert (folder / "report.html").is_file()
@@ -140,7 +141,7 @@ def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_p
     assert "INCLUDE MANGLED solve" in plans(session)[1].filter_text
     assert "tiny" not in last.filter_text
     assert plans(session)[1].predicted_core_hours == pytest.approx(last.spent_core_hours, rel=0.3)
-    timed = [each for each in own_runs(session) if each["mode"] == Mode.TIME]
+    timed = [each for each in own_runs(session) if each.mode == Mode.TIME]
     assert len(timed) > 10  # all of them here
     assert not progress_of(session).failures  # nobody asked for mixing
     assert "Their times have models of their own" in render(gather(session))
@@ -283,7 +284,7 @@ def test_an_import_that_was_killed_is_gone_on_with(tmp_path: Path, tree: Path) -
     (run / store.SUMS).unlink()
     run.rename(run.with_name(f".tmp-{run.name}-1-dead"))  # before it was sealed
     other.rename(other.with_name(f".tmp-{other.name}-1-dead"))
-    (other.with_name(f".tmp-{other.name}-1-dead") / store.RECORD).unlink()  # while it was copied
+    (other.with_name(f".tmp-{other.name}-1-dead") / RECORD).unlink()  # while it was copied
     broken.layout.bundle_pointer(bundle.id).unlink()
     broken.layout.forget_derived(broken.id)
     carry_out(broken)
@@ -361,7 +362,7 @@ def test_profiles_of_another_kind_are_refused_with_the_reason(tmp_path: Path, tr
     session = importing(tmp_path / "campaign", own)
     carry_out(session)
     assert "it has no metric time, but visits" in reasons(session)
-    assert len([each for each in own_runs(session) if each["mode"] == Mode.TIME]) > 10  # measured here instead
+    assert len([each for each in own_runs(session) if each.mode == Mode.TIME]) > 10  # measured here instead
 
 
 def without_metric(tree: Path, folder: Path, metric: str) -> Path:
@@ -452,7 +453,7 @@ def test_profiles_of_scorep_are_imported(tmp_path: Path) -> None:
     )
     plan = import_plan(session.campaign, session.layout)
     write_json(session.layout.plan(session.id, 0), plan.to_json())
-    assert import_runs(session, 0) == {"problems": []}
+    assert not import_runs(session, session.layout.read_plan(session.id, 0)).problems
     assert imported(session) == 27
     paths = (session.layout.models, session.layout.findings, session.layout.table)
     make_models(session, 0, *(path(session.id, 0) for path in paths))
@@ -475,7 +476,7 @@ def test_repetitions_that_were_copied_are_found(tmp_path: Path) -> None:
         refinement={"enabled": False},
     )
     write_json(session.layout.plan(session.id, 0), import_plan(session.campaign, session.layout).to_json())
-    import_runs(session, 0)
+    import_runs(session, session.layout.read_plan(session.id, 0))
     assert imported(session) == 44
     assert reasons(session).count("it is the same run as") == 6
 

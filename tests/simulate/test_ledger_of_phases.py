@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from simulated_campaigns import PROGRAM, opened
 
 from buran.campaign.plan import Plan
-from buran.files import not_synced, read_json
+from buran.campaign.records import BundleOutcome, RunRecord, read_run
+from buran.files import not_synced
 from buran.loop.in_process import carry_out
 from buran.loop.session import Session
 from buran.measure.store import ledger, store
@@ -28,9 +29,9 @@ def quick() -> Iterator[None]:
         yield
 
 
-def records(session: Session) -> dict[str, dict[str, Any]]:
+def records(session: Session) -> dict[str, RunRecord]:
     root = session.layout.store
-    return {str(folder.relative_to(root)): store.record(folder) for folder in ledger.run_folders(root)}
+    return {str(folder.relative_to(root)): read_run(folder) for folder in store.run_folders(root)}
 
 
 def by_phase(session: Session) -> dict[str, Item]:
@@ -43,16 +44,16 @@ def test_every_run_belongs_to_one_phase(tmp_path: Path) -> None:
     found, known = by_phase(session), records(session)
 
     def cost(chosen: Any) -> float:
-        return sum(each["cost_core_hours"] for each in known.values() if chosen(each))
+        return sum(each.cost_core_hours or 0.0 for each in known.values() if chosen(each))
 
-    model = [each for each in known.values() if each["purpose"] == "model" and not each["warmup"]]
-    assert found["warm-ups"].core_hours == pytest.approx(cost(lambda each: each["warmup"]))
+    model = [each for each in known.values() if each.purpose == "model" and not each.warmup]
+    assert found["warm-ups"].core_hours == pytest.approx(cost(lambda each: each.warmup))
     assert found["evaluation"].core_hours == pytest.approx(
-        cost(lambda each: each["purpose"] == "evaluation" and not each["warmup"])
+        cost(lambda each: each.purpose == "evaluation" and not each.warmup)
     )
     for phase, mode in (("vanilla", "vanilla"), ("effort", "effort")):
-        assert found[phase].runs == sum(each["mode"] == mode for each in model)
-    assert found["refinement"].runs + found["time"].runs == sum(each["mode"] == "time" for each in model)
+        assert found[phase].runs == sum(each.mode == mode for each in model)
+    assert found["refinement"].runs + found["time"].runs == sum(each.mode == "time" for each in model)
     first = session.layout.read_plan(session.id, 0)
     assert found["refinement"].runs == sum(run.mode == "time" for bundle in first.bundles for run in bundle.runs)
     assert sum(item.core_hours for item in found.values()) == pytest.approx(last.spent_core_hours)
@@ -63,9 +64,9 @@ def test_failures_are_paid_for(tmp_path: Path) -> None:
     session = opened(tmp_path, {**copy.deepcopy(PROGRAM), "failure_probability": 0.3}, refinement={"enabled": False})
     last = carry_out(session)
     found = by_phase(session)
-    failed = [each for each in records(session).values() if each["status"] == "failed"]
+    failed = [each for each in records(session).values() if each.status == "failed"]
     assert found["failures"].runs == len(failed) > 0
-    assert found["failures"].core_hours == pytest.approx(sum(each["cost_core_hours"] for each in failed))
+    assert found["failures"].core_hours == pytest.approx(sum(each.cost_core_hours or 0.0 for each in failed))
     assert sum(item.core_hours for item in found.values()) == pytest.approx(last.spent_core_hours)
 
 
@@ -116,18 +117,18 @@ def _within_budget(budget: float, strategy: str, failing: float, seed: int) -> N
         )
         last = carry_out(session)
         known = records(session)
-        spent = sum(each["cost_core_hours"] for each in known.values())
-        dearest = max(each["cost_core_hours"] for each in known.values())
+        spent = sum(each.cost_core_hours or 0.0 for each in known.values())
+        dearest = max(each.cost_core_hours or 0.0 for each in known.values())
         assert spent < budget + dearest
         assert sum(item.core_hours for item in progress_of(session).account) == pytest.approx(spent)
         assert progress_of(session).spent_core_hours == pytest.approx(spent)
         assert last.done and last.reason
-        if any(not outcome["complete"] for outcome in _outcomes(session)):
+        if not all(outcome.complete for outcome in _outcomes(session)):
             assert last.budget_reached
 
 
-def _outcomes(session: Session) -> list[dict[str, Any]]:
-    return [read_json(path) for path in session.layout.made_pointers("bundles")]
+def _outcomes(session: Session) -> list[BundleOutcome]:
+    return [BundleOutcome.read(path) for path in session.layout.made_pointers("bundles")]
 
 
 STRATEGIES = st.sampled_from(["lines", "full", "cpf"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,13 @@ from simulated_campaigns import PROGRAM, opened, written
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
+from buran.campaign.point import Point
+from buran.campaign.records import RunKey, RunRecord, Status, read_run
 from buran.errors import ConfigError
 from buran.files import not_synced
 from buran.loop.in_process import carry_out
 from buran.loop.session import Session, open_session
-from buran.measure.store import ledger, store
+from buran.measure.store import store
 from buran.model.model_set import read_models
 
 
@@ -33,8 +36,8 @@ def derived(session: Session) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def records(session: Session) -> list[dict[str, object]]:
-    return [store.record(folder) for folder in ledger.run_folders(session.layout.store)]
+def records(session: Session) -> list[RunRecord]:
+    return [read_run(folder) for folder in store.run_folders(session.layout.store)]
 
 
 def test_the_same_seed_gives_the_same_campaign_byte_for_byte(tmp_path: Path) -> None:
@@ -67,15 +70,15 @@ def test_seconds_and_costs_are_virtual(tmp_path: Path) -> None:
     session = opened(tmp_path, points=[{"p": 4096, "n": 400}, {"p": 512, "n": 300}], parameters=roles())
     last = carry_out(session)
     found = [
-        each for each in records(session) if each["mode"] == Mode.VANILLA and each["point"] == {"n": 400, "p": 4096}
+        each for each in records(session) if each.mode == Mode.VANILLA and each.point == Point.of({"n": 400, "p": 4096})
     ]
     assert found
     for each in found:
-        assert each["clock"] == "virtual"
-        assert 14 < each["wall_s"] < 18  # type: ignore[operator]
-        assert each["cost_core_hours"] == pytest.approx(each["wall_s"] * 4096 / 3600)  # type: ignore[operator]
-        assert each["disturbances"] == []
-    assert last.spent_core_hours == pytest.approx(sum(e["cost_core_hours"] for e in records(session)))  # type: ignore[misc]
+        assert each.clock == "virtual"
+        assert 14 < each.wall_s < 18  # type: ignore[operator]
+        assert each.cost_core_hours == pytest.approx(each.wall_s * 4096 / 3600)  # type: ignore[operator]
+        assert each.disturbances == ()
+    assert last.spent_core_hours == pytest.approx(sum(e.cost_core_hours or 0.0 for e in records(session)))
 
 
 def roles() -> dict[str, object]:
@@ -85,10 +88,10 @@ def roles() -> dict[str, object]:
 def test_time_limits_hold(tmp_path: Path) -> None:
     session = opened(tmp_path, resources={"time_limit_s": 0.15}, refinement={"enabled": False})
     carry_out(session)
-    late = [each for each in records(session) if each["status"] == store.Status.FAILED]
+    late = [each for each in records(session) if each.status == Status.FAILED]
     assert late
-    assert all("time limit reached after 0.1 s" in str(each["reason"]) for each in late)
-    assert all(each["wall_s"] == 0.15 for each in late)
+    assert all("time limit reached after 0.1 s" in str(each.reason) for each in late)
+    assert all(each.wall_s == 0.15 for each in late)
 
 
 def test_a_run_that_was_killed_costs_nothing_and_comes_out_the_same(tmp_path: Path) -> None:
@@ -106,20 +109,20 @@ def test_a_run_that_was_killed_costs_nothing_and_comes_out_the_same(tmp_path: Pa
     broken.layout.forget_derived(broken.id)
     carry_out(broken)
     assert derived(broken) == derived(whole)
-    aborted = [each for each in records(broken) if each["status"] == store.Status.INTERRUPTED]
-    assert [each["cost_core_hours"] for each in aborted] == [0.0]
+    aborted = [each for each in records(broken) if each.status == Status.INTERRUPTED]
+    assert [each.cost_core_hours for each in aborted] == [0.0]
 
 
 def test_what_fails_is_tried_again_with_other_luck(tmp_path: Path) -> None:
     program = {**copy.deepcopy(PROGRAM), "failure_probability": 0.4}
     session = opened(tmp_path, program, refinement={"enabled": False})
     carry_out(session)
-    failed = [each for each in records(session) if each["status"] == store.Status.FAILED]
+    failed = [each for each in records(session) if each.status == Status.FAILED]
     assert failed
-    assert {each["reason"] for each in failed} == {"exit code 1"}
+    assert {each.reason for each in failed} == {"exit code 1"}
     slots = [
-        store.Slot(folder.parents[1], folder.name.rpartition(".a")[0])
-        for folder in ledger.run_folders(session.layout.store)
+        store.Slot(session.layout.store, replace(RunKey.parse(folder.relative_to(session.layout.store)), attempt=None))
+        for folder in store.run_folders(session.layout.store)
         if folder.parent.name == "failed"
     ]
     for slot in slots:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from buran.campaign.records import Status, read_run
 from buran.cli import main
 from buran.files import file_sha256, not_synced
 from buran.loop.in_process import carry_out
 from buran.loop.session import open_session
-from buran.measure.store import ledger, store
+from buran.measure.store import store
 
 DATA = Path(__file__).parents[1] / "data" / "earlier-version"
 
@@ -45,18 +46,18 @@ def test_what_was_simulated_is_shown_and_continued(tmp_path: Path, capsys: pytes
     session = open_session(file)
     runs = session.layout.store
     before = finished_runs(runs)
-    assert len(list(ledger.run_folders(runs))) == 59
+    assert len(list(store.run_folders(runs))) == 59
     last = carry_out(session)
     assert last.done and last.iteration == 3
     assert last.spent_core_hours == pytest.approx(0.1061, rel=1e-3)  # as the earlier version ends it
     after = finished_runs(runs)
     assert {path: after[path] for path in before} == before
-    assert len(list(ledger.run_folders(runs))) == 82
+    assert len(list(store.run_folders(runs))) == 82
 
 
 def test_what_was_measured_is_read(tmp_path: Path) -> None:
     session = open_session(unpacked("real", tmp_path))
     runs = session.layout.store
-    records = [store.record(folder) for folder in ledger.run_folders(runs)]
-    assert [each["status"] for each in records] == ["measured"] * 6
-    assert not any(store.damage(folder) for folder in ledger.run_folders(runs))
+    records = [read_run(folder) for folder in store.run_folders(runs)]
+    assert [each.status for each in records] == [Status.MEASURED] * 6
+    assert not any(store.damage(folder) for folder in store.run_folders(runs))

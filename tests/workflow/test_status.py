@@ -12,6 +12,7 @@ import pytest
 from workbench import Workbench
 
 from buran.campaign.plan import Bundle, Plan
+from buran.campaign.records import RunRecord, Status
 from buran.engine.batches import batches_of
 from buran.files import write_json
 from buran.loop.findings import Findings
@@ -56,14 +57,16 @@ def in_queue(session: Session, folder: Path, *jobs: tuple[str, str, str]) -> Non
     session.layout.waits.write_text("7 10.0\n7 10.0\n8 20.0\n9 60.0\n")
 
 
-def end(session: Session, bundle: Bundle, number: int, status: store.Status, reason: str | None) -> None:
+def end(session: Session, bundle: Bundle, number: int, status: Status, reason: str | None) -> None:
     """Make up the end of one of a bundle's runs."""
     run, slot = slots_of(session.target, session.layout, bundle)[number]
     with store.reserve(slot) as folder:
         assert folder is not None
-        record = {"target": session.target.id, "mode": run.mode, "status": status, "reason": reason}
-        write_json(folder / store.RECORD, record | {"cost_core_hours": 1.0})
-        (store.commit if status is store.Status.MEASURED else store.keep_failure)(slot, folder)
+        RunRecord(
+            status=status, reason=reason, cost_core_hours=1.0, build=run.build, target=session.target.id, mode=run.mode,
+            point=bundle.point, repetition=run.repetition, clock="wall", cores=1,
+        ).write(folder)  # fmt: skip
+        (store.commit if status is Status.MEASURED else store.keep_failure)(slot, folder)
 
 
 def test_before_anything_is_made_everything_is_missing(workbench: Workbench) -> None:
@@ -86,9 +89,9 @@ def test_runs_are_told_apart_by_what_slurm_and_their_claims_say(workbench: Workb
         ("PENDING", second.id, "(Priority)"),
         ("PENDING", third.id, "(Priority)"),
     )
-    end(session, first, 0, store.Status.MEASURED, None)
-    end(session, fourth, 0, store.Status.FAILED, "exit code 3")
-    end(session, fourth, 1, store.Status.INTERRUPTED, "the job's time limit was reached")
+    end(session, first, 0, Status.MEASURED, None)
+    end(session, fourth, 0, Status.FAILED, "exit code 3")
+    end(session, fourth, 1, Status.INTERRUPTED, "the job's time limit was reached")
     _, slot = slots_of(session.target, session.layout, first)[1]
     with claims.claimed(slot.claim):
         state = progress_of(session)

@@ -10,12 +10,18 @@ import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from buran.campaign.point import Point, Value
-from buran.files import digest
+from buran.files import Document, decode, digest, read_document
 
 SCHEMA = 1
+"""Of plans, and of the records of what is built and run for them."""
+AnyPoint = Annotated[Point, BeforeValidator(Point.of)]
+"""A point in a file: a mapping of parameters to values."""
 
 
 class Mode(StrEnum):
@@ -37,7 +43,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True)
-class BuildSpec:
+class BuildSpec(Document):
     """One way to build the target.
 
     Attributes
@@ -87,13 +93,16 @@ class BuildSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> BuildSpec:
         """Rebuild from `to_json`."""
-        values = tuple((name, value) for name, value in data["values"])
-        imported = (data.get("origin"), data.get("pooled", True))
-        return cls(data["target"], Mode(data["mode"]), data["filter_text"], values, data.get("hooks"), *imported)
+        return decode(cls, {key: value for key, value in data.items() if key != "hash"})
+
+    @classmethod
+    def read(cls, path: Path) -> BuildSpec:
+        """Read a file; raise `FormatError` if it is damaged, foreign or of a newer version."""
+        return read_document(path, SCHEMA, cls.from_json, what="specification of a build")
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Document):
     """One execution of a build; `repetition` counts per build and point, -1 is the warm-up."""
 
     build: str
@@ -107,7 +116,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Bundle:
+class Bundle(Document):
     """One point with all its runs, executed one after the other on the same machine.
 
     Attributes
@@ -118,7 +127,7 @@ class Bundle:
         Expected wall time of one run; None where nothing is known.
     """
 
-    point: Point
+    point: AnyPoint
     purpose: Purpose
     runs: tuple[Run, ...]
     predicted_s: float | None = None
@@ -141,8 +150,12 @@ class Bundle:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Bundle:
         """Rebuild from `to_json`."""
-        runs = tuple(Run(run["build"], Mode(run["mode"]), run["repetition"]) for run in data["runs"])
-        return cls(Point.of(data["point"]), Purpose(data["purpose"]), runs, data.get("predicted_s"))
+        return decode(cls, {key: value for key, value in data.items() if key != "id"})
+
+    @classmethod
+    def read(cls, path: Path) -> Bundle:
+        """Read a file; raise `FormatError` if it is damaged, foreign or of a newer version."""
+        return read_document(path, SCHEMA, cls.from_json, what="specification of a bundle")
 
 
 def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str) -> tuple[Run, ...]:
@@ -170,7 +183,7 @@ def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: boo
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Document):
     """What one iteration of the campaign builds and measures, and why.
 
     Attributes
@@ -246,6 +259,11 @@ class Plan:
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """Rebuild from `to_json`."""
         plain = {key: value for key, value in data.items() if key != "phase"}
-        plain["builds"] = tuple(BuildSpec.from_json(each) for each in data["builds"])
-        plain["bundles"] = tuple(Bundle.from_json(each) for each in data["bundles"])
-        return cls(**plain)
+        plain["builds"] = tuple(map(BuildSpec.from_json, data["builds"]))
+        plain["bundles"] = tuple(map(Bundle.from_json, data["bundles"]))
+        return decode(cls, plain)
+
+    @classmethod
+    def read(cls, path: Path) -> Plan:
+        """Read a file; raise `FormatError` if it is damaged, foreign or of a newer version."""
+        return read_document(path, SCHEMA, cls.from_json, what="plan")

@@ -22,12 +22,12 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.errors import Exit
     from buran.loop.import_runs import changed_sources
     from buran.loop.session import open_session
-    from buran.measure.store import ledger, store
+    from buran.measure.store import store
     from buran.views.status import pointer_problems
 
     layout = open_session(arguments.file).layout
     folders = [
-        *ledger.run_folders(layout.store),
+        *store.run_folders(layout.store),
         *(path.parent for path in layout.store.glob("*/build/run.json")),
     ]
     problems = pointer_problems(layout)

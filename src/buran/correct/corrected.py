@@ -262,8 +262,7 @@ def load_corrected(path: Path) -> Corrected:
         path,
         SCHEMA,
         lambda data: Corrected.from_json(data, str(path)),
-        other="this is no corrected model of this version",
-        damaged="the corrected model is damaged",
+        what="corrected model",
         hint="write one with: buran correct MODEL.yaml DATA -o FILE",
     )
 

@@ -11,13 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from buran import assets
 from buran.campaign.layout import Layout
+from buran.campaign.records import BuildOutcome, BundleOutcome, RunKey, Status
 from buran.errors import UsageError
-from buran.files import read_json
 from buran.measure.machine.process import die_with_parent
 from buran.measure.store import ledger, store
 
@@ -87,18 +87,18 @@ def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
 
 def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
     for pointer in layout.made_pointers("bundles"):
-        outcome = read_json(pointer)
-        failed = [run for run in outcome["runs"] if run["status"] == store.Status.FAILED]
+        outcome = BundleOutcome.read(pointer)
+        failures = [run for run in outcome.runs if run.status is Status.FAILED and run.folder is not None]
         if retry_failed:
-            for run in failed:
-                folder = layout.root / run["folder"]
-                store.allow_retry(store.Slot(folder.parents[1], folder.name.rpartition(".a")[0]))
-        if not outcome["complete"] or (retry_failed and failed):
+            for run in failures:
+                key = RunKey.parse((layout.root / str(run.folder)).relative_to(layout.store))
+                store.allow_retry(store.Slot(layout.store, replace(key, attempt=None)))
+        if not outcome.complete or (retry_failed and failures):
             pointer.unlink()
     if retry_failed:
         for pointer in layout.made_pointers("builds"):
-            if read_json(pointer)["status"] == store.Status.FAILED:
-                store.allow_retry(store.Slot(layout.store / pointer.stem, "build"))
+            if BuildOutcome.read(pointer).status is Status.FAILED:
+                store.allow_retry(store.Slot.of_build(layout.store, pointer.stem))
                 pointer.unlink()
 
 

@@ -13,12 +13,11 @@ import numpy as np
 from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.campaign.records import RECORD, BundleOutcome, Status
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
-from buran.files import read_json
 from buran.loop.findings import Overhead
 from buran.measure.bundle import PROFILE
-from buran.measure.store.store import RECORD, Status
 from buran.profile.call_paths import read_profile
 
 IMPORTED_FROM = 10_000
@@ -26,8 +25,8 @@ IMPORTED_FROM = 10_000
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A finished run."""
+class FinishedRun:
+    """A run that was measured."""
 
     iteration: int
     point: Point
@@ -45,56 +44,56 @@ class Measured:
         return self.build.filter_text
 
 
-def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[Measured]:
+def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[FinishedRun]:
     """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once.
 
     Imported runs have other numbers than those of the campaign itself, from `IMPORTED_FROM` on.
     """
     builds = {build.hash: build for plan in plans for build in plan.builds}
     firsts = {build: (1 + n) * IMPORTED_FROM for n, build in enumerate(b for b, s in builds.items() if s.origin)}
-    found: dict[Path, Measured] = {}
+    found: dict[Path, FinishedRun] = {}
     for plan in plans:
         for bundle in plan.bundles:
-            pointer = read_json(layout.bundle_pointer(bundle.id))
-            for number, run in enumerate(pointer["runs"]):
-                if run["status"] != Status.MEASURED or run["repetition"] < 0:
+            outcome = BundleOutcome.read(layout.bundle_pointer(bundle.id))
+            for number, run in enumerate(outcome.runs):
+                if run.status is not Status.MEASURED or run.repetition < 0:
                     continue
-                folder = layout.root / run["folder"]
-                found[folder] = Measured(
+                folder = layout.root / str(run.folder)
+                found[folder] = FinishedRun(
                     plan.iteration,
                     bundle.point,
                     bundle.purpose,
-                    Mode(run["mode"]),
-                    builds[run["build"]],
-                    firsts[run["build"]] + number if run["build"] in firsts else run["repetition"],
+                    run.mode,
+                    builds[run.build],
+                    firsts[run.build] + number if run.build in firsts else run.repetition,
                     folder,
-                    run["wall_s"],
-                    run["cpu_s"],
+                    run.wall_s or 0.0,
+                    run.cpu_s or 0.0,
                 )
     return list(found.values())
 
 
-def lost(runs: Iterable[Measured]) -> list[Measured]:
+def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     """Return the runs that were measured, but are gone from the store: their record, or the profile they had."""
     return [run for run in runs if not _is_whole(run)]
 
 
-def there(runs: Iterable[Measured]) -> list[Measured]:
+def there(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     """Return the runs whose record and profile are in the store; what others cost and took is still known."""
     return [run for run in runs if _is_whole(run)]
 
 
-def _is_whole(run: Measured) -> bool:
+def _is_whole(run: FinishedRun) -> bool:
     files = (RECORD,) if run.mode is Mode.VANILLA else (RECORD, PROFILE)
     return all((run.folder / name).is_file() for name in files)
 
 
-def experiment_of(runs: Sequence[Measured], parameters: Sequence[str]) -> Experiment | None:
+def experiment_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experiment | None:
     """Read the profiles of some runs, one after the other, into one table; None without runs."""
     return experiment_from_profiles(profiles_of(runs, parameters)) if runs else None
 
 
-def profiles_of(runs: Iterable[Measured], parameters: Sequence[str]) -> Iterator[Run]:
+def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Iterator[Run]:
     """Read the profiles of some runs, one after the other."""
     for run in runs:
         yield {name: run.point[name] for name in parameters}, run.repetition, read_profile(run.folder / PROFILE)
@@ -110,13 +109,13 @@ def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:
     )
 
 
-def overhead(runs: Sequence[Measured]) -> tuple[Overhead, ...]:
+def overhead(runs: Sequence[FinishedRun]) -> tuple[Overhead, ...]:
     """Compare instrumented runs with the baseline runs of the same iteration and point."""
     numbers: dict[str, int] = {}
     for run in runs:
         if run.mode is Mode.TIME:
             numbers.setdefault(run.filter_text, len(numbers))
-    groups: dict[tuple[int, Point], list[Measured]] = {}
+    groups: dict[tuple[int, Point], list[FinishedRun]] = {}
     for run in runs:
         groups.setdefault((run.iteration, run.point), []).append(run)
     found = []
@@ -147,7 +146,7 @@ def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[
     return found
 
 
-def baseline(runs: Iterable[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+def baseline(runs: Iterable[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
     """Return the baseline's wall times in seconds by point."""
     times: dict[Point, list[float]] = {}
     for run in runs:
@@ -156,12 +155,12 @@ def baseline(runs: Iterable[Measured], purpose: Purpose) -> dict[Point, list[flo
     return times
 
 
-def run_times(runs: Sequence[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+def run_times(runs: Sequence[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
     """Return wall times of the whole program in seconds by point: the baseline's, elsewhere estimated ones."""
     return estimated_times(runs, purpose) | baseline(runs, purpose)
 
 
-def estimated_times(runs: Sequence[Measured], purpose: Purpose) -> dict[Point, list[float]]:
+def estimated_times(runs: Sequence[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
     """Return what the whole program takes in seconds at the points where the baseline did not run.
 
     That are the times of runs with hooks, divided by what these take longer under the same filter at the points that

@@ -62,7 +62,7 @@ def _counts(earlier: Earlier, table: Any) -> dict[str, Any]:
     return {"rows": _plain(rows), "counted": points}
 
 
-def _times(session: Session, earlier: Earlier, table: Any, runs: Sequence[collect.Measured]) -> dict[str, Any]:
+def _times(session: Session, earlier: Earlier, table: Any, runs: Sequence[collect.FinishedRun]) -> dict[str, Any]:
     names = session.campaign.parameters
     if "time" not in earlier.side.models or "time" not in table.values:
         return {"open": "call paths' times are not modelled there, or not measured here"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import Bundle, Mode
+from buran.campaign.plan import Bundle, Mode, Plan
 from buran.campaign.point import Point
+from buran.campaign.records import BundleOutcome, RunRecord, Status, read_run
 from buran.errors import BuranError, FormatError
 from buran.experiment.table import Experiment
-from buran.files import file_sha256, write_json
-from buran.loop.imported import Import, Problem, Source, imports_of
+from buran.files import file_sha256
+from buran.loop.imported import Import, ImportOutcome, Problem, Source, imports_of
 from buran.loop.session import Session
-from buran.measure.bundle import PROFILE, SCHEMA, outcome_of, slots_of
+from buran.measure.bundle import PROFILE, outcome_of, slots_of
 from buran.measure.store import ledger, store
 from buran.profile.call_paths import read_profile
 from buran.profile.cubex_write import write_cubex
@@ -27,41 +28,35 @@ from buran.profile.metrics import Metric, metric_of
 from buran.profile.profile import Location, Profile
 
 
-def import_runs(session: Session, iteration: int) -> dict[str, Any]:
+def import_runs(session: Session, plan: Plan) -> ImportOutcome:
     """Import the runs that a plan names, and write the pointers of its bundles.
 
     What is in the store stays as it is, also where its file has another content by now.
-
-    Returns
-    -------
-    dict
-        What could not be imported, beside runs that are settled as failed.
     """
     layout = session.layout
     found = {each.spec.hash: each for each in imports_of(session.campaign, layout)}
     taking = _Taking(session)
-    for bundle in layout.read_plan(session.id, iteration).bundles:
+    for bundle in plan.bundles:
         taking.bundle(bundle, found[bundle.runs[0].build])
-    problems = [*(problem for each in found.values() for problem in each.problems), *taking.changed]
-    return {"problems": [asdict(each) for each in problems]}
+    return ImportOutcome((*(problem for each in found.values() for problem in each.problems), *taking.changed))
 
 
 def changed_sources(layout: Layout) -> Iterator[str]:
     """Yield, in words, the files that are not what they were when they were imported."""
     for folder in sorted(store.finished(layout.store)):
-        record = store.record(folder)
-        if record["mode"] == Mode.IMPORTED and (problem := _changed(record)):
+        record = read_run(folder)
+        if record.mode is Mode.IMPORTED and (problem := _changed(record)):
             yield f"{problem.where}: {problem.reason}"
 
 
-def _changed(record: dict[str, Any]) -> Problem | None:
-    source = record["source"]
-    path = Path(source["path"])
-    if not path.is_file() or file_sha256(path) == source["sha256"]:
+def _changed(record: RunRecord) -> Problem | None:
+    assert record.source is not None and record.imported is not None
+    path = Path(record.source["path"])
+    if not path.is_file() or file_sha256(path) == record.source["sha256"]:
         return None
-    at = Point.of(record["point"]).key
+    at = record.point.key
     why = (
-        f"it changed after it was imported on {record['imported'][:10]}; models take what was imported. "
+        f"it changed after it was imported on {record.imported[:10]}; models take what was imported. "
         f"`buran remeasure FILE --point {at}` imports it anew"
     )
     return Problem(f"imported run at {at}", why, str(path))
@@ -83,35 +78,33 @@ class _Taking:
             with store.reserve(slot) as temporary:
                 if temporary is not None:
                     self.take(source, sources[run.repetition], slot, temporary)
-            folder = slot.verdict()
-            record = store.record(folder) if folder else {}
-            if record.get("status") == store.Status.MEASURED:
-                self.seen.setdefault(record["content"], f"{bundle.point.key}, {run.name}")
+            record = read_run(slot.folder) if slot.is_measured() else None
+            if record is not None and record.content is not None:
+                self.seen.setdefault(record.content, f"{bundle.point.key}, {run.name}")
                 problem = _changed(record)
                 self.changed += [problem] if problem else []
-        runs = [outcome_of(layout, run, slot) for run, slot in slots]
-        write_json(layout.bundle_pointer(bundle.id), {**bundle.to_json(), "complete": True, "runs": runs})
+        outcome = BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
+        replace(outcome, complete=True).write(layout.bundle_pointer(bundle.id))
 
     def take(self, source: Import, run: Source, slot: store.Slot, temporary: Path) -> None:
         """Make a run of a file; afterwards there is a verdict on it."""
-        campaign = self.session.campaign
         file = temporary / PROFILE
-        record: dict[str, Any] = {
-            "schema": SCHEMA,
-            "build": source.spec.hash,
-            "target": source.spec.target,
-            "mode": Mode.IMPORTED,
-            "point": dict(run.point),
-            "repetition": run.repetition,
-            "imported": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "clock": "elsewhere",
-            "cores": campaign.cores(run.point),
-            "cost_core_hours": 0.0,
-        }
+        record = RunRecord(
+            status=Status.MEASURED,
+            build=source.spec.hash,
+            target=source.spec.target,
+            mode=Mode.IMPORTED,
+            point=run.point,
+            repetition=run.repetition,
+            imported=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            clock="elsewhere",
+            cores=self.session.campaign.cores(run.point),
+            cost_core_hours=0.0,
+        )
+        path = run.path or source.path
         reason: str | None = None
         try:
-            path = run.path or source.path
-            record["source"] = {"path": str(path), "sha256": file_sha256(path)}
+            record = replace(record, source={"path": str(path), "sha256": file_sha256(path)})
             if source.table is None:
                 shutil.copyfile(path, file)
                 profile = read_profile(file)
@@ -120,19 +113,20 @@ class _Taking:
                 write_cubex(profile, file, compress=True)
             reason = self.doubt(profile, run.point, by_rank=source.table is None)
             if reason is None:
-                record |= _times(profile, by_rank=source.table is None, cores=record["cores"])
-                record |= {"content": file_sha256(file), "metrics": list(profile.metrics)}
-                record |= self.cost(source, run.point, record)
-                twin = self.seen.get(record["content"])
+                wall_s, cpu_s = _times(profile, by_rank=source.table is None, cores=record.cores)
+                content = file_sha256(file)
+                record = replace(record, wall_s=wall_s, cpu_s=cpu_s, content=content, metrics=tuple(profile.metrics))
+                record = self.with_cost(source, record)
+                twin = self.seen.get(content)
                 reason = f"it is the same run as {twin}: a repetition is a run of its own" if twin else None
         except OSError as error:
             reason = f"the file cannot be read: {error.strerror}: {error.filename}"
         except BuranError as error:
             reason = ": ".join(filter(None, (error.what, error.why)))
-        record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
         if reason:
+            record = replace(record, status=Status.FAILED, reason=reason)
             file.unlink(missing_ok=True)
-        write_json(temporary / store.RECORD, record)
+        record.write(temporary)
         keep = store.keep_failure if reason else store.commit
         entry = ledger.entry_of(self.session.layout.store, keep(slot, temporary))
         if entry is not None:
@@ -158,19 +152,21 @@ class _Taking:
                 return f"it has {ranks} ranks, but a run at {point.key} has {expected}"
         return None
 
-    def cost(self, source: Import, point: Point, record: dict[str, Any]) -> dict[str, Any]:
-        """Return what a run had cost, and how that is known."""
+    def with_cost(self, source: Import, record: RunRecord) -> RunRecord:
+        """Return the record with what the run had cost, and how that is known."""
         formula = self.session.campaign.imported_core_hours[source.number]
         if formula is not None:
-            return {"had_cost_core_hours": float(formula(point)), "cost_from": "measurements.core_hours"}
-        return {"had_cost_core_hours": record["wall_s"] * record["cores"] / 3600.0, "cost_from": "its times"}
+            cost, origin = float(formula(record.point)), "measurements.core_hours"
+        else:
+            cost, origin = (record.wall_s or 0.0) * record.cores / 3600.0, "its times"
+        return replace(record, had_cost_core_hours=cost, cost_from=origin)
 
 
-def _times(profile: Profile, *, by_rank: bool, cores: int) -> dict[str, float]:
-    """Return the time of the slowest location, and of all."""
+def _times(profile: Profile, *, by_rank: bool, cores: int) -> tuple[float, float]:
+    """Return the time of the slowest location, and of all, in seconds."""
     seconds = profile.exclusive("time").sum(axis=0)
     locations = int(profile.attributes.get("represents_locations", len(seconds))) if by_rank else cores
-    return {"wall_s": float(seconds.max()), "cpu_s": float(seconds.mean() * locations)}
+    return float(seconds.max()), float(seconds.mean() * locations)
 
 
 def _profile_of(table: Experiment, run: Source) -> Profile:

@@ -13,24 +13,22 @@ import numpy as np
 from buran.campaign.config import Campaign, below
 from buran.campaign.layout import Layout
 from buran.campaign.mistakes import CampaignError, Mistake, listed
-from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, Run
+from buran.campaign.plan import SCHEMA, BuildSpec, Bundle, Mode, Plan, Purpose, Run
 from buran.campaign.point import Point, Value
+from buran.campaign.records import read_run
 from buran.campaign.shape import Measurements
 from buran.errors import BuranError
 from buran.experiment.extrap_tree import list_runs
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.table import Experiment
-from buran.files import digest
+from buran.files import Document, decode, digest, read_document, write_json
 from buran.instrument import filter_file
-from buran.measure.store import store
+from buran.measure.store.store import finished
 from buran.profile.extrap_names import extrap_names
-
-PLACE = "imported"
-"""Stands in the store for the configuration of a run that was not started here."""
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(Document):
     """Something that cannot be imported.
 
     Attributes
@@ -42,6 +40,22 @@ class Problem:
     what: str
     reason: str
     where: str
+
+
+@dataclass(frozen=True)
+class ImportOutcome(Document):
+    """What became of the measurements that a plan imports, beside runs that are settled as failed."""
+
+    problems: tuple[Problem, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> ImportOutcome:
+        """Read what `write` wrote; raise `FormatError` for anything else."""
+        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="outcome of an import")
+
+    def write(self, path: Path) -> None:
+        """Write the file that the workflow waits for."""
+        write_json(path, {"schema": SCHEMA, "problems": [vars(each) for each in self.problems]})
 
 
 @dataclass(frozen=True)
@@ -141,14 +155,14 @@ def _spec(campaign: Campaign, number: int, entry: Measurements) -> BuildSpec:
             key = ("measurements", number, "filter")
             raise _mistake(campaign, key, f"the filter {entry.filter!r} cannot be read", str(error), None) from error
     told = [entry.path, sorted(entry.names.items()), sorted(entry.fixed.items()), entry.core_hours]
-    return BuildSpec(digest([PLACE, *told]), Mode.IMPORTED, text, origin=entry.path, pooled=entry.pool)
+    return BuildSpec(digest([Mode.IMPORTED, *told]), Mode.IMPORTED, text, origin=entry.path, pooled=entry.pool)
 
 
 def _kept(layout: Layout, spec: BuildSpec) -> Iterator[Source]:
     """Yield the runs that were imported before: they stay, whatever becomes of their files."""
-    for folder in store.finished(layout.store, spec.hash, PLACE):
-        record = store.record(folder)
-        yield Source(Point.of(record["point"]), record["repetition"], None)
+    for folder in finished(layout.store, spec.hash, Mode.IMPORTED):
+        record = read_run(folder)
+        yield Source(record.point, record.repetition, None)
 
 
 @dataclass

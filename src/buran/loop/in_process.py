@@ -32,12 +32,12 @@ def carry_out(session: Session) -> Plan:
         if plan.done:
             return plan
         if plan.imported:
-            write_json(layout.imports(campaign, iteration), import_runs(session, iteration))
+            import_runs(session, plan).write(layout.imports(campaign, iteration))
         for spec in () if plan.imported else plan.builds:
             _build(session, spec)
         for bundle in plan.bundles:
             if not layout.bundle_pointer(bundle.id).is_file():
-                write_json(layout.bundle_pointer(bundle.id), measure(session, bundle.id))
+                measure(session, bundle.id).write(layout.bundle_pointer(bundle.id))
         made = (layout.models, layout.findings, layout.table)
         if not all(path(campaign, iteration).is_file() for path in made):
             make_models(session, iteration, *(path(campaign, iteration) for path in made))
@@ -47,4 +47,4 @@ def carry_out(session: Session) -> Plan:
 def _build(session: Session, spec: BuildSpec) -> None:
     pointer = session.layout.build_pointer(spec.hash)
     if not pointer.is_file():
-        write_json(pointer, build(session.target, session.layout, spec))
+        build(session.target, session.layout, spec).write(pointer)

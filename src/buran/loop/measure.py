@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from buran.campaign.records import BundleOutcome
 from buran.errors import BuranError
-from buran.files import write_json
 from buran.loop.session import Session
 from buran.measure.bundle import measure_bundle
 
 
-def measure(session: Session, bundle_id: str, job: str | None = None) -> dict[str, Any]:
+def measure(session: Session, bundle_id: str, job: str | None = None) -> BundleOutcome:
     """Measure a bundle; return what became of its runs.
 
     Parameters
@@ -37,7 +35,7 @@ def measure_batch(session: Session, batch: str) -> list[str]:
         if layout.bundle_pointer(bundle).is_file():
             continue
         try:
-            write_json(layout.bundle_pointer(bundle), measure(session, bundle, batch))
+            measure(session, bundle, batch).write(layout.bundle_pointer(bundle))
         except BuranError as problem:
             problems.append(problem)
     if problems:

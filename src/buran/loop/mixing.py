@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from buran.campaign.mistakes import listed
 from buran.campaign.plan import Mode
+from buran.campaign.records import RunRecord, read_run
 from buran.experiment.merge import project
 from buran.experiment.table import Experiment
 from buran.instrument.prediction import FILTERABLE, symbol_of
-from buran.loop.collect import Measured, experiment_of
+from buran.loop.collect import FinishedRun, experiment_of
 from buran.loop.pool import hooks_of
 from buran.loop.session import Session
-from buran.measure.store import store
 from buran.profile.metrics import uncounted
 from buran.profile.profile import Region
 from buran.profile.regroup import TreeUnion
@@ -94,8 +94,8 @@ class Judged:
 
 
 def judge(
-    session: Session, runs: Sequence[Measured], parameters: Sequence[str], filter_text: str, filters_mix: bool
-) -> tuple[list[Measured], tuple[Judged, ...]]:
+    session: Session, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str, filters_mix: bool
+) -> tuple[list[FinishedRun], tuple[Judged, ...]]:
     """Return the runs that may be mixed, and what becomes of each import.
 
     Where nothing else was timed, the runs of the import that tells most are all there is.
@@ -109,7 +109,7 @@ def judge(
     filters_mix
         Whether times under other filters are corrected and used too.
     """
-    groups: dict[str, list[Measured]] = {}
+    groups: dict[str, list[FinishedRun]] = {}
     for run in runs:
         if run.mode is Mode.IMPORTED:
             groups.setdefault(run.build.hash, []).append(run)
@@ -128,15 +128,15 @@ def judge(
 
 def _judged(
     session: Session,
-    imported: Sequence[Measured],
-    timed: Sequence[Measured],
+    imported: Sequence[FinishedRun],
+    timed: Sequence[FinishedRun],
     parameters: Sequence[str],
     same_filter: bool,
     filters_mix: bool,
 ) -> Judged:
     build = imported[0].build
     compared = _compared(session, imported, timed, parameters)
-    records = [store.record(run.folder) for run in imported]
+    records = [read_run(run.folder) for run in imported]
     refused = ""
     lacking = _lacking(session, records, same_filter)
     if build.pooled and lacking:
@@ -150,7 +150,7 @@ def _judged(
         build=build.hash,
         runs=len(imported),
         points=len({run.point for run in imported}),
-        had_cost_core_hours=float(sum(record["had_cost_core_hours"] for record in records)),
+        had_cost_core_hours=float(sum(record.had_cost_core_hours or 0.0 for record in records)),
         same_filter=same_filter,
         pooled=build.pooled and not refused,
         refused=refused,
@@ -158,13 +158,13 @@ def _judged(
     )
 
 
-def _lacking(session: Session, records: Sequence[Mapping[str, Any]], same_filter: bool) -> list[str]:
+def _lacking(session: Session, records: Sequence[RunRecord], same_filter: bool) -> list[str]:
     """Return the metrics of timed runs that some of the imported runs do not have."""
     config = session.campaign.config
     wanted = list(uncounted((*config.metrics, *config.counters)))
     if not same_filter and "visits" not in wanted:  # what hooks have cost follows from them
         wanted.append("visits")
-    return [name for name in wanted if any(name not in record["metrics"] for record in records)]
+    return [name for name in wanted if any(name not in (record.metrics or ()) for record in records)]
 
 
 def _other_paths(found: dict[str, Any]) -> str:
@@ -179,7 +179,7 @@ def _other_paths(found: dict[str, Any]) -> str:
 
 
 def _compared(
-    session: Session, imported: Sequence[Measured], timed: Sequence[Measured], parameters: Sequence[str]
+    session: Session, imported: Sequence[FinishedRun], timed: Sequence[FinishedRun], parameters: Sequence[str]
 ) -> dict[str, Any]:
     """Compare imported runs with the campaign's at the points that both have."""
     common = {run.point for run in imported} & {run.point for run in timed}

@@ -148,7 +148,7 @@ def _models(session: Session, table: Experiment) -> dict[str, ModelSet]:
     )
 
 
-def _balance(runs: Sequence[collect.Measured], filter_text: str) -> tuple[Balance, ...]:
+def _balance(runs: Sequence[collect.FinishedRun], filter_text: str) -> tuple[Balance, ...]:
     """Look at the instrumented run that took most CPU time: there ranks are as uneven as it was seen."""
     timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED) and run.filter_text == filter_text]
     if not timed:

@@ -10,15 +10,14 @@ from statistics import median
 from typing import Any
 
 from buran.campaign.plan import Plan, Purpose
+from buran.campaign.records import RECORD, BundleOutcome, Status, read_build, read_run
 from buran.errors import FormatError
 from buran.experiment.jsonl import read_jsonl
 from buran.experiment.table import Experiment
-from buran.files import read_json, write_json, write_text
+from buran.files import write_json, write_text
 from buran.instrument import filter_file
-from buran.loop.collect import Measured, estimated_times, finished_runs, there
+from buran.loop.collect import FinishedRun, estimated_times, finished_runs, there
 from buran.loop.session import Session
-from buran.measure.store import store
-from buran.measure.store.store import Status
 from buran.report.html import render_page
 from buran.report.noise import TimedRun
 from buran.report.page import Iteration, page_data, predict_call_paths
@@ -45,24 +44,24 @@ def write_page(session: Session, folder: Path, report: Report) -> None:
     write_text(folder / POINTS, points_as_csv(report.parameters, course))
 
 
-def _timed_runs(session: Session, finished: Sequence[Measured]) -> list[TimedRun]:
+def _timed_runs(session: Session, finished: Sequence[FinishedRun]) -> list[TimedRun]:
     """Return when each finished run began; pilots and evaluation points too, as they tell of the machine.
 
     Imported runs are none: they were made at another time, maybe elsewhere.
     """
     campaign = session.campaign
     runs = [run for run in there(finished) if not run.build.origin]
-    records = [store.record(run.folder) for run in runs]
-    started = [_seconds(each.get("started")) for each in records]
+    records = [read_run(run.folder) for run in runs]
+    started = [_seconds(each.started) for each in records]
     first = min((each for each in started if each is not None), default=0.0)
     return [
         TimedRun(
             group=f"{run.build.hash} {run.point.key}",
             point=tuple(float(run.point[name]) for name in campaign.parameters),
             mode=run.mode,
-            started_s=None if began is None or record.get("clock") == "virtual" else began - first,
+            started_s=None if began is None or record.clock == "virtual" else began - first,
             wall_s=run.wall_s,
-            disturbed=bool(record.get("disturbances")),
+            disturbed=bool(record.disturbances),
             evaluation=run.purpose is Purpose.EVALUATION,
             apart=any(run.point[name] != campaign.refinement_target[name] for name in campaign.choices),
         )
@@ -70,7 +69,7 @@ def _timed_runs(session: Session, finished: Sequence[Measured]) -> list[TimedRun
     ]
 
 
-def _estimated_s(session: Session, runs: Sequence[Measured]) -> dict[tuple[float, ...], list[float]]:
+def _estimated_s(session: Session, runs: Sequence[FinishedRun]) -> dict[tuple[float, ...], list[float]]:
     """Return run times of the program at points where the baseline did not run."""
     campaign = session.campaign
     return {
@@ -101,16 +100,16 @@ def _iteration(session: Session, plans: Sequence[Plan], plan: Plan) -> Iteration
     cost, ratios = 0.0, {mode: list[float]() for mode in ("time", "effort")}
     for bundle in plan.bundles:
         pointer = session.layout.bundle_pointer(bundle.id)
-        runs = read_json(pointer)["runs"] if pointer.is_file() else []
-        cost += sum(run["cost_core_hours"] for run in runs)
+        runs = BundleOutcome.read(pointer).runs if pointer.is_file() else ()
+        cost += sum(run.cost_core_hours for run in runs)
         cpu_s = {
-            mode: [run["cpu_s"] for run in runs if run["mode"] == mode and run["status"] == Status.MEASURED]
+            mode: [run.cpu_s or 0.0 for run in runs if run.mode == mode and run.status is Status.MEASURED]
             for mode in ("vanilla", *ratios)
         }
         for mode, own in ratios.items():
             if cpu_s["vanilla"] and cpu_s[mode] and median(cpu_s["vanilla"]) > 0:
                 own.append(median(cpu_s[mode]) / median(cpu_s["vanilla"]))
-        states = {run["status"] for run in runs}
+        states = {run.status for run in runs}
         state = "failed" if Status.FAILED in states else "measured" if Status.MEASURED in states else "planned"
         points.append(
             {"point": dict(bundle.point), "purpose": str(bundle.purpose), "runs": len(bundle.runs), "state": state}
@@ -162,20 +161,19 @@ def _provenance(session: Session, plans: Sequence[Plan]) -> dict[str, str]:
         "again": f"buran run {campaign.path.name} (measures only what is missing)",
     }
     records = [
-        read_json(path)
+        read_build(folder)
         for build in dict.fromkeys(build.hash for plan in plans for build in plan.builds)
-        if (path := layout.build(build) / store.RECORD).is_file()
+        if ((folder := layout.build(build)) / RECORD).is_file()
     ]
     if records:
         first = records[0]
-        revision = first["source"].get("commit") or first["source"].get("revision")
-        told["sources"] = " ".join(filter(None, (first["source"]["identity"], revision)))
-        toolchain = first["toolchain"]
-        told["compiler"] = str(toolchain.get("compiler"))
-        told["MPI"] = str(toolchain.get("mpi"))
-        told["flags"] = first["flags"] or "none"
-        told["tools"] = ", ".join(f"{name} {own}" for name, own in first["tools"].items() if own)
-        told["builds"] = ", ".join(f"{each['spec']['mode']} {each['spec']['hash']}" for each in records)
+        revision = first.source.get("commit") or first.source.get("revision")
+        told["sources"] = " ".join(filter(None, (first.source["identity"], revision)))
+        told["compiler"] = str(first.toolchain.get("compiler"))
+        told["MPI"] = str(first.toolchain.get("mpi"))
+        told["flags"] = first.flags or "none"
+        told["tools"] = ", ".join(f"{name} {version}" for name, version in first.tools.items() if version)
+        told["builds"] = ", ".join(f"{each.spec.mode} {each.spec.hash}" for each in records)
     nodes = sorted((layout.store / "nodes").glob("*.json"))
     if nodes:
         told["machines"] = "; ".join(_machine(json.loads(path.read_text())) for path in nodes)

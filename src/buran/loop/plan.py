@@ -6,19 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.campaign.records import BuildOutcome, BundleOutcome
 from buran.compare.fold import fold
 from buran.errors import ConfigError
 from buran.experiment.jsonl import read_jsonl
-from buran.files import read_json
 from buran.loop import program_model
-from buran.loop.collect import Measured as Run
-from buran.loop.collect import as_array, baseline, experiment_of, finished_runs, run_times
+from buran.loop.collect import FinishedRun, as_array, baseline, experiment_of, finished_runs, run_times
 from buran.loop.comparison import changes_so_far
 from buran.loop.findings import Findings
 from buran.loop.imported import import_plan
@@ -144,7 +142,7 @@ def make_plan(session: Session, iteration: int) -> Plan:
         counts_settled=_counts_settled(findings),
     )
     question = question_of(session, plans)
-    usable = list[Run]()
+    usable = list[FinishedRun]()
     if plans[0].imported:
         usable = usable_imports(session, plans, known.filter_text)
         told = tell_growth({run.point for run in finished_runs(layout, plans[:1])}, session.campaign)
@@ -155,7 +153,7 @@ def make_plan(session: Session, iteration: int) -> Plan:
     return next_plan(question, known)
 
 
-def usable_imports(session: Session, plans: Sequence[Plan], filter_text: str) -> list[Run]:
+def usable_imports(session: Session, plans: Sequence[Plan], filter_text: str) -> list[FinishedRun]:
     """Return the imported runs whose times go into models with those of the last filter, or the one about to be used.
 
     Parameters
@@ -192,7 +190,7 @@ def expected_s(session: Session, plans: Sequence[Plan]) -> Callable[[Point], flo
     return predict
 
 
-def _walls(runs: Sequence[Run]) -> dict[Point, list[float]]:
+def _walls(runs: Sequence[FinishedRun]) -> dict[Point, list[float]]:
     """Return the times of whole runs by point, in seconds."""
     walls: dict[Point, list[float]] = {}
     for run in runs:
@@ -200,7 +198,7 @@ def _walls(runs: Sequence[Run]) -> dict[Point, list[float]]:
     return walls
 
 
-def _measured_elsewhere(session: Session, usable: Sequence[Run]) -> Observations | None:
+def _measured_elsewhere(session: Session, usable: Sequence[FinishedRun]) -> Observations | None:
     """Return what strategies choose by before the campaign's own first run: imported times."""
     experiment = experiment_of(usable, tuple(session.campaign.points[0]))
     if experiment is None or session.campaign.choices:
@@ -211,7 +209,7 @@ def _measured_elsewhere(session: Session, usable: Sequence[Run]) -> Observations
 def _build_core_hours(session: Session, plans: Sequence[Plan]) -> float:
     builds = (build for plan in plans for build in plan.builds if not plan.imported)
     pointers = {session.layout.build_pointer(build.hash) for build in builds}
-    return sum(float(read_json(path).get("cost_core_hours", 0.0)) for path in sorted(pointers))
+    return sum(BuildOutcome.read(path).cost_core_hours for path in sorted(pointers))
 
 
 def _ratios(findings: Findings) -> dict[Mode, float]:
@@ -237,7 +235,7 @@ def _longest_pilot_s(session: Session, plans: Sequence[Plan]) -> float | None:
     return max((max(own) for own in times.values()), default=None)
 
 
-def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[Run] = ()) -> Observations | None:
+def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[FinishedRun] = ()) -> Observations | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
     Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
@@ -319,9 +317,9 @@ def _errors(session: Session, iteration: int) -> tuple[float, ...]:
     return tuple(model.quality.smape for model in models if model is not None)
 
 
-def outcomes(session: Session, plans: Sequence[Plan]) -> list[dict[str, Any]]:
+def outcomes(session: Session, plans: Sequence[Plan]) -> list[BundleOutcome]:
     """Return what became of the plans' bundles."""
-    return [read_json(session.layout.bundle_pointer(bundle.id)) for plan in plans for bundle in plan.bundles]
+    return [BundleOutcome.read(session.layout.bundle_pointer(bundle.id)) for plan in plans for bundle in plan.bundles]
 
 
 def runtime_model(session: Session, findings: Findings) -> Callable[[Point], float | None]:

@@ -15,7 +15,7 @@ from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, parse
 from buran.instrument.pooling import STRIDE, Earlier, HookCost, hook_cost, pool
 from buran.instrument.prediction import FILTERABLE, symbol_of
-from buran.loop.collect import IMPORTED_FROM, Measured, experiment_of, profiles_of
+from buran.loop.collect import IMPORTED_FROM, FinishedRun, experiment_of, profiles_of
 from buran.loop.refine import visit_cost_s
 from buran.loop.session import Session
 from buran.measure.build import STATIC
@@ -71,7 +71,7 @@ def hooks_of(session: Session, builds: Iterable[BuildSpec]) -> Hooks:
 
 
 def pooled_times(
-    session: Session, runs: Sequence[Measured], parameters: Sequence[str], filter_text: str, iteration: int
+    session: Session, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str, iteration: int
 ) -> PooledTimes | None:
     """Bring times under a filter and corrected ones under earlier filters into one table.
 
@@ -92,7 +92,7 @@ def pooled_times(
     own = [run for run in timed if run.filter_text == filter_text]
     if not own:
         return None
-    groups: dict[str, list[Measured]] = {}
+    groups: dict[str, list[FinishedRun]] = {}
     for run in timed:
         groups.setdefault(run.filter_text, []).append(run)
     del groups[filter_text]
@@ -129,7 +129,7 @@ def pooled_times(
 
 
 def _cost(
-    calibrated_s: float, runs: Sequence[Measured], groups: Sequence[Sequence[Measured]], parameters: Sequence[str]
+    calibrated_s: float, runs: Sequence[FinishedRun], groups: Sequence[Sequence[FinishedRun]], parameters: Sequence[str]
 ) -> HookCost:
     """Find what a visit has cost, from runs side by side with hooks and without."""
     plain: dict[tuple[int, Point], list[float]] = {}
@@ -138,7 +138,7 @@ def _cost(
             plain.setdefault((run.iteration, run.point), []).append(run.cpu_s)
     hooked_s, plain_s, visits = list[float](), list[float](), list[float]()
     for members in groups:
-        places: dict[tuple[int, Point], list[Measured]] = {}
+        places: dict[tuple[int, Point], list[FinishedRun]] = {}
         for run in members:
             places.setdefault((run.iteration, run.point), []).append(run)
         pairs = sorted(places.keys() & plain.keys())
@@ -149,7 +149,7 @@ def _cost(
     return hook_cost(calibrated_s, np.array(hooked_s), np.array(plain_s), np.array(visits))
 
 
-def _visits(run: Measured, parameters: Sequence[str]) -> float:
+def _visits(run: FinishedRun, parameters: Sequence[str]) -> float:
     """Return the visits of functions with hooks, of all ranks."""
     table = experiment_of([run], parameters)
     assert table is not None

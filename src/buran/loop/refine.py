@@ -10,10 +10,11 @@ import numpy as np
 from buran.campaign.config import Campaign
 from buran.campaign.identity import asked
 from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.records import RECORD, BuildOutcome, Status, read_build
 from buran.campaign.shape import Refinement as RefinementPart
 from buran.errors import BuildError
 from buran.experiment.jsonl import read_jsonl
-from buran.files import digest, read_json, write_text
+from buran.files import digest, write_text
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.filter_list import WRITERS, list_of
@@ -26,7 +27,6 @@ from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
 from buran.loop.findings import Findings
 from buran.loop.session import Session
 from buran.measure.build import STATIC
-from buran.measure.store import store
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
 from buran.profile.metrics import work_metrics
@@ -117,13 +117,13 @@ def _started(session: Session) -> str:
     spec = start_build(session)
     graph = None
     if spec is not None:
-        pointer = read_json(session.layout.build_pointer(spec.hash))
+        outcome = BuildOutcome.read(session.layout.build_pointer(spec.hash))
         path = session.layout.build(spec.hash) / STATIC
-        if pointer["status"] != store.Status.MEASURED or not path.is_file():
+        if outcome.status is not Status.MEASURED or not path.is_file():
             raise BuildError(
                 "the call graph of the program is not known",
                 where=session.campaign.path,
-                why=pointer["reason"] or "only compiler plugins tell it",
+                why=outcome.reason or "only compiler plugins tell it",
                 hint="refinement.start: default, or everything",
             )
         graph = graph_of_features(StaticFeatures.from_jsonl(path.read_text(), path))
@@ -262,8 +262,8 @@ def visit_cost_s(session: Session, iteration: int) -> float:
     for number in range(iteration + 1):
         for build in _timed_builds(session, number):
             folder = session.layout.build(build.hash)
-            if (folder / store.RECORD).is_file() and (cost := store.record(folder).get("visit_cost_s")):
-                costs.append(float(cost))
+            if (folder / RECORD).is_file() and (cost := read_build(folder).visit_cost_s):
+                costs.append(cost)
     if not costs and session.layout.read_plan(session.id, 0).imported:  # nothing is built yet
         costs = [session.target.backend.visit_cost_s() or VISIT_COST_S]
     return median(costs) if costs else VISIT_COST_S

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from buran.campaign.config import Campaign
 from buran.campaign.point import Point
+from buran.campaign.records import BundleOutcome
 from buran.errors import UsageError
-from buran.files import read_json
 from buran.loop.session import Session
 from buran.measure.store import store
 
@@ -41,6 +41,6 @@ def open_generation(session: Session, point: Point) -> int:
     for folder in folders:
         store.new_generation(folder)
     for pointer in layout.made_pointers("bundles"):
-        if Point.of(read_json(pointer)["point"]) == point:
+        if BundleOutcome.read(pointer).point == point:
             pointer.unlink()
     return len(folders)

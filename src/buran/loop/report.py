@@ -12,15 +12,16 @@ from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.records import RECORD, core_hours, read_build, read_run
 from buran.compare.compare import compare_sides
 from buran.compare.sides import side_of_results
 from buran.errors import UsageError
 from buran.experiment.extrap_tree import write_extrap_tree
-from buran.files import read_json, write_json, write_text
+from buran.files import write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.loop import program_model
-from buran.loop.collect import Measured, baseline, estimated_times, finished_runs, lost, profiles_of, there
+from buran.loop.collect import FinishedRun, baseline, estimated_times, finished_runs, lost, profiles_of, there
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.findings import Findings
@@ -29,10 +30,8 @@ from buran.loop.page import write_page
 from buran.loop.plan import outcomes, question_of, runtime_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
 from buran.loop.session import Session
-from buran.measure.store import store
 from buran.model.model_set import read_models
 from buran.report.text import Report, render
-from buran.select.question import Knowledge
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
 from buran.views.latest import CAMPAIGN
@@ -117,11 +116,11 @@ def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
     if not session.campaign.config.counters:
         return []
     timed = (run for run in there(finished_runs(session.layout, plans)) if run.mode is Mode.TIME)
-    reasons = {read_json(run.folder / store.RECORD).get("counters_unavailable") for run in timed}
+    reasons = {read_run(run.folder).counters_unavailable for run in timed}
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
-def _lost(session: Session, runs: Sequence[Measured]) -> list[str]:
+def _lost(session: Session, runs: Sequence[FinishedRun]) -> list[str]:
     """Say how many runs are gone from the store."""
     gone = lost(runs)
     if not gone:
@@ -180,7 +179,7 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
     return said
 
 
-def _estimated(runs: Sequence[Measured]) -> list[str]:
+def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
     """Say at how many points the baseline did not run."""
     others, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
     if not others:
@@ -204,8 +203,7 @@ def gather(session: Session) -> Report:
     filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles and not plan.imported))
     models = {each.metric: each for each in read_models(layout.models(session.id, last))}
     towards = (Purpose.MODEL, Purpose.COMPARISON)
-    own = tuple(each for each in outcomes(session, plans) if each["purpose"] in towards)
-    spent = Knowledge(outcomes=own)
+    own = (each for each in outcomes(session, plans) if each.purpose in towards)
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
@@ -228,7 +226,7 @@ def gather(session: Session) -> Report:
         balance=[asdict(each) for each in findings.balance],
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
-        modelling_core_hours=spent.spent_core_hours,
+        modelling_core_hours=core_hours(own),
         full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
         budget_core_hours=state.budget_core_hours,
         account=[asdict(item) for item in state.account],
@@ -253,9 +251,9 @@ def _notes(session: Session, plans: Sequence[Plan], findings: Findings) -> list[
     """Return what deserves a word: of the machine, the campaign file and each build, every sentence once."""
     notes = [*session.target.backend.notes, *session.campaign.notes]
     for build in dict.fromkeys(build.hash for plan in plans for build in plan.builds):
-        record = session.layout.build(build) / store.RECORD
-        if record.is_file():
-            notes += read_json(record)["notes"]
+        folder = session.layout.build(build)
+        if (folder / RECORD).is_file():
+            notes += read_build(folder).notes
     notes += _missing_counters(session, plans)
     notes += _builds_of_models(session, plans, findings)
     notes += [each["words"] for each in findings.imported]

@@ -141,7 +141,7 @@ def waited_s(session: Session, plans: list[Plan]) -> tuple[float, float]:
             for bundle in plan.bundles
         ]
         waiting += max(waits, default=0.0)
-    running = sum(run["wall_s"] or 0.0 for outcome in outcomes(session, tuple(plans)) for run in outcome["runs"])
+    running = sum(run.wall_s or 0.0 for outcome in outcomes(session, tuple(plans)) for run in outcome.runs)
     return running, waiting
 
 

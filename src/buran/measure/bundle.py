@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,18 @@ from typing import Any
 from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
+from buran.campaign.records import (
+    RECORD,
+    BundleOutcome,
+    RunKey,
+    RunOutcome,
+    RunRecord,
+    Status,
+    read_record,
+    read_run,
+)
 from buran.errors import BuranError
-from buran.files import check_room, digest, write_json
+from buran.files import check_room, digest
 from buran.measure.build import run_filter, tree
 from buran.measure.machine.machine import RunJob
 from buran.measure.machine.process import Interrupted, Outcome, interruptible
@@ -26,7 +36,6 @@ from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
-SCHEMA = 1
 _TRIES = 4
 _LARGEST_SKEW_S = 5.0
 
@@ -56,25 +65,22 @@ def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, 
     """Return the runs of a bundle with their places in the store."""
     here = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
     chosen = digest(configuration(target, bundle), 8) if here else Mode.IMPORTED
-    points = {run.build: layout.point(run.build, bundle.point, chosen) for run in bundle.runs}
-    generations = {build: store.current_generation(point) for build, point in points.items()}
-    return [(run, store.Slot.of(points[run.build], run.name, generations[run.build])) for run in bundle.runs]
+    keys = {run: RunKey(run.build, bundle.point.key, chosen, run.name) for run in bundle.runs}
+    generations = {key.folder: store.current_generation(layout.store / key.folder) for key in keys.values()}
+    return [
+        (run, store.Slot(layout.store, replace(key, generation=generations[key.folder]))) for run, key in keys.items()
+    ]
 
 
 def measure_bundle(
     target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None, job: str | None = None
-) -> dict[str, Any]:
+) -> BundleOutcome:
     """Make the runs of a bundle that the store does not have; return what became of all of them.
 
     Parameters
     ----------
     job
         What a job that measures it was submitted for, if not for the bundle alone.
-
-    Returns
-    -------
-    dict
-        ``complete`` is False if a run was not started because the budget is spent.
     """
     slots = slots_of(target, layout, bundle)
     if any(slot.verdict() is None for _, slot in slots):
@@ -103,33 +109,22 @@ def measure_bundle(
                         break
                     if not left:
                         raise Interrupted("Slurm is away again and again")
-    outcomes = [outcome_of(layout, run, slot) for run, slot in slots]
-    return {
-        **bundle.to_json(),
-        "complete": all(each["status"] in (store.Status.MEASURED, store.Status.FAILED) for each in outcomes),
-        "runs": outcomes,
-    }
+    return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
 
 
-def outcome_of(layout: Layout, run: Run, slot: store.Slot) -> dict[str, Any]:
+def outcome_of(layout: Layout, run: Run, slot: store.Slot) -> RunOutcome:
     """Describe what is known of a run; failed and interrupted attempts are charged too."""
     verdict = slot.verdict()
-    attempts = [store.record(attempt) for attempt in slot.attempts()]
-    record = store.record(verdict) if verdict else {"status": store.Status.OVER_BUDGET}
-    cost = sum(each.get("cost_core_hours", 0.0) for each in attempts)
+    cost = sum(read_record(attempt).cost_core_hours or 0.0 for attempt in slot.attempts())
+    if verdict is None:
+        return RunOutcome(run.build, run.mode, run.repetition, Status.OVER_BUDGET, cost_core_hours=cost)
+    record = read_run(verdict)
     if verdict == slot.folder:
-        cost += record["cost_core_hours"]
-    return {
-        "build": run.build,
-        "mode": run.mode,
-        "repetition": run.repetition,
-        "status": record["status"],
-        "reason": record.get("reason"),
-        "folder": str(verdict.relative_to(layout.root)) if verdict else None,
-        "wall_s": record.get("wall_s"),
-        "cpu_s": record.get("cpu_s"),
-        "cost_core_hours": cost,
-    }
+        cost += record.cost_core_hours or 0.0
+    folder = str(verdict.relative_to(layout.root))
+    return RunOutcome(
+        run.build, run.mode, run.repetition, record.status, record.reason, folder, record.wall_s, record.cpu_s, cost
+    )
 
 
 @dataclass(frozen=True)
@@ -171,19 +166,19 @@ def _measure(attempt: _Attempt) -> None:
     record = _opened(attempt)
     refusal = _refusal(attempt)
     if refusal:
-        record |= {"status": store.Status.FAILED, "reason": refusal, "cost_core_hours": 0.0}
-        _finish(attempt, record)
+        _finish(attempt, replace(record, status=Status.FAILED, reason=refusal, cost_core_hours=0.0))
         return
     job = _job(attempt)
-    record |= {
-        "argv": job.argv,
-        "environment": environment_of(job.environment),
-        "tools": tool_versions(),
-        "before": machine.state(),
-    }
-    write_json(temporary / store.RECORD, {**record, "status": store.Status.INTERRUPTED, "reason": "not finished"})
+    record = replace(
+        record,
+        argv=tuple(job.argv),
+        environment=environment_of(job.environment),
+        tools=tool_versions(),
+        before=machine.state(),
+    )
+    record.write(temporary)
     try:
-        outcome, reason = _carry_out(attempt, job, record)
+        record, reason = _carry_out(attempt, job, record)
     except Interrupted as interrupted:
         _give_up(attempt, record, f"interrupted by {interrupted}")
         raise
@@ -197,46 +192,46 @@ def _measure(attempt: _Attempt) -> None:
         if reason:
             _give_up(attempt, record, f"Slurm was away meanwhile; {reason}")
             return
-        record["disturbances"].append("Slurm was away for some time")
-    record |= _usage(outcome, record["cores"])
-    record["after"] = machine.state()
-    record |= {"status": store.Status.FAILED if reason else store.Status.MEASURED, "reason": reason}
+        record = replace(record, disturbances=(*record.disturbances, "Slurm was away for some time"))
+    status = Status.FAILED if reason else Status.MEASURED
+    record = replace(record, status=status, reason=reason, after=machine.state())
     _clean(job.cwd)
     if not reason or not any(job.raw.iterdir()):
         _clean(job.raw)
     _finish(attempt, record)
 
 
-def _opened(attempt: _Attempt) -> dict[str, Any]:
+def _opened(attempt: _Attempt) -> RunRecord:
     """Return what is known of a run before it starts."""
     target, bundle, run, given = attempt.target, attempt.bundle, attempt.run, attempt.given
     machine = target.backend.machine
     # Of the file system's, which has just made the folder.
     clock_ahead_s = time.time() - attempt.temporary.stat().st_mtime
-    return {
-        "schema": SCHEMA,
-        "build": run.build,
-        "target": target.id,
-        "mode": run.mode,
-        "point": dict(bundle.point),
-        "purpose": bundle.purpose,
-        "repetition": run.repetition,
-        "warmup": run.repetition < 0,
-        "configuration": configuration(target, bundle),
-        "node": record_node(attempt.layout.store),
-        "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "clock_ahead_s": clock_ahead_s,
-        "clock": machine.clock,
-        "disturbances": [*machine.disturbances(), *_skew(clock_ahead_s)],
-        "slurm_job": given and given.job,
-        "slurm": given and _described(given),
-        "cores": target.campaign.cores(bundle.point),
-    }
+    return RunRecord(
+        status=Status.INTERRUPTED,
+        reason="not finished",
+        build=run.build,
+        target=target.id,
+        mode=run.mode,
+        point=bundle.point,
+        purpose=bundle.purpose,
+        repetition=run.repetition,
+        warmup=run.repetition < 0,
+        configuration=configuration(target, bundle),
+        node=record_node(attempt.layout.store),
+        started=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        clock_ahead_s=clock_ahead_s,
+        clock=machine.clock,
+        disturbances=(*machine.disturbances(), *_skew(clock_ahead_s)),
+        slurm_job=None if given is None else given.job,
+        slurm=None if given is None else _described(given),
+        cores=target.campaign.cores(bundle.point),
+    )
 
 
 def _refusal(attempt: _Attempt) -> str | None:
     """Return why a run cannot be started here; None if it can."""
-    if not (attempt.layout.build(attempt.run.build) / store.RECORD).is_file():
+    if not (attempt.layout.build(attempt.run.build) / RECORD).is_file():
         return "its build failed"
     if attempt.given is None:
         return None
@@ -270,23 +265,28 @@ def _job(attempt: _Attempt) -> RunJob:
         ranks=campaign.ranks(point),
         raw=raw,
         filter_file=filter_file,
-        key=f"{run.build} {point.key} {attempt.slot.name} {len(attempt.slot.failures())}",
+        key=f"{run.build} {point.key} {attempt.slot.key.slot} {len(attempt.slot.failures())}",
         beat=attempt.beat,
     )
 
 
-def _carry_out(attempt: _Attempt, job: RunJob, record: dict[str, Any]) -> tuple[Outcome | None, str | None]:
-    """Run the program and read its profile; return how it ended, and why the run is worth nothing, if it is not."""
+def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRecord, str | None]:
+    """Run the program and read its profile; return what it took, and why the run is worth nothing, if it is not."""
+    record = replace(record, cost_core_hours=0.0)
     outcome: Outcome | None = None
     try:
         outcome = attempt.target.backend.machine.run(job)
-        return outcome, _failure(outcome, job.stderr) or _collect(attempt, job, record)
+        record = _with_usage(record, outcome)
+        reason = _failure(outcome, job.stderr)
+        if reason is None and job.mode is not Mode.VANILLA:
+            record, reason = _collect(attempt, job, record)
     except OSError as error:
         if outcome is not None:
             raise
-        return None, f"cannot start the run: {error.strerror}: {error.filename}"
+        reason = f"cannot start the run: {error.strerror}: {error.filename}"
     except BuranError as error:
-        return outcome, str(error).replace(f"{attempt.temporary}/", "")
+        reason = str(error).replace(f"{attempt.temporary}/", "")
+    return record, reason
 
 
 def _failure(outcome: Outcome, log: Path) -> str | None:
@@ -294,43 +294,44 @@ def _failure(outcome: Outcome, log: Path) -> str | None:
     return f"{outcome.failure} ({first})" if first else outcome.failure
 
 
-def _collect(attempt: _Attempt, job: RunJob, record: dict[str, Any]) -> str | None:
+def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRecord, str | None]:
     """Keep the profile of a run; return why it is not of what was asked for, if it is not."""
-    if job.mode is Mode.VANILLA:
-        return None
     profile = attempt.target.backend.collect(job.mode, job.raw, job.ranks)
     write_cubex(profile, attempt.temporary / PROFILE)
-    record["placement"] = json.loads(profile.attributes["placement"])
-    if missing := profile.attributes.get("counters_unavailable"):
-        record["counters_unavailable"] = missing
+    placement = tuple(json.loads(profile.attributes["placement"]))
+    lacking = profile.attributes.get("counters_unavailable") or None
+    record = replace(record, placement=placement, counters_unavailable=lacking)
     if attempt.given is None:
-        return None
-    return slurm.misplaced((each["host"] for each in record["placement"]), attempt.target.campaign.placement(job.point))
+        return record, None
+    wanted = attempt.target.campaign.placement(job.point)
+    return record, slurm.misplaced((each["host"] for each in placement), wanted)
 
 
-def _usage(outcome: Outcome | None, cores: int) -> dict[str, Any]:
-    """Return how a program ended and what it took; one that was not started took nothing."""
-    if outcome is None:
-        return {"cost_core_hours": 0.0}
-    return {
-        "exit_code": outcome.exit_code,
-        "signal": outcome.signal,
-        "wall_s": outcome.wall_s,
-        "cpu_s": outcome.user_s + outcome.system_s,
-        "max_rss_kib": outcome.max_rss_kib,
-        "cost_core_hours": outcome.wall_s * cores / 3600.0,
-    }
+def _with_usage(record: RunRecord, outcome: Outcome) -> RunRecord:
+    """Return the record with how the program ended and what it took."""
+    return replace(
+        record,
+        exit_code=outcome.exit_code,
+        signal=outcome.signal,
+        wall_s=outcome.wall_s,
+        cpu_s=outcome.user_s + outcome.system_s,
+        max_rss_kib=outcome.max_rss_kib,
+        cost_core_hours=outcome.wall_s * record.cores / 3600.0,
+    )
 
 
-def _give_up(attempt: _Attempt, record: dict[str, Any], why: str) -> None:
+def _give_up(attempt: _Attempt, record: RunRecord, why: str) -> None:
     """Keep an attempt that says nothing about the program."""
     given = attempt.given
     if given is not None and given.time_is_over():
         why = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
         _note(attempt.layout.time_outs(attempt.bundle.id), given.job, given.time_limit_s)
-    record |= {"status": store.Status.INTERRUPTED, "reason": why, **_times(record)}
+    wall_s = 0.0
+    if record.clock != "virtual" and record.started is not None:
+        wall_s = (datetime.now(UTC) - datetime.fromisoformat(record.started)).total_seconds()
+    cost = wall_s * record.cores / 3600.0
     _clean(attempt.temporary / "work", attempt.temporary / "raw")
-    _finish(attempt, record)
+    _finish(attempt, replace(record, status=Status.INTERRUPTED, reason=why, wall_s=wall_s, cost_core_hours=cost))
 
 
 def _skew(ahead_s: float) -> list[str]:
@@ -348,21 +349,14 @@ def _note(path: Path, job: str, seconds: float | None) -> None:
         file.write(f"{job} {seconds}\n")
 
 
-def _times(record: dict[str, Any]) -> dict[str, float]:
-    if record["clock"] == "virtual":
-        return {"wall_s": 0.0, "cost_core_hours": 0.0}
-    wall_s = (datetime.now(UTC) - datetime.fromisoformat(record["started"])).total_seconds()
-    return {"wall_s": wall_s, "cost_core_hours": wall_s * record["cores"] / 3600.0}
-
-
 def _clean(*folders: Path) -> None:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _finish(attempt: _Attempt, record: dict[str, Any]) -> None:
-    write_json(attempt.temporary / store.RECORD, record)
-    keep = store.commit if record["status"] == store.Status.MEASURED else store.keep_failure
+def _finish(attempt: _Attempt, record: RunRecord) -> None:
+    record.write(attempt.temporary)
+    keep = store.commit if record.status is Status.MEASURED else store.keep_failure
     entry = ledger.entry_of(attempt.layout.store, keep(attempt.slot, attempt.temporary))
     if entry is not None:
         ledger.append(attempt.layout.store, entry)

@@ -125,8 +125,7 @@ def read_models(path: Path) -> tuple[ModelSet, ...]:
         path,
         SCHEMA,
         lambda data: tuple(ModelSet.from_json(own) for own in data["metrics"]),
-        other="these are no models of this version",
-        damaged="the models are damaged",
+        what="file of models",
         hint="write one with: buran model INPUT --format json -o FILE",
     )
 

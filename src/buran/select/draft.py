@@ -8,6 +8,7 @@ from functools import cached_property
 
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
+from buran.campaign.records import core_hours
 from buran.profile.metrics import counted
 from buran.select.costs import RunCosts
 
@@ -180,5 +181,4 @@ class Draft(RunCosts):
     @property
     def spent_on_evaluation(self) -> float:
         """Core hours that evaluation points were charged."""
-        outcomes = tuple(each for each in self.known.outcomes if each["purpose"] == Purpose.EVALUATION)
-        return replace(self.known, outcomes=outcomes, build_core_hours=0.0).spent_core_hours
+        return core_hours(each for each in self.known.outcomes if each.purpose is Purpose.EVALUATION)

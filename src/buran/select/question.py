@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.campaign.records import BundleOutcome, Status, core_hours
 from buran.profile.metrics import counted
 from buran.select.changes import Changes
 from buran.select.observations import Observations
@@ -190,7 +190,7 @@ class Knowledge:
     """
 
     plans: tuple[Plan, ...] = ()
-    outcomes: tuple[Mapping[str, Any], ...] = ()
+    outcomes: tuple[BundleOutcome, ...] = ()
     runtime: Runtime = lambda point: None
     filter_text: str = ""
     measured: Observations | None = None
@@ -207,12 +207,7 @@ class Knowledge:
     @property
     def spent_core_hours(self) -> float:
         """Charged so far; a run that several bundles share counts once."""
-        cost: dict[tuple[str, str], float] = {
-            (run["build"], outcome["id"] if run["folder"] is None else run["folder"]): run["cost_core_hours"]
-            for outcome in self.outcomes
-            for run in outcome["runs"]
-        }
-        return self.build_core_hours + sum(cost.values())
+        return self.build_core_hours + core_hours(self.outcomes)
 
     @cached_property
     def own(self) -> tuple[Plan, ...]:
@@ -227,25 +222,25 @@ class Knowledge:
     @property
     def complete(self) -> bool:
         """Whether all runs that were planned were started."""
-        return all(outcome["complete"] for outcome in self.outcomes)
+        return all(outcome.complete for outcome in self.outcomes)
 
     @property
     def any_measured(self) -> bool:
         """Whether a run succeeded."""
-        return any(run["status"] == "measured" for outcome in self.outcomes for run in outcome["runs"])
+        return any(outcome.has(Status.MEASURED) for outcome in self.outcomes)
 
     @property
     def all_measured(self) -> bool:
         """Whether all runs succeeded."""
-        return all(run["status"] == "measured" for outcome in self.outcomes for run in outcome["runs"])
+        return all(run.status is Status.MEASURED for outcome in self.outcomes for run in outcome.runs)
 
     @property
     def failed(self) -> frozenset[Point]:
         """Points at which a run failed; not counting runs with hooks in too many functions."""
         return frozenset(
-            Point.of(outcome["point"])
+            outcome.point
             for outcome in self.outcomes
-            if outcome.get("purpose") != Purpose.PILOT and any(run["status"] == "failed" for run in outcome["runs"])
+            if outcome.purpose is not Purpose.PILOT and outcome.has(Status.FAILED)
         )
 
     def planned(self, purpose: Purpose) -> list[Point]:

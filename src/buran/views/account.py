@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.records import Status
 from buran.measure.store.ledger import Entry
-from buran.measure.store.store import Status
 
 PHASES = (
     "imported", "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "time", "evaluation", "failures",
@@ -19,7 +18,6 @@ PHASES = (
 only told whether the program changed; ``refinement``: pilots,
 and times under filters that were replaced; ``time``: under the last one; ``duplicates``: finished runs that were made
 again; ``other versions``: runs that this version of the campaign file does not ask for."""
-_GENERATION = re.compile(r"-g\d+$")
 
 
 @dataclass(frozen=True)
@@ -41,20 +39,15 @@ def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> 
     """
     asked = _asked(plans)
     last = plans[-1].filter_text if plans else ""
-    own = [each for each in entries if each.target == target or (each.mode == Mode.IMPORTED and _place(each) in asked)]
-    newest = {_place(entry): entry.run for entry in own if entry.status == Status.MEASURED}
+    charged = [
+        each for each in entries if each.target == target or (each.mode == Mode.IMPORTED and each.key.question in asked)
+    ]
+    newest = {entry.key.question: entry.run for entry in charged if entry.status == Status.MEASURED}
     kept = frozenset(newest.values())
-    found: dict[str, list[float]] = {phase: [] for phase in PHASES}
-    for entry in own:
-        found[_phase(entry, asked, last, kept)].append(entry.cost_core_hours)
-    return tuple(Item(phase, len(costs), math.fsum(costs)) for phase, costs in found.items() if costs)
-
-
-def _place(entry: Entry) -> tuple[str, str, str]:
-    """Return build, point and name of a run, whatever its configuration and generation."""
-    build, _, rest = entry.run.partition("/")
-    point, _, name = rest.partition("/")
-    return build, point.partition("~")[0], _GENERATION.sub("", name)
+    costs: dict[str, list[float]] = {phase: [] for phase in PHASES}
+    for entry in charged:
+        costs[_phase(entry, asked, last, kept)].append(entry.cost_core_hours)
+    return tuple(Item(phase, len(parts), math.fsum(parts)) for phase, parts in costs.items() if parts)
 
 
 def _asked(plans: Iterable[Plan]) -> dict[tuple[str, str, str], tuple[Purpose, Mode, str]]:
@@ -74,23 +67,23 @@ def _phase(
     last_filter: str,
     newest: Collection[str],
 ) -> str:
-    if entry.run.endswith("/build"):
+    key = entry.key
+    if key.is_build and key.attempt is None:
         return "builds"
     if entry.status != Status.MEASURED:
         return "failures" if entry.status == Status.FAILED else "aborted"
-    place = _place(entry)
-    if place not in asked:
+    if key.question not in asked:
         return "other versions"
     if entry.run not in newest:
         return "duplicates"
-    purpose, mode, filter_text = asked[place]
+    purpose, mode, filter_text = asked[key.question]
     if mode is Mode.IMPORTED:
         return "imported"
     if purpose is Purpose.PILOT:
         return "refinement"
     if purpose is Purpose.COMPARISON:
         return "comparison"
-    if place[2] == "warmup":
+    if key.name == "warmup":
         return "warm-ups"
     if purpose is Purpose.EVALUATION:
         return "evaluation"

@@ -11,8 +11,10 @@ from typing import Any
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan
+from buran.campaign.records import RECORD, BuildOutcome, BundleOutcome, Status, read_record
 from buran.engine.cluster import job_ends
-from buran.files import read_json
+from buran.loop.findings import Findings
+from buran.loop.imported import ImportOutcome
 from buran.loop.session import Session
 from buran.measure.bundle import slots_of
 from buran.measure.schedulers import slurm
@@ -243,10 +245,10 @@ def _rows(
 ) -> list[Row]:
     layout = session.layout
     for build in plan.builds:
-        slot = store.Slot(layout.store / build.hash, "build")
+        slot = store.Slot.of_build(layout.store, build.hash)
         verdict = slot.verdict()
         if verdict and verdict != slot.folder:
-            reason = store.record(verdict)["reason"]
+            reason = read_record(verdict).reason or "unknown"
             failures[verdict] = Failure(f"build {build.mode}", reason, _log(layout, verdict, "build.log"))
     counts: dict[tuple[Mode, str], list[int]] = {}
     for bundle in plan.bundles:
@@ -258,10 +260,10 @@ def _rows(
                 own[0] += 1
             elif verdict:
                 own[1] += 1
-                reason = store.record(verdict)["reason"] or "unknown"
+                reason = read_record(verdict).reason or "unknown"
                 what = f"{run.mode} run, {bundle.point.key}, {run.name}"
                 if reason != "its build failed":
-                    log = store.RECORD if run.mode is Mode.IMPORTED else "stderr.log"
+                    log = RECORD if run.mode is Mode.IMPORTED else "stderr.log"
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
                 own[2] += 1
@@ -272,7 +274,7 @@ def _rows(
                 own[3 if bundle.id in in_queue else 4] += 1
                 ahead.add(bundle, cores, running=False)
                 for attempt in slot.attempts()[-1:]:
-                    reason = store.record(attempt)["reason"] or "unknown"
+                    reason = read_record(attempt).reason or "unknown"
                     what = f"{run.mode} run, {bundle.point.key}, {run.name}"
                     ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, "stderr.log")))
     return [Row(plan.iteration, mode, purpose, sum(own), own[0], *own[1:]) for (mode, purpose), own in counts.items()]
@@ -280,15 +282,15 @@ def _rows(
 
 def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
     """Yield what is named by measurements and could not be imported."""
-    for number, each in enumerate(read_json(path)["problems"] if path.is_file() else ()):
-        yield path / str(number), Failure(each["what"], each["reason"], each["where"])
+    for number, each in enumerate(ImportOutcome.read(path).problems if path.is_file() else ()):
+        yield path / str(number), Failure(each.what, each.reason, each.where)
 
 
 def _not_mixed(layout: Layout, campaign: str, plans: Sequence[Plan]) -> Iterator[tuple[Path, Failure]]:
     """Yield the imports whose times the newest models leave out, against what the campaign file asks for."""
     found = (layout.findings(campaign, plan.iteration) for plan in reversed(plans))
     path = next((path for path in found if path.is_file()), None) if plans and plans[0].imported else None
-    for each in read_json(path)["imported"] if path is not None else ():
+    for each in Findings.read(path).imported if path is not None else ():
         if each["refused"]:
             log = str(path.relative_to(layout.root)) if path is not None else ""
             yield Path(each["build"]), Failure(f"mixing in {each['origin']}", each["refused"], log)
@@ -316,18 +318,19 @@ class QuickCount:
             bundles = [bundle for plan in self.plans for bundle in plan.bundles]
             self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
             self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
-        entries = [each for each in self._ledger.read() if each.run.split("/", 1)[0] in self._builds]
-        settled = sum(entry.status != store.Status.INTERRUPTED and entry.run.count("/") > 1 for entry in entries)
+        entries = [each for each in self._ledger.read() if each.key.build in self._builds]
+        settled = sum(entry.status != Status.INTERRUPTED and not entry.key.is_build for entry in entries)
         return settled, sum(entry.cost_core_hours for entry in entries)
 
 
 def pointer_problems(layout: Layout) -> list[str]:
     """Return pointers whose builds or runs are gone."""
-    problems = []
-    for pointer in (*layout.made_pointers("builds"), *layout.made_pointers("bundles")):
-        data = read_json(pointer)
-        for entry in data.get("runs", [data]):
-            folder = entry.get("folder")
-            if folder and not (layout.root / folder / store.RECORD).is_file():
-                problems.append(f"{pointer.relative_to(layout.root)}: points to {folder}, which is gone")
-    return problems
+    folders = {pointer: [BuildOutcome.read(pointer).folder] for pointer in layout.made_pointers("builds")}
+    for pointer in layout.made_pointers("bundles"):
+        folders[pointer] = [run.folder for run in BundleOutcome.read(pointer).runs if run.folder is not None]
+    return [
+        f"{pointer.relative_to(layout.root)}: points to {folder}, which is gone"
+        for pointer, named in folders.items()
+        for folder in named
+        if not (layout.root / folder / RECORD).is_file()
+    ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from buran.files import read_json, write_text
-from buran.measure.store.store import RECORD, finished
+from buran.campaign.records import BuildRecord, RunKey, RunRecord, read_record
+from buran.files import write_text
+from buran.measure.store.store import build_folders, run_folders
 
 _SAMPLE = 200  # bytes before the place where reading stopped, to tell the same file from a new one
 
@@ -22,7 +23,7 @@ class Entry:
     Attributes
     ----------
     run
-        Folder, relative to the store.
+        Its `RunKey`, written out.
     target
         Identity of the target; a changed target starts a new account.
     """
@@ -32,6 +33,11 @@ class Entry:
     mode: str
     status: str
     cost_core_hours: float
+
+    @property
+    def key(self) -> RunKey:
+        """Place in the store."""
+        return RunKey.parse(self.run)
 
 
 def ledger_path(store: Path) -> Path:
@@ -94,31 +100,18 @@ def spent_core_hours(entries: Iterable[Entry], target: str) -> float:
 
 def entry_of(store: Path, folder: Path) -> Entry | None:
     """Return the ledger line of a run's or a build's folder; None if it was not charged."""
-    record = read_json(folder / RECORD)
-    if "cost_core_hours" not in record:
+    record = read_record(folder)
+    if record.cost_core_hours is None or not isinstance(record, BuildRecord | RunRecord):
         return None
-    what = record.get("spec", record)
-    return Entry(
-        str(folder.relative_to(store)),
-        what["target"],
-        what["mode"],
-        record["status"],
-        record["cost_core_hours"],
-    )
-
-
-def run_folders(store: Path) -> Iterator[Path]:
-    """Yield the folders of all finished runs and all attempts in a store."""
-    for name in ("rep-*", "warmup*", "failed/*"):
-        yield from finished(store, name=name)
+    what = record.spec if isinstance(record, BuildRecord) else record
+    key = RunKey.parse(folder.relative_to(store))
+    return Entry(str(key), what.target, what.mode, record.status, record.cost_core_hours)
 
 
 def rebuild(store: Path) -> None:
     """Write the ledger anew from the records in the store, which are the truth."""
     if not store.is_dir():
         return
-    builds = (
-        record.parent for pattern in ("*/build/", "*/failed/build.a*/") for record in store.glob(pattern + RECORD)
-    )
-    entries = (entry_of(store, folder) for folder in sorted([*builds, *run_folders(store)]))
+    folders = sorted([*build_folders(store), *run_folders(store)])
+    entries = (entry_of(store, folder) for folder in folders)
     write_text(ledger_path(store), "".join(json.dumps(asdict(entry)) + "\n" for entry in entries if entry))

@@ -12,31 +12,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from buran.campaign.plan import SCHEMA
+from buran.campaign.records import BUILD, FAILED, RECORD, Record, RunKey, RunRecord, Status, read_record
 from buran.errors import FormatError, RunError
-from buran.files import file_sha256, read_json, sync, sync_folder, write_json
+from buran.files import file_sha256, read_document, sync, sync_folder, write_json
 from buran.measure.store.claims import claimed
 
-RECORD = "run.json"
 SUMS = "SHA256SUMS"
 _GENERATION = "generation.json"
 _RETRY = "RETRY"
-
-
-class Status(StrEnum):
-    """What became of a run."""
-
-    MEASURED = "measured"
-    FAILED = "failed"
-    INTERRUPTED = "interrupted"  # no verdict on the program: measured again without being asked
-    OVER_BUDGET = "over budget"  # not started
 
 
 def finished(store: Path, build: str = "*", place: str = "*", name: str = "rep-*") -> Iterator[Path]:
@@ -53,37 +42,53 @@ def finished(store: Path, build: str = "*", place: str = "*", name: str = "rep-*
         yield record.parent
 
 
+def run_folders(store: Path) -> Iterator[Path]:
+    """Yield the folders of all finished runs and all attempts in a store."""
+    for name in ("rep-*", "warmup*", f"{FAILED}/*"):
+        yield from finished(store, name=name)
+
+
+def build_folders(store: Path) -> Iterator[Path]:
+    """Yield the folders of all builds and all attempts at them."""
+    for name in (BUILD, f"{FAILED}/{BUILD}.a*"):
+        yield from (record.parent for record in store.glob(f"*/{name}/{RECORD}"))
+
+
 @dataclass(frozen=True)
 class Slot:
-    """The place of one run: its point's folder and its name in the current generation."""
+    """The place of one run or build."""
 
-    point: Path
-    name: str
+    store: Path
+    key: RunKey
 
     @classmethod
-    def of(cls, point: Path, name: str, generation: int | None = None) -> Slot:
-        """Return the place of a run in a generation of its point; by default the current one."""
-        generation = current_generation(point) if generation is None else generation
-        return cls(point, f"{name}-g{generation}" if generation else name)
+    def of_build(cls, store: Path, build: str) -> Slot:
+        """Return the place of a build."""
+        return cls(store, RunKey(build, "", "", BUILD))
+
+    @property
+    def point(self) -> Path:
+        """Folder of all runs of its build at its point."""
+        return self.store / self.key.folder
 
     @property
     def folder(self) -> Path:
         """Where the finished run lies."""
-        return self.point / self.name
+        return self.store / str(self.key)
 
     @property
     def claim(self) -> Path:
         """Claim of whoever measures it now."""
-        return self.point / f"{self.name}.claim"
+        return self.point / f"{self.key.slot}.claim"
 
     def attempts(self) -> list[Path]:
         """Return the failed and interrupted attempts, oldest first."""
-        found = (self.point / "failed").glob(f"{self.name}.a*")
-        return sorted(found, key=lambda path: int(path.name.rpartition(".a")[2]))
+        paths = (self.point / FAILED).glob(f"{self.key.slot}.a*")
+        return sorted(paths, key=lambda path: RunKey.parse(path.relative_to(self.store)).attempt or 0)
 
     def failures(self) -> list[Path]:
         """Return the attempts that failed, oldest first."""
-        return [path for path in self.attempts() if read_json(path / RECORD)["status"] == Status.FAILED]
+        return [path for path in self.attempts() if read_record(path).status is Status.FAILED]
 
     def is_measured(self) -> bool:
         """Tell whether the run is finished."""
@@ -94,7 +99,7 @@ class Slot:
         if self.is_measured():
             return self.folder
         for attempt in reversed(self.attempts()):
-            if not (attempt / _RETRY).exists() and read_json(attempt / RECORD)["status"] == Status.FAILED:
+            if not (attempt / _RETRY).exists() and read_record(attempt).status is Status.FAILED:
                 return attempt
         return None
 
@@ -102,7 +107,10 @@ class Slot:
 def current_generation(point: Path) -> int:
     """Return 0 unless `new_generation` was called."""
     path = point / _GENERATION
-    return int(read_json(path)["generation"]) if path.is_file() else 0
+    if not path.is_file():
+        return 0
+    hint = "write the highest number behind -g of the folders beside it into it"
+    return read_document(path, SCHEMA, lambda data: int(data["generation"]), what="number of a generation", hint=hint)
 
 
 def new_generation(point: Path) -> int:
@@ -139,10 +147,10 @@ def reserve(slot: Slot, *, wait: bool = True) -> Iterator[Path | None]:
         if slot.verdict():
             yield None
             return
-        for leftover in sorted(slot.point.glob(f".tmp-{slot.name}-*")):
-            write_json(leftover / RECORD, _last_words(leftover))
+        for leftover in sorted(slot.point.glob(f".tmp-{slot.key.slot}-*")):
+            _last_words(leftover).write(leftover)
             keep_failure(slot, leftover)
-        temporary = slot.point / f".tmp-{slot.name}-{os.getpid()}-{os.urandom(4).hex()}"
+        temporary = slot.point / f".tmp-{slot.key.slot}-{os.getpid()}-{os.urandom(4).hex()}"
         temporary.mkdir(parents=True)
         try:
             yield temporary
@@ -151,19 +159,18 @@ def reserve(slot: Slot, *, wait: bool = True) -> Iterator[Path | None]:
                 temporary.rmdir()
 
 
-def _last_words(leftover: Path) -> dict[str, Any]:
+def _last_words(leftover: Path) -> Record:
     """Complete the record of an attempt whose process vanished, with what it has cost as far as is known."""
-    try:
-        data = record(leftover)
+    record = Record(status=Status.INTERRUPTED)
+    with contextlib.suppress(FormatError):
+        record = read_record(leftover)
+    if isinstance(record, RunRecord):
         # All by the file system's clock: this host's and that of the vanished process may differ.
         started = (leftover / RECORD).stat().st_mtime
-        data["wall_s"] = max(path.stat().st_mtime for path in leftover.iterdir()) - started
-        if data.get("clock") in ("virtual", "elsewhere"):
-            data["wall_s"] = 0.0
-        data["cost_core_hours"] = data["wall_s"] * data["cores"] / 3600.0
-    except (FormatError, KeyError):
-        data = {}
-    return {**data, "status": Status.INTERRUPTED, "reason": "the measuring process vanished"}
+        wall_s = max(path.stat().st_mtime for path in leftover.iterdir()) - started
+        wall_s = 0.0 if record.clock in ("virtual", "elsewhere") else wall_s
+        record = replace(record, wall_s=wall_s, cost_core_hours=wall_s * record.cores / 3600.0)
+    return replace(record, status=Status.INTERRUPTED, reason="the measuring process vanished")
 
 
 def commit(slot: Slot, temporary: Path) -> Path:
@@ -185,15 +192,14 @@ def commit(slot: Slot, temporary: Path) -> Path:
 def keep_failure(slot: Slot, temporary: Path) -> Path:
     """Move a failed or interrupted attempt, with its record and logs, beside the finished runs."""
     _seal(temporary)
-    failed = slot.point / "failed"
-    failed.mkdir(exist_ok=True)
     number = len(slot.attempts())
     while True:
-        target = failed / f"{slot.name}.a{number}"
+        target = slot.store / str(replace(slot.key, attempt=number))
+        target.parent.mkdir(exist_ok=True)
         if not target.exists():
             with contextlib.suppress(FileExistsError):
                 temporary.rename(target)
-                sync_folder(failed)
+                sync_folder(target.parent)
                 return target
         number += 1
 
@@ -223,14 +229,3 @@ def damage(folder: Path) -> list[str]:
         elif file_sha256(path) != expected:
             problems.append(f"{path}: content differs from its checksum")
     return problems
-
-
-def record(folder: Path) -> dict[str, Any]:
-    """Read the record of a finished run or an attempt."""
-    data: dict[str, Any] = read_json(folder / RECORD)
-    return data
-
-
-def discard(folder: Path) -> None:
-    """Remove a working folder that holds nothing measured."""
-    shutil.rmtree(folder, ignore_errors=True)

@@ -163,7 +163,7 @@ def _everything(example: Example) -> dict[str, Any]:
     }
 
 
-def _runs(session: Session) -> list[collect.Measured]:
+def _runs(session: Session) -> list[collect.FinishedRun]:
     plans: list[Plan] = []
     while session.layout.plan(session.id, len(plans)).is_file():
         plans.append(session.layout.read_plan(session.id, len(plans)))

@@ -1,0 +1,372 @@
+"""Records: what is written when builds and runs end, and the one grammar of their places in the store.
+
+A run's ``run.json`` lies beside what it measured and is never written again. Outcomes are what the workflow points
+to: each says of a build, or of all runs of a bundle, what became of it and where it lies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from buran.campaign.plan import SCHEMA, AnyPoint, BuildSpec, Bundle, Mode, Purpose
+from buran.files import Document, decode, read_document, write_json
+
+RECORD = "run.json"
+BUILD = "build"
+FAILED = "failed"
+_KEEP = "move its folder away: the store is whole without it, and `buran run` makes the run again"
+
+
+class Status(StrEnum):
+    """What became of a run."""
+
+    MEASURED = "measured"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"  # no verdict on the program: measured again without being asked
+    OVER_BUDGET = "over budget"  # not started
+
+
+_KEY = re.compile(
+    r"(?P<build>[^/]+)/(?:(?P<point>[^/~]*)~(?P<configuration>[^/]+)/)?(?P<failed>failed/)?"
+    r"(?P<name>build|warmup|rep-\d+)(?:-g(?P<generation>\d+))?(?:\.a(?P<attempt>\d+))?"
+)
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """Where a run or a build lies in the store; written as in ``build/point~configuration/failed/rep-00-g1.a0``.
+
+    Attributes
+    ----------
+    point, configuration
+        Key of the point and digest of how it is run; empty for a build.
+    name
+        Name of the run, or `BUILD`.
+    generation
+        0 before ``buran remeasure``.
+    attempt
+        Number of an attempt that failed or was interrupted; None for what is finished.
+    """
+
+    build: str
+    point: str
+    configuration: str
+    name: str
+    generation: int = 0
+    attempt: int | None = None
+
+    @classmethod
+    def parse(cls, path: PurePath | str) -> RunKey:
+        """Read a path relative to the store.
+
+        Raises
+        ------
+        ValueError
+            It is no place of a run or a build.
+        """
+        match = _KEY.fullmatch(str(path))
+        if match is None or (match["attempt"] is None) != (match["failed"] is None):
+            raise ValueError(f"{str(path)!r} is no place of a run or a build")
+        key = cls(
+            match["build"],
+            match["point"] or "",
+            match["configuration"] or "",
+            match["name"],
+            int(match["generation"] or 0),
+            None if match["attempt"] is None else int(match["attempt"]),
+        )
+        if key.is_build == bool(key.configuration):
+            raise ValueError(f"{str(path)!r} is no place of a run or a build")
+        return key
+
+    def __str__(self) -> str:
+        failed = "" if self.attempt is None else f"{FAILED}/"
+        return f"{self.folder}/{failed}{self.slot}{'' if self.attempt is None else f'.a{self.attempt}'}"
+
+    @property
+    def folder(self) -> str:
+        """Folder of all runs of the build at the point."""
+        return self.build if self.is_build else f"{self.build}/{self.point}~{self.configuration}"
+
+    @property
+    def slot(self) -> str:
+        """Name and generation, as the finished run's folder is called."""
+        return f"{self.name}-g{self.generation}" if self.generation else self.name
+
+    @property
+    def is_build(self) -> bool:
+        """Whether it is a build."""
+        return self.name == BUILD
+
+    @property
+    def question(self) -> tuple[str, str, str]:
+        """Build, point and name: what a plan asks for, whatever the configuration, the generation and the attempt."""
+        return self.build, self.point, self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(Document):
+    """What every record says; all that is known of an attempt whose process vanished before it wrote more.
+
+    Attributes
+    ----------
+    reason
+        Why it failed or was interrupted.
+    wall_s, cost_core_hours
+        None where nothing was charged.
+    """
+
+    status: Status
+    reason: str | None = None
+    wall_s: float | None = None
+    cost_core_hours: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data: what is not known is left out."""
+        known = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {"schema": SCHEMA, **{name: value for name, value in known.items() if value is not None}}
+
+    def write(self, folder: Path) -> None:
+        """Write it into the folder of a build or a run."""
+        write_json(folder / RECORD, self.to_json())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(Record):
+    """What is known of a run.
+
+    Attributes
+    ----------
+    clock
+        ``wall``, ``virtual`` for simulated runs, ``elsewhere`` for imported ones.
+    clock_ahead_s
+        Of the file system's clock, when the run began.
+    before, after
+        State of the machine.
+    placement
+        Host and CPUs of each rank.
+    content, metrics
+        Digest and metrics of an imported profile.
+    had_cost_core_hours, cost_from
+        What an imported run had cost, and how that is known.
+    """
+
+    build: str
+    target: str
+    mode: Mode
+    point: AnyPoint
+    repetition: int
+    clock: str
+    cores: int
+    purpose: Purpose | None = None
+    warmup: bool | None = None
+    configuration: Mapping[str, Any] | None = None
+    node: Any = None
+    started: str | None = None
+    clock_ahead_s: float | None = None
+    disturbances: tuple[str, ...] = ()
+    slurm_job: str | None = None
+    slurm: Mapping[str, Any] | None = None
+    argv: tuple[str, ...] | None = None
+    environment: Mapping[str, Any] | None = None
+    tools: Mapping[str, Any] | None = None
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    placement: tuple[Any, ...] | None = None
+    counters_unavailable: str | None = None
+    exit_code: int | None = None
+    signal: int | str | None = None
+    cpu_s: float | None = None
+    max_rss_kib: int | None = None
+    imported: str | None = None
+    source: Mapping[str, str] | None = None
+    content: str | None = None
+    metrics: tuple[str, ...] | None = None
+    had_cost_core_hours: float | None = None
+    cost_from: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {**super().to_json(), "point": dict(self.point)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRecord(Record):
+    """What is known of a build.
+
+    Attributes
+    ----------
+    source
+        Identity, revision and commit of the target's source.
+    filter
+        Digest of the filter's text.
+    filtered_at_run_time
+        Whether nothing was compiled: the filter is applied to the program of another build when it runs.
+    visit_cost_s
+        What a visit of a function with hooks costs here.
+    binary
+        Relative to the results folder.
+    """
+
+    spec: Annotated[BuildSpec, BeforeValidator(BuildSpec.from_json)]
+    command: str
+    source: Mapping[str, str | None]
+    backend: str
+    toolchain: Mapping[str, Any]
+    flags: str
+    filter: str | None = None
+    notes: tuple[str, ...] = ()
+    environment: Mapping[str, Any]
+    modules: tuple[str, ...] = ()
+    tools: Mapping[str, Any]
+    node: Any = None
+    visit_cost_s: float | None = None
+    binary: str | None = None
+    binary_sha256: str | None = None
+    filtered_at_run_time: bool | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {**super().to_json(), "spec": self.spec.to_json()}
+
+
+def read_record(folder: Path) -> Record:
+    """Read the record of a build, of a finished run or of an attempt.
+
+    Raises
+    ------
+    FormatError
+        It is missing, foreign, damaged or of a newer version.
+    """
+    return read_document(folder / RECORD, SCHEMA, _record_of, what="record", hint=_KEEP)
+
+
+def _record_of(data: dict[str, Any]) -> Record:
+    return decode(BuildRecord if "spec" in data else RunRecord if "build" in data else Record, data)
+
+
+def read_run(folder: Path) -> RunRecord:
+    """Read the record of a run; see `read_record`."""
+    return read_document(folder / RECORD, SCHEMA, lambda data: decode(RunRecord, data), what="run's record", hint=_KEEP)
+
+
+def read_build(folder: Path) -> BuildRecord:
+    """Read the record of a build; see `read_record`."""
+    path = folder / RECORD
+    return read_document(path, SCHEMA, lambda data: decode(BuildRecord, data), what="build's record", hint=_KEEP)
+
+
+@dataclass(frozen=True)
+class RunOutcome(Document):
+    """What became of a run of a bundle.
+
+    Attributes
+    ----------
+    folder
+        Relative to the results folder; None where there is no verdict.
+    cost_core_hours
+        Of all attempts together.
+    """
+
+    build: str
+    mode: Mode
+    repetition: int
+    status: Status
+    reason: str | None = None
+    folder: str | None = None
+    wall_s: float | None = None
+    cpu_s: float | None = None
+    cost_core_hours: float = 0.0
+
+
+@dataclass(frozen=True)
+class BundleOutcome(Document):
+    """What became of a bundle's runs.
+
+    Attributes
+    ----------
+    complete
+        Whether all runs are settled; False if one was not started because the budget is spent.
+    """
+
+    id: str
+    point: AnyPoint
+    purpose: Purpose
+    runs: tuple[RunOutcome, ...]
+    complete: bool
+    predicted_s: float | None = None
+
+    @classmethod
+    def of(cls, bundle: Bundle, runs: Iterable[RunOutcome]) -> BundleOutcome:
+        """Return what became of a bundle."""
+        runs = tuple(runs)
+        complete = all(run.status in (Status.MEASURED, Status.FAILED) for run in runs)
+        return cls(bundle.id, bundle.point, bundle.purpose, runs, complete, bundle.predicted_s)
+
+    @classmethod
+    def read(cls, path: Path) -> BundleOutcome:
+        """Read what `write` wrote; raise `FormatError` for anything else."""
+        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="bundle's outcome")
+
+    def write(self, path: Path) -> None:
+        """Write the pointer to the runs."""
+        write_json(path, {"schema": SCHEMA, **vars(self), "point": dict(self.point), "runs": [*map(vars, self.runs)]})
+
+    def has(self, status: Status) -> bool:
+        """Tell whether a run ended so."""
+        return any(run.status is status for run in self.runs)
+
+
+@dataclass(frozen=True)
+class BuildOutcome(Document):
+    """What became of a build.
+
+    Attributes
+    ----------
+    folder, binary
+        Relative to the results folder.
+    """
+
+    build: str
+    mode: Mode
+    status: Status
+    reason: str | None
+    folder: str
+    binary: str | None = None
+    cost_core_hours: float = 0.0
+
+    @classmethod
+    def read(cls, path: Path) -> BuildOutcome:
+        """Read what `write` wrote; raise `FormatError` for anything else."""
+        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="build's outcome")
+
+    def write(self, path: Path) -> None:
+        """Write the pointer to the build."""
+        write_json(path, {"schema": SCHEMA, **vars(self)})
+
+
+def core_hours(outcomes: Iterable[BundleOutcome], without: Iterable[BundleOutcome] = ()) -> float:
+    """Return what runs were charged; one that several bundles share counts once.
+
+    Parameters
+    ----------
+    without
+        Bundles whose runs are charged elsewhere.
+    """
+    elsewhere = dict.fromkeys(_charged(without))
+    return sum(cost for run, cost in _charged(outcomes).items() if run not in elsewhere)
+
+
+def _charged(outcomes: Iterable[BundleOutcome]) -> dict[tuple[str, str, int], float]:
+    return {
+        (run.build, outcome.point.key, run.repetition): run.cost_core_hours
+        for outcome in outcomes
+        for run in outcome.runs
+    }
