@@ -108,7 +108,7 @@ def test_what_was_imported_says_so_everywhere(tmp_path: Path, tree: Path) -> Non
     record = next(
         read_run(folder)
         for folder in store.run_folders(session.layout.store)
-        if read_run(folder)["mode"] == Mode.IMPORTED
+        if read_run(folder).mode is Mode.IMPORTED
     )
     assert Path(record.source["path"]).is_relative_to(tree)
     assert len(record.source["sha256"]) == 64
