@@ -106,9 +106,7 @@ def test_what_was_imported_says_so_everywhere(tmp_path: Path, tree: Path) -> Non
     assert "had cost" in said
     assert "Their times are mixed with those of the campaign, which are" in said
     record = next(
-        read_run(folder)
-        for folder in store.run_folders(session.layout.store)
-        if read_run(folder).mode is Mode.IMPORTED
+        read_run(folder) for folder in store.run_folders(session.layout.store) if read_run(folder).mode is Mode.IMPORTED
     )
     assert Path(record.source["path"]).is_relative_to(tree)
     assert len(record.source["sha256"]) == 64
