@@ -74,7 +74,9 @@ def test_suggestions_name_points_costs_and_reasons(
     assert code == 0 and "variance removed" in out and "expected error" in out
 
 
-@pytest.mark.parametrize("strategy", ["cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid", "full"])
+@pytest.mark.parametrize(
+    "strategy", ["cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid", "full", "tensor"]
+)
 def test_every_strategy_can_be_asked(data: Path, strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = suggest(capsys, data, "--processes", "p", "--strategy", strategy, "-n", 3, "--json")
     assert code == 0 and len(json.loads(out)["suggestions"]) == 3
@@ -133,6 +135,9 @@ def test_mistakes_in_spaces_are_named(
         (["-n", "0"], "at least one"),
         (["--accuracy", "0"], "accuracy"),
         (["--strategy", "cpf", "--accuracy", "5"], "accuracy"),
+        (["--strategy", "design", "--patience", "3"], "cannot stop after rounds"),
+        (["--strategy", "full", "--base", "lines"], "begins without a base"),
+        (["--strategy", "best"], "unknown strategy 'best'"),
         (["--exclude", "p=3"], "is no point"),
         (["--exclude", "p=3,p=4"], "--exclude p=3,p=4 is no point"),
     ],

@@ -6,7 +6,6 @@ import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import get_args
 
 from buran.campaign.config import Campaign, below
 from buran.campaign.expressions import FUNCTIONS
@@ -14,10 +13,11 @@ from buran.campaign.extrapolate import check_wish
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed
 from buran.campaign.point import Value
-from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter, StrategyName
+from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter
 from buran.campaign.space import parameter_values
+from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
-from buran.errors import UsageError
+from buran.errors import PluginError, UsageError
 from buran.profile.extrap_names import extrap_names
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
@@ -304,19 +304,19 @@ def measurement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
 
 def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     strategy = config.strategy
-    adaptive = tuple(name for name in get_args(StrategyName) if name not in ("full", "lines"))
-    known_by = {
-        "batch": adaptive,
-        "base": adaptive,
-        "base_repetitions": adaptive,
-        "most_repetitions": adaptive,
-        "accuracy_percent": ("design",),
-        "patience": ("cpf", "gpr", "gpr-literal", "hybrid"),
-    }
-    for key, names in known_by.items():
-        if getattr(strategy, key) is not None and strategy.name not in names:
+    given = [key for key in sorted(KEYS) if getattr(strategy, key) is not None]
+    if not given and strategy.name in BUILT_IN:
+        return  # without loading it, which takes a second
+    try:
+        abilities = abilities_of(strategy.name)
+    except PluginError as error:
+        yield Mistake(("strategy", "name"), error.what, error.why, error.hint)
+        return
+    for key in given:
+        if key not in abilities.keys:
+            able = [name for name in BUILT_IN if key in abilities_of(name).keys]
             what = f"the strategy {strategy.name!r} knows no {key}"
-            yield Mistake(("strategy", key), what, f"only {listed(names)} do", "leave it out")
+            yield Mistake(("strategy", key), what, f"only {listed(able)} do", "leave it out")
 
 
 def _target_mistakes(target: Mapping[str, Value | str], parameters: Sequence[str]) -> Iterator[Mistake]:

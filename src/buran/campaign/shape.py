@@ -24,12 +24,10 @@ from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from buran.campaign.identity import Decides, Part
 from buran.campaign.point import canonical
+from buran.campaign.strategies import STRATEGIES
 from buran.profile.metrics import asked_for_by
 
 Role = Literal["ranks", "threads", "size", "choice"]
-StrategyName = Literal[
-    "full", "lines", "design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "tensor", "random", "grid"
-]
 LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
 
 
@@ -55,6 +53,7 @@ class OneOf:
 
 MetricName = Annotated[str, OneOf(partial(asked_for_by, "metrics"))]
 CounterName = Annotated[str, OneOf(partial(asked_for_by, "counters"))]
+StrategyName = Annotated[str, OneOf(lambda: STRATEGIES.names)]
 
 
 def _whole_text(value: object) -> object:
@@ -241,7 +240,7 @@ class StrategyPart(Part):
         "certain for their cost; `cpf`: cheapest points first; `gpr`: Gaussian process regression (`gpr-literal`: "
         "in the words of the paper on cost-effective modelling), `hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: "
         "where the largest errors are expected; `tensor`: where tensor models of the run time disagree most for the "
-        "cost, for many parameters and choices; `random`, `grid`: for comparison.",
+        "cost, for many parameters and choices; `random`, `grid`: for comparison. Installed packages may bring more.",
     )
     max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)]] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."

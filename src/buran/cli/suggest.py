@@ -8,12 +8,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from buran.campaign.strategies import BUILT_IN, abilities_of
+
 if TYPE_CHECKING:
     from buran.select.advise import Recommendation
     from buran.select.space import Space
 
 HELP = "say which points are worth measuring next, from measurements in any format"
-_STRATEGIES = ("design", "cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid", "full", "lines")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="what may be measured (default: all combinations of the measured values)",
     )
-    parser.add_argument("--strategy", choices=_STRATEGIES, default="design", help="who chooses (default: design)")
+    parser.add_argument(
+        "--strategy",
+        metavar="NAME",
+        default="design",
+        help=f"who chooses: {', '.join(BUILT_IN)}, or what an installed package brings (default: design)",
+    )
     parser.add_argument(
         "--budget",
         metavar="B",
@@ -43,9 +49,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="metric to choose by, in seconds (repeatable; default: the first)",
     )
     parser.add_argument(
-        "--accuracy", metavar="PERCENT", type=float, help="design stops at this half width of intervals"
+        "--accuracy", metavar="PERCENT", type=float, help="stop at this half width of intervals, if NAME can: design"
     )
-    parser.add_argument("--patience", metavar="ROUNDS", type=int, help="cpf, gpr, hybrid: rounds without a better fit")
+    parser.add_argument(
+        "--patience",
+        metavar="ROUNDS",
+        type=int,
+        help="stop after rounds without a better fit, if NAME can: cpf, gpr, gpr-literal, hybrid",
+    )
     parser.add_argument(
         "--base",
         choices=("cheapest", "lines", "spread"),
@@ -73,6 +84,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("at least one suggestion is wanted", where=f"-n {arguments.number}")
     if arguments.accuracy is not None and not 0 < arguments.accuracy <= 100:
         raise UsageError("an accuracy lies above 0 and is at most 100 %", where=f"--accuracy {arguments.accuracy:g}")
+    if arguments.base is not None and abilities_of(arguments.strategy).base_repetitions is None:
+        raise UsageError(f"the strategy {arguments.strategy!r} begins without a base", hint="leave --base out")
+    strategy = strategy_of(
+        arguments.strategy,
+        base=base_of(arguments.strategy, arguments.base),
+        patience=arguments.patience,
+        accuracy=None if arguments.accuracy is None else arguments.accuracy / 100,
+    )
     experiment = read_experiment(arguments.input)
     names = experiment.parameters
     metrics = arguments.metric or [experiment.metrics[0]]
@@ -87,15 +106,11 @@ def run(arguments: argparse.Namespace) -> int:
     cores[inside >= 0] = space.cores[inside[inside >= 0]]
     failed = [list(_values(text, names, "--exclude").values()) for text in arguments.exclude]
     excluded = space.places(np.array(failed).reshape(-1, len(names)))
-    strategy = strategy_of(
-        arguments.strategy,
-        base=base_of(arguments.strategy, arguments.base),
-        patience=arguments.patience,
-        accuracy=None if arguments.accuracy is None else arguments.accuracy / 100,
-    )
     state = PlanningState(arguments.seed, frozenset(excluded[excluded >= 0].tolist()), most=arguments.number)
     report = advise(measured, cores, space, strategy, arguments.budget, state)
-    print(json.dumps(_plain(report, space), indent=2) if arguments.json else _text(report, space, arguments.strategy))
+    print(
+        json.dumps(_plain(report, space), indent=2) if arguments.json else _text(report, space, strategy.abilities.gain)
+    )
     return int(Exit.BUDGET_REACHED if report.advice.stop and report.advice.budget_reached else Exit.DONE)
 
 
@@ -133,7 +148,7 @@ def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
     }
 
 
-def _text(report: Recommendation, space: Space, name: str) -> str:
+def _text(report: Recommendation, space: Space, gain: str) -> str:
     from buran.cli.terminal import table
 
     advice, budget = report.advice, report.budget
@@ -154,14 +169,10 @@ def _text(report: Recommendation, space: Space, name: str) -> str:
             space.spelled(each.place),
             each.repetition,
             "unknown" if each.cost_core_hours is None else f"{each.cost_core_hours:.3g}",
-            f"{100 * each.score:.2g} %"
-            if name == "design" and each.score
-            else ""
-            if not each.score
-            else f"{each.score:.3g}",
+            "" if not each.score else f"{100 * each.score:.2g} %" if gain else f"{each.score:.3g}",
             each.reason,
         )
         for each in advice.suggestions
     ]
-    gain = "variance removed" if name == "design" else "score"
-    return "\n".join([*lines, "", table(("point", "repetition", "core hours", gain, "why"), rows, right=(1, 2, 3))])
+    header = ("point", "repetition", "core hours", gain or "score", "why")
+    return "\n".join([*lines, "", table(header, rows, right=(1, 2, 3))])

@@ -27,7 +27,7 @@ from buran.profile.metrics import counted
 from buran.select.design import COUNTS
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
-from buran.select.question import FIXED, Knowledge, Question
+from buran.select.question import Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
 
 
@@ -147,7 +147,7 @@ def make_plan(session: Session, iteration: int) -> Plan:
         usable = usable_imports(session, plans, known.filter_text)
         told = tell_growth({run.point for run in finished_runs(layout, plans[:1])}, session.campaign)
         known = replace(known, imported=frozenset(run.point for run in usable), tells_growth=told)
-    if question.strategy not in FIXED or plans[0].imported:
+    if question.adaptive or plans[0].imported:
         found = _measured(session, plans, usable) if known.rounds else _measured_elsewhere(session, usable)
         known = replace(known, measured=found, errors=_errors(session, iteration))
     return next_plan(question, known)

@@ -12,6 +12,7 @@ from buran.campaign.identity import asked
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import RECORD, BuildOutcome, Status, read_build
 from buran.campaign.shape import Refinement as RefinementPart
+from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
 from buran.experiment.jsonl import read_jsonl
 from buran.files import digest, write_text
@@ -30,7 +31,6 @@ from buran.measure.build import STATIC
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
 from buran.profile.metrics import work_metrics
-from buran.select.question import FIXED, WEIGHS_RUNS
 
 _HARMLESS = 1e-4  # of the run time at the target: early models of few runs must not lose kernels for so little
 _VALUES = 3  # of a parameter: the fewest that tell growth from a constant
@@ -87,7 +87,7 @@ def begins_with_pilot(refinement: RefinementPart, strategy: str) -> bool:
     """
     if refinement.pilot is not None:
         return refinement.pilot
-    return refinement.start != "default" or strategy == WEIGHS_RUNS
+    return refinement.start != "default" or abilities_of(strategy).weighs_runs
 
 
 def starts_by_itself(session: Session) -> bool:
@@ -160,7 +160,7 @@ def wishes_of(session: Session) -> Wishes:
         closure=own.closure,
         keep=own.keep,
         drop=own.drop,
-        harmless=0.0 if session.campaign.config.strategy.name in FIXED else _HARMLESS,
+        harmless=0.0 if abilities_of(session.campaign.config.strategy.name).all_at_once else _HARMLESS,
     )
 
 

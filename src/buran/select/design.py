@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from buran.campaign.strategies import Abilities
 from buran.select.belief import TargetBelief, belief_of
 from buran.select.cover import lacking
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, PlanningState
+from buran.select.protocol import Advice, Budget, PlanningState, Settings
 from buran.select.simple import BASE, ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Ids, Mask, Space
 
@@ -46,6 +47,16 @@ class Design:
     accuracy: float | None = None
     part: float = 0.34
 
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        own = self.base.repetitions
+        return Abilities(weighs_runs=True, accuracy=True, base_repetitions=own, gain="variance removed")
+
+    def configured(self, settings: Settings) -> Design:
+        """Return it with another base, and an accuracy to stop at."""
+        return replace(self, base=settings.base or self.base, accuracy=settings.accuracy)
+
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next part of the plan, the cheapest runs first."""
         look = Outlook.of(measured, space, state)
@@ -62,7 +73,7 @@ class Design:
         if belief is None or look.cost is None:
             return Advice(stop="nothing was measured that a model could be made of")
         error = belief.expected_error
-        if self.accuracy is not None and self._narrow(measured, space, belief):
+        if self.accuracy is not None and _width(measured, space, belief) <= self.accuracy:
             return Advice(stop=f"the prediction at the target is within {self.accuracy:.0%}", expected_error=error)
         cost = _CAREFUL * look.cost
         if not (look.free & (cost <= budget.left)).any():
@@ -101,18 +112,16 @@ class Design:
         out = suggestions(chosen, look, [0.0] * len(chosen), [BASE] * len(chosen), budget)
         return Advice(out) if out else None
 
-    def _narrow(self, measured: Observations, space: Space, belief: TargetBelief) -> bool:
-        assert self.accuracy is not None
-        return _width(measured, space, belief) <= self.accuracy
+    def width_at_target(self, measured: Observations, space: Space) -> float | None:
+        """Return half of the widest 90 % interval at the target over its prediction, of the call paths above 1 %.
+
+        None without models; infinite where an interval has no ends.
+        """
+        belief = belief_of(measured, space)
+        return None if belief is None else _width(measured, space, belief)
 
 
-def width_at_target(measured: Observations, space: Space) -> float | None:
-    """Return half of the widest 90 % interval at the target over its prediction, of the call paths above 1 %.
-
-    None without models; infinite where an interval has no ends.
-    """
-    belief = belief_of(measured, space)
-    return None if belief is None else _width(measured, space, belief)
+DESIGN = Design()
 
 
 def _width(measured: Observations, space: Space, belief: TargetBelief) -> float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from buran.campaign.strategies import Abilities
 from buran.select.gaussian import Process, expected_improvement, fit_process
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, PlanningState, Strategy
-from buran.select.simple import TWICE, Base, base_or_end, nothing_left, suggestions
+from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
+from buran.select.simple import TWICE, Base, Ordered, base_or_end, nothing_left, suggestions
 from buran.select.space import Array, Ids, Space
 
 _MOST_CALLS = 20  # call paths with processes of their own: those with the largest shares of the run time
@@ -50,6 +51,15 @@ class GPR:
     base: Base = TWICE
     literal: bool = False
     patience: int | None = None
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(patience=True, base_repetitions=self.base.repetitions)
+
+    def configured(self, settings: Settings) -> GPR:
+        """Return it with another base, and a patience."""
+        return replace(self, base=settings.base or self.base, patience=settings.patience)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the best rated runs."""
@@ -107,6 +117,17 @@ class Hybrid:
     base: Base = TWICE
     switch: int = 3
 
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(patience=self.then.abilities.patience, base_repetitions=self.base.repetitions)
+
+    def configured(self, settings: Settings) -> Hybrid:
+        """Return it with another base, other repetitions at first, and a patience afterwards."""
+        base = settings.base or self.base
+        first = self.first.configured(replace(settings, base=base, patience=None))
+        return replace(self, first=first, then=self.then.configured(replace(settings, base=base)), base=base)
+
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Ask the strategy whose turn it is."""
         look = Outlook.of(measured, space, state)
@@ -134,6 +155,15 @@ class Bayes:
 
     acquisition: str = "ei"
     base: Base = TWICE
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(base_repetitions=self.base.repetitions)
+
+    def configured(self, settings: Settings) -> Bayes:
+        """Return it with another base."""
+        return replace(self, base=settings.base or self.base)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the runs with the largest acquisition."""
@@ -180,3 +210,8 @@ def _scaled(points: Array, space: Space, literal: bool) -> Array:
     logs, inner = np.log(np.maximum(points, tiny)), np.log(np.maximum(space.points, tiny))
     span = np.ptp(inner, axis=0)
     return np.asarray((logs - inner.min(axis=0)) / np.where(span > 0, span, 1.0))
+
+
+PROCESS, LITERAL = GPR(), GPR(literal=True)
+HYBRID = Hybrid(Ordered("cheapest"), GPR())
+IMPROVEMENT, CONFIDENCE = Bayes("ei"), Bayes("ucb")

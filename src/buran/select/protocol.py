@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from buran.campaign.strategies import Abilities
 from buran.select.observations import Observations
-from buran.select.space import Space
+from buran.select.space import Ids, Space
+
+if TYPE_CHECKING:
+    from buran.select.simple import Base
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,51 @@ class Advice:
     notes: tuple[str, ...] = field(default=())
 
 
+@dataclass(frozen=True)
+class Settings:
+    """What a user may wish of a strategy.
+
+    Attributes
+    ----------
+    base
+        How it begins; None for its own way.
+    repetitions
+        Of each point, for strategies that do not choose them.
+    patience
+        Rounds without a better fit that end it; None for never.
+    accuracy
+        Relative half width of the interval at the target that is enough; None to go on to the budget.
+    """
+
+    base: Base | None = None
+    repetitions: int = 2
+    patience: int | None = None
+    accuracy: float | None = None
+
+
 class Strategy(Protocol):
     """Chooses what to measure next; deterministic in what it is given."""
 
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+
+    def configured(self, settings: Settings) -> Strategy:
+        """Return it with settings, as far as its abilities heed them."""
+
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next runs, most wanted first."""
+
+
+class ChoosesAllAtOnce(Strategy, Protocol):
+    """A strategy with the ability `all_at_once`."""
+
+    def places(self, space: Space) -> Ids:
+        """Return all places that it measures, cheapest first."""
+
+
+class AimsAtAccuracy(Strategy, Protocol):
+    """A strategy with the ability `accuracy`."""
+
+    def width_at_target(self, measured: Observations, space: Space) -> float | None:
+        """Return the relative half width of the interval at the target; None without models."""

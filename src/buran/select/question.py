@@ -14,14 +14,9 @@ from buran.campaign.records import BundleOutcome, Status, core_hours
 from buran.profile.metrics import counted
 from buran.select.changes import Changes
 from buran.select.observations import Observations
-from buran.select.protocol import Strategy
 from buran.select.space import MOST_REPETITIONS, Array, Space
-from buran.select.strategies import base_of, strategy_of
+from buran.select.strategies import HeldStrategy, base_of, strategy_of
 
-FIXED = frozenset({"full", "lines"})
-"""Strategies that choose all their points at once, each with the campaign's repetitions."""
-WEIGHS_RUNS = "design"
-"""The strategy that decides of each single run, with no fixed number for a point."""
 Runtime = Callable[[Point], float | None]
 """Predicted wall time of a run in seconds; None where nothing is known."""
 
@@ -89,13 +84,12 @@ class Question:
     paired: bool = False
 
     @cached_property
-    def chooser(self) -> Strategy:
+    def chooser(self) -> HeldStrategy:
         """The strategy."""
-        if self.strategy in FIXED:
-            return strategy_of(self.strategy, repetitions=self.repetitions)
         base = base_of(self.strategy, self.base, self.base_repetitions)
-        patience, accuracy = self.patience, self.accuracy
-        return strategy_of(self.strategy, base=base, repetitions=self.repetitions, patience=patience, accuracy=accuracy)
+        return strategy_of(
+            self.strategy, base=base, repetitions=self.repetitions, patience=self.patience, accuracy=self.accuracy
+        )
 
     @cached_property
     def space(self) -> Space:
@@ -106,7 +100,7 @@ class Question:
         names = tuple(self.points[0])
         guess = [self.expected_s(point) for point in self.points]
         target = self.target or Point.of({name: max(point[name] for point in self.points) for name in names})
-        most = self.repetitions if self.strategy in FIXED else self.most_repetitions
+        most = self.most_repetitions if self.adaptive else self.repetitions
         return Space(
             names,
             np.array([[point[name] for name in names] for point in self.points], dtype=np.float64),
@@ -128,7 +122,7 @@ class Question:
     @property
     def weighs_runs(self) -> bool:
         """Whether the strategy decides of each single run."""
-        return self.strategy == WEIGHS_RUNS
+        return self.chooser.abilities.weighs_runs
 
     @property
     def effort_runs(self) -> int:
@@ -138,7 +132,7 @@ class Question:
     @property
     def adaptive(self) -> bool:
         """Whether points are chosen by what was measured at others."""
-        return self.strategy not in FIXED
+        return not self.chooser.abilities.all_at_once
 
     def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
         """Return what measuring every point would cost; None where the run time of some point is unknown."""

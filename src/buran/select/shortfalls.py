@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from buran.select.design import width_at_target
 from buran.select.question import Knowledge, Question
 
 _FARTHEST = 1000.0  # factor beyond all points from which on no model is trusted
@@ -43,7 +42,7 @@ def _too_wide(question: Question, known: Knowledge) -> str | None:
     """Return in words what accuracy was reached instead of the one that was asked for; None if it was, or none was."""
     if question.accuracy is None or known.measured is None:
         return None
-    width = width_at_target(known.measured, question.space)
+    width = question.chooser.width_at_target(known.measured, question.space)
     if width is None or width <= question.accuracy:
         return None
     could = f"it is within {100 * width:.2g} %" if np.isfinite(width) else "how far it is off cannot be said"

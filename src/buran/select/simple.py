@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from buran.campaign.strategies import Abilities
 from buran.select.base import base_places, next_of_base
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, PlanningState, Suggestion
+from buran.select.protocol import Advice, Budget, PlanningState, Settings, Suggestion
 from buran.select.space import Ids, Space
 
 BASE = "points of the base, needed for a first model"
@@ -100,11 +101,24 @@ class Fixed:
     lines: bool = False
     repetitions: int = 5
 
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(all_at_once=True)
+
+    def configured(self, settings: Settings) -> Fixed:
+        """Return it with other repetitions."""
+        return replace(self, repetitions=settings.repetitions)
+
+    def places(self, space: Space) -> Ids:
+        """Return all places that it measures, cheapest first."""
+        return base_places(space) if self.lines else np.arange(len(space.points))
+
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return all runs that lack."""
         look = Outlook.of(measured, space, state)
-        places = base_places(space).tolist() if self.lines else range(len(space.points))
-        lacking = {place: self.repetitions - int(look.runs[place]) for place in places if look.free[place]}
+        places = [place for place in self.places(space).tolist() if look.free[place]]
+        lacking = {place: self.repetitions - int(look.runs[place]) for place in places}
         wanted = [place for place, count in lacking.items() for _ in range(count)]
         if not wanted:
             return Advice(stop="the lines are measured" if self.lines else "every point is measured")
@@ -149,6 +163,16 @@ class Ordered:
     base: Base = TWICE
     repetitions: int = 2
     patience: int | None = None
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(base_repetitions=self.base.repetitions, patience=self.order == "cheapest")
+
+    def configured(self, settings: Settings) -> Ordered:
+        """Return it with another base, other repetitions, and a patience."""
+        base = settings.base or self.base
+        return replace(self, base=base, repetitions=settings.repetitions, patience=settings.patience)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next point with its repetitions."""
@@ -202,3 +226,7 @@ def grid_order(space: Space) -> Ids:
             queue, depth = halves, depth + 1
         level += np.array([coarse[k] for k in range(len(values))])[np.searchsorted(values, column)]
     return np.argsort(level, kind="stable")
+
+
+FULL, LINES = Fixed(), Fixed(lines=True)
+CHEAPEST, RANDOM, GRID = Ordered("cheapest"), Ordered("random"), Ordered("grid")

@@ -1,37 +1,32 @@
-"""All strategies by name."""
+"""Strategies by name, held to what they promise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
-from buran.errors import UsageError
-from buran.select.design import Design
-from buran.select.gpr import GPR, Bayes, Hybrid
-from buran.select.protocol import Strategy
-from buran.select.simple import ONCE, TWICE, Base, Fixed, Ordered
-from buran.select.tensor_guided import TensorGuided
+import numpy as np
 
+from buran.campaign.strategies import STRATEGIES, Abilities, abilities_of
+from buran.errors import PluginError, UsageError
+from buran.plugins import Door
+from buran.select.observations import Observations
+from buran.select.outlook import Outlook
+from buran.select.protocol import (
+    Advice,
+    AimsAtAccuracy,
+    Budget,
+    ChoosesAllAtOnce,
+    PlanningState,
+    Settings,
+    Strategy,
+    Suggestion,
+)
+from buran.select.simple import TWICE, Base
+from buran.select.space import Ids, Space
 
-def _hybrid(base: Base, repetitions: int, patience: int | None) -> Strategy:
-    return Hybrid(Ordered("cheapest", base, repetitions), GPR(base, patience=patience), base)
-
-
-_MAKERS: Mapping[str, Callable[[Base, int, int | None], Strategy]] = {
-    "full": lambda base, repetitions, patience: Fixed(False, repetitions),
-    "lines": lambda base, repetitions, patience: Fixed(True, repetitions),
-    "cpf": lambda base, repetitions, patience: Ordered("cheapest", base, repetitions, patience),
-    "gpr": lambda base, repetitions, patience: GPR(base, patience=patience),
-    "gpr-literal": lambda base, repetitions, patience: GPR(base, literal=True, patience=patience),
-    "hybrid": _hybrid,
-    "random": lambda base, repetitions, patience: Ordered("random", base, repetitions),
-    "grid": lambda base, repetitions, patience: Ordered("grid", base, repetitions),
-    "bayes": lambda base, repetitions, patience: Bayes("ei", base),
-    "ucb": lambda base, repetitions, patience: Bayes("ucb", base),
-    "tensor": lambda base, repetitions, patience: TensorGuided(base),
-    "design": lambda base, repetitions, patience: Design(base),
-}
-NAMES = tuple(_MAKERS)
-BASES = ("cheapest", "lines", "spread")
+_TINY = 1e-9  # of the budget, that sums of costs may miss it by in floating point
 
 
 def base_of(name: str, kind: str | None = None, repetitions: int | None = None) -> Base:
@@ -43,9 +38,9 @@ def base_of(name: str, kind: str | None = None, repetitions: int | None = None) 
         ``cheapest``, the default: lines of the five cheapest points, and one point off them for each parameter;
         ``lines``: without these points; ``spread``: values from the whole range of each parameter.
     repetitions
-        Of each point; by default two, for `design` and `tensor` one.
+        Of each point; by default as many as the strategy says.
     """
-    own = repetitions or (ONCE if name in ("design", "tensor") else TWICE).repetitions
+    own = repetitions or abilities_of(name).base_repetitions or TWICE.repetitions
     return Base(own, off_lines=kind != "lines", spread=kind == "spread")
 
 
@@ -56,29 +51,100 @@ def strategy_of(
     repetitions: int = 2,
     patience: int | None = None,
     accuracy: float | None = None,
-) -> Strategy:
-    """Make a strategy.
-
-    Parameters
-    ----------
-    base
-        How it begins; by default as `base_of` says.
-    repetitions
-        Of each point, for strategies that do not choose them.
-    patience
-        Rounds without a better fit that end it; None for never.
-    accuracy
-        Relative half width of the interval at the target that is enough, for `design`.
+) -> HeldStrategy:
+    """Return a strategy with settings; see `Settings`.
 
     Raises
     ------
     UsageError
-        There is none of this name, or it knows no accuracy.
+        There is none of this name, or it cannot aim at an accuracy, or does not count rounds.
+    PluginError
+        It does not work, or lacks the method of an ability that it claims.
     """
-    if name not in _MAKERS:
-        raise UsageError(f"there is no strategy {name!r}", hint=f"choose from {', '.join(NAMES)}")
-    if accuracy is not None:
-        if name != "design":
-            raise UsageError(f"the strategy {name!r} cannot aim at an accuracy", hint="choose design")
-        return Design(base or base_of(name), accuracy)
-    return _MAKERS[name](base or base_of(name), repetitions, patience)
+    abilities = abilities_of(name)
+    for given, able, what in (
+        (accuracy, abilities.accuracy, "aim at an accuracy"),
+        (patience, abilities.patience, "stop after rounds without a better fit"),
+    ):
+        if given is not None and not able:
+            raise UsageError(f"the strategy {name!r} cannot {what}", hint="leave it out, or choose another strategy")
+    strategy = _with(name, Strategy)
+    if abilities.all_at_once:
+        strategy = _with(name, ChoosesAllAtOnce)
+    if abilities.accuracy:
+        strategy = _with(name, AimsAtAccuracy)
+    settings = Settings(base, repetitions, patience, accuracy)
+    return HeldStrategy(name, abilities, strategy).configured(settings)
+
+
+def _with(name: str, protocol: Any) -> Strategy:
+    """Return the strategy of a name if it has all of a protocol."""
+    door: Door[Strategy] = Door(STRATEGIES.noun, STRATEGIES.group, protocol, STRATEGIES.builtin)
+    return door.load(name)
+
+
+@dataclass(frozen=True)
+class HeldStrategy:
+    """A strategy whose answers are looked at: an answer that breaks a promise is refused, not measured."""
+
+    name: str
+    abilities: Abilities
+    strategy: Strategy
+
+    def configured(self, settings: Settings) -> HeldStrategy:
+        """Return it with settings, as far as its abilities heed them."""
+        made = self.strategy.configured(settings)
+        if not callable(getattr(made, "suggest", None)):
+            raise self._broken(f"with settings it becomes a {type(made).__name__}, which suggests nothing")
+        return HeldStrategy(self.name, self.abilities, made)
+
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Return the next runs, most wanted first.
+
+        Raises
+        ------
+        PluginError
+            The answer is no advice, or suggests what is outside of the space, failed before, or exceeds the budget.
+        """
+        advice = self.strategy.suggest(measured, space, budget, state)
+        if not isinstance(advice, Advice):
+            raise self._broken(f"it answers with {type(advice).__name__} instead of Advice")
+        for suggestion in advice.suggestions:
+            if not isinstance(suggestion, Suggestion):
+                raise self._broken(f"it suggests a {type(suggestion).__name__} instead of a Suggestion")
+        places = [suggestion.place for suggestion in advice.suggestions]
+        self._check_places(places, space)
+        for place in places:
+            if place in state.failed:
+                raise self._broken(f"it suggests {space.spelled(place)}, where a run failed")
+        if budget.core_hours is not None and places:
+            cost = Outlook.of(measured, space, state).cost
+            total = 0.0 if cost is None else float(cost[places].sum())
+            if total > budget.left + _TINY * budget.core_hours:
+                raise self._broken(f"its runs cost {total:.4g} core hours, and {budget.left:.4g} are left")
+        return advice
+
+    def places(self, space: Space) -> Ids:
+        """Return all places that a strategy measures which chooses all at once."""
+        places = np.asarray(cast(ChoosesAllAtOnce, self.strategy).places(space)).tolist()
+        self._check_places(places, space)
+        return np.array(places, dtype=np.int64)
+
+    def width_at_target(self, measured: Observations, space: Space) -> float | None:
+        """Return the relative half width of the interval at the target, if it aims at an accuracy."""
+        return cast(AimsAtAccuracy, self.strategy).width_at_target(measured, space)
+
+    def _check_places(self, places: Sequence[object], space: Space) -> None:
+        for place in places:
+            if not isinstance(place, int | np.integer) or isinstance(place, bool):
+                raise self._broken(f"it gives {place!r} for the number of a place")
+            if not 0 <= place < len(space.points):
+                raise self._broken(f"it suggests the place {place} of a space that has {len(space.points)}")
+
+    def _broken(self, why: str) -> PluginError:
+        return PluginError(
+            f"the strategy {self.name!r} does not do what it promises",
+            where=f"{type(self.strategy).__module__}.{type(self.strategy).__qualname__}",
+            why=why,
+            hint="choose another strategy, and tell its author; nothing was measured for this answer",
+        )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from buran.campaign.strategies import Abilities
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, PlanningState
+from buran.select.protocol import Advice, Budget, PlanningState, Settings
 from buran.select.simple import ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Space
 
@@ -25,6 +26,15 @@ class TensorGuided:
     """
 
     base: Base = ONCE
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(base_repetitions=self.base.repetitions)
+
+    def configured(self, settings: Settings) -> TensorGuided:
+        """Return it with another base."""
+        return replace(self, base=settings.base or self.base)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the most uncertain points."""
@@ -74,3 +84,6 @@ def _gap(points: Array, space: Space) -> Array:
     for point in points:
         out = np.minimum(out, (space.points != point).sum(axis=1))
     return out
+
+
+TENSOR = TensorGuided()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.point import Point
@@ -134,10 +134,8 @@ def _beside_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int
         return {}
     out: dict[Point, int] = {}
     if counted(question.metrics):
-        places: Sequence[int] = (
-            range(len(question.points)) if question.strategy == "full" else base_places(question.space).tolist()
-        )
-        out = dict.fromkeys((question.points[place] for place in places), 0)
+        places = base_places(question.space) if question.adaptive else question.chooser.places(question.space)
+        out = dict.fromkeys((question.points[place] for place in places.tolist()), 0)
     if not imported & base.keys():
         out[next(point for point in question.points if point in imported)] = 1
     return {point: count for point, count in out.items() if point in imported and point not in base}

@@ -1,0 +1,104 @@
+"""The strategies that there are, and what they say of themselves: for checks of campaign files, and for planning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from buran.errors import PluginError
+from buran.plugins import Door
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a strategy can do.
+
+    Attributes
+    ----------
+    all_at_once
+        It chooses all its points before the first run, each with the campaign's repetitions, and then needs the method
+        `places`. Without, points are chosen by what was measured at others.
+    weighs_runs
+        It decides of each single run, and of how many make a round; without, a round is a few of the best rated runs.
+    accuracy
+        It stops when predictions are accurate enough, and then needs the method `width_at_target`.
+    patience
+        It stops after some rounds without a better fit.
+    base_repetitions
+        Runs of each of the points that it begins with, unless told otherwise; None if it begins without a base.
+    gain
+        What the score of a suggestion is a share of, for tables; empty if scores have no unit.
+    """
+
+    all_at_once: bool = False
+    weighs_runs: bool = False
+    accuracy: bool = False
+    patience: bool = False
+    base_repetitions: int | None = None
+    gain: str = ""
+
+    def __post_init__(self) -> None:
+        if self.all_at_once and (self.weighs_runs or self.accuracy or self.patience):
+            raise ValueError("a strategy that chooses all at once has no rounds to weigh runs or to stop after")
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Keys of a campaign file's `strategy` that mean something to it, beside those that all have."""
+        heeded = {
+            "batch": not self.all_at_once,
+            "most_repetitions": not self.all_at_once,
+            "base": self.base_repetitions is not None,
+            "base_repetitions": self.base_repetitions is not None,
+            "accuracy_percent": self.accuracy,
+            "patience": self.patience,
+        }
+        return frozenset(key for key, heeds in heeded.items() if heeds)
+
+
+KEYS = Abilities(accuracy=True, patience=True, base_repetitions=1).keys
+"""Keys of a campaign file's `strategy` that some strategies heed."""
+
+
+class Declared(Protocol):
+    """What states its abilities."""
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+
+
+BUILT_IN = {
+    "full": "buran.select.simple:FULL",
+    "lines": "buran.select.simple:LINES",
+    "design": "buran.select.design:DESIGN",
+    "cpf": "buran.select.simple:CHEAPEST",
+    "gpr": "buran.select.gpr:PROCESS",
+    "gpr-literal": "buran.select.gpr:LITERAL",
+    "hybrid": "buran.select.gpr:HYBRID",
+    "bayes": "buran.select.gpr:IMPROVEMENT",
+    "ucb": "buran.select.gpr:CONFIDENCE",
+    "tensor": "buran.select.tensor_guided:TENSOR",
+    "random": "buran.select.simple:RANDOM",
+    "grid": "buran.select.simple:GRID",
+}
+STRATEGIES: Door[Declared] = Door("strategy", "buran.strategies", Declared, BUILT_IN)  # type: ignore[type-abstract]
+
+
+def abilities_of(name: str) -> Abilities:
+    """Return what a strategy says of itself.
+
+    Raises
+    ------
+    UsageError
+        There is none of this name.
+    PluginError
+        It does not work, or its abilities are none.
+    """
+    abilities = STRATEGIES.load(name).abilities
+    if not isinstance(abilities, Abilities):
+        raise PluginError(
+            f"the strategy {name!r} cannot be used",
+            why=f"its abilities are of type {type(abilities).__name__}",
+            hint="its author makes them an object of buran.campaign.strategies.Abilities",
+        )
+    return abilities
