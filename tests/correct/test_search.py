@@ -10,7 +10,7 @@ from truths import PLACES, base_model, contended, fitting
 
 from buran.correct.fit import least_squares, left_out_cost
 from buran.correct.program import BINARY, FUNCTIONS, program_from
-from buran.correct.residual import fit_process
+from buran.correct.residual import fit_residual
 from buran.correct.terms import Problem, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
 
@@ -85,10 +85,10 @@ def test_searches_do_not_see_each_others_points() -> None:
 
 def test_a_process_falls_back_to_nothing_far_away() -> None:
     values = np.sin(np.log(PLACES[:, 0]))
-    process = fit_process(PLACES, values)
+    process = fit_residual(PLACES, values)
     assert np.abs(process.evaluate(PLACES) - values).max() < 0.1
     assert np.abs(process.evaluate(PLACES * 1e9)).max() < 1e-6
-    assert np.abs(fit_process(PLACES, np.zeros(len(PLACES))).evaluate(PLACES)).max() == 0
+    assert np.abs(fit_residual(PLACES, np.zeros(len(PLACES))).evaluate(PLACES)).max() == 0
 
 
 @st.composite

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from simulated import measured, plain, space
 
+from buran.numerics.gaussian_process import fit_process, matern
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of
 from buran.select.design import Design, after_run, allocate, gains
-from buran.select.gaussian import expected_improvement, fit_process, matern
-from buran.select.gpr import repetition_weight
+from buran.select.gpr import expected_improvement, repetition_weight
 from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Array
 

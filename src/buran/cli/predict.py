@@ -80,6 +80,7 @@ def _predictions(model: Model, arguments: argparse.Namespace) -> tuple[list[str]
     import numpy as np
 
     from buran.errors import UsageError
+    from buran.numerics.intervals import of_logarithm
     from buran.tensor.axes import columns_of
 
     points = _given_points(arguments)
@@ -95,11 +96,9 @@ def _predictions(model: Model, arguments: argparse.Namespace) -> tuple[list[str]
     for i, point in enumerate(points):
         given[i] = [point[name] for name in model.names]
     times, spread = model.predict(columns_of(given), arguments.outside, arguments.unseen)
-    half = np.sqrt(model.error_quantile(arguments.level) ** 2 + (2 * spread) ** 2)
-    rows = [
-        [*row, _finite(time), _finite(time * np.exp(-h)), _finite(time * np.exp(h))]
-        for row, time, h in zip(given.tolist(), times, half, strict=True)
-    ]
+    ends = of_logarithm(times, model.error_quantile(arguments.level), spread)
+    columns = zip(given.tolist(), times, *ends, strict=True)
+    rows = [[*row, *(_finite(number) for number in numbers)] for row, *numbers in columns]
     return [*model.names, "predicted", "lower", "upper"], rows
 
 

@@ -13,11 +13,11 @@ from buran.compare.difference import Change, Comparison, Difference, OneSided, V
 from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.growth import faster_in
 from buran.compare.measured import common_points, measured_in_both
-from buran.compare.ratio import ratio_interval
 from buran.compare.side import RUNTIME, Side
 from buran.errors import UsageError
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
+from buran.numerics.intervals import of_ratio
 from buran.profile.metrics import metric_of
 
 Array = NDArray[np.float64]
@@ -164,7 +164,7 @@ class _Metric:
         # All call paths that matter, at both points, are to be right together (Bonferroni).
         single = 1 - (1 - level) / max(int(self.matters.sum()) * len(points), 1)
         ends = [each.predict_interval(at, single) for each in folded]
-        lower, upper = ratio_interval(self.values[0], ends[0], self.values[1], ends[1])
+        lower, upper = of_ratio(self.values[0], ends[0], self.values[1], ends[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self.values[0] > 0, self.values[1] / self.values[0], np.nan)
         known = np.array([None not in pair for pair in zip(self.first.models, self.second.models, strict=True)])

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from buran.compare.difference import Change
 from buran.compare.fold import Places, fold
 from buran.compare.measured import Measured, common_points
-from buran.compare.ratio import ROUNDING
 from buran.model.model_set import ModelSet
+from buran.numerics.intervals import ROUNDING
 
 Array = NDArray[np.float64]
 _EXACT_PERCENT = 1e-6  # SMAPE of models that go through every count

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from buran.compare.ratio import ROUNDING
+from buran.numerics.intervals import ROUNDING
 
 Verdict = Literal["grown", "shrunk", "same", "no difference seen", "undecided"]
 

@@ -8,12 +8,12 @@ from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from buran.compare.fold import fold
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition, over_repetitions
+from buran.numerics.intervals import of_mean
 
 Array = NDArray[np.float64]
 FEWEST = 3
@@ -48,12 +48,9 @@ class Measured:
         first, second = (over_repetitions(own, self.repetition) for own in self.values)
         here = (first > 0) & (second > 0)
         logs = np.log(np.where(here, second, 1.0)) - np.log(np.where(here, first, 1.0))
-        count = here.sum(axis=1)
-        safe = np.maximum(count, 2)
-        mean = logs.sum(axis=1) / safe
-        spread = np.sqrt((np.where(here, logs - mean[:, None], 0.0) ** 2).sum(axis=1) / (safe - 1) / safe)
-        reach = stdtrit(safe - 1.0, (1 + level) / 2) * spread
-        ends = (np.where(count >= FEWEST, np.exp(each), np.nan) for each in (mean, mean - reach, mean + reach))
+        mean, reach = of_mean(np.where(here, logs, np.nan), level)
+        enough = here.sum(axis=1) >= FEWEST
+        ends = (np.where(enough, np.exp(each), np.nan) for each in (mean, mean - reach, mean + reach))
         return cast(tuple[Array, Array, Array], tuple(ends))
 
 

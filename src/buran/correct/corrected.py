@@ -16,7 +16,7 @@ from buran.correct.base import BaseModel
 from buran.correct.base_file import base_from
 from buran.correct.formula import Array
 from buran.correct.program import Evolved, program_from
-from buran.correct.residual import Process
+from buran.correct.residual import Residual
 from buran.correct.terms import Growth, Term, TermModel
 from buran.files import read_document, write_json
 
@@ -124,7 +124,7 @@ class Corrected:
     high: tuple[float, ...]
     report: Report
     terms: Average | None = None
-    process: Process | None = None
+    process: Residual | None = None
     evolved: Evolved | None = None
     preset: Preset = "robust"
 
@@ -323,7 +323,7 @@ def _model_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
     return TermModel(_floats(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
 
 
-def _process_from_json(data: Mapping[str, Any], size: int) -> Process:
+def _process_from_json(data: Mapping[str, Any], size: int) -> Residual:
     arrays = {key: np.array(data[key], dtype=np.float64) for key in ("centre", "spread", "points", "lengths", "pull")}
     draws, points = arrays["pull"].shape
     shapes = {"centre": (size,), "spread": (size,), "points": (points, size), "lengths": (draws, size)}
@@ -331,7 +331,7 @@ def _process_from_json(data: Mapping[str, Any], size: int) -> Process:
         raise ValueError("the process has arrays of the wrong shape")
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("the process has numbers that are not finite")
-    return Process(**arrays)
+    return Residual(**arrays)
 
 
 def _evolved_from_json(data: Mapping[str, Any], base: BaseModel) -> Evolved:

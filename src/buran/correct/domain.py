@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected
 from buran.correct.formula import Array
-from buran.correct.residual import spread_evenly
+from buran.numerics.sequence import spread_evenly
 
 SMALLEST, LARGEST = 0.1, 10.0
 """Factors of a correction that may still be one."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.correct.formula import Array
+from buran.numerics.intervals import of_mean
 
 Masks = NDArray[np.bool_]
 
@@ -130,14 +131,11 @@ class Gate:
 
     def _is_worse(self, base: Array, ahead: Array) -> bool:
         """Whether errors at the same points are larger, by a paired t test on one side."""
-        from scipy.special import stdtrit
-
         if not np.isfinite(ahead).all():
             return True
         if ahead.mean() <= self.forward_limit * base.mean():
             return False
         if len(base) < 2:
             return True
-        worse = ahead - base
-        spread = float(worse.std(ddof=1)) / np.sqrt(len(worse))
-        return bool(worse.mean() > stdtrit(len(worse) - 1, 1 - self.forward_level) * spread)
+        worse, reach = of_mean(ahead - base, 1 - 2 * self.forward_level)
+        return bool(worse > reach)

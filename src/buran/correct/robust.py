@@ -16,7 +16,7 @@ from buran.correct.evolution import evolution
 from buran.correct.formula import Array
 from buran.correct.gate import Gate, Masks
 from buran.correct.program import Case
-from buran.correct.residual import MOST_POINTS, fit_process
+from buran.correct.residual import MOST_POINTS, fit_residual
 from buran.correct.terms import Problem, TermModel, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
 
@@ -137,7 +137,7 @@ def _candidates(
         found = evolution().compete(base, points, np.exp(logs), options.case, np.array(fitted.theta), random)
         out["program"] = replace(plain, evolved=found)
     if not options.formula and len(points) <= MOST_POINTS:
-        process = fit_process(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
+        process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
         terms = {name: each for name, each in out.items() if each.terms is not None}
         out["process"] = replace(plain, process=process)
         out |= {f"{name} and process": replace(each, process=process) for name, each in terms.items()}

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from buran.correct.base import BaseModel
 from buran.correct.fit import Residuals, least_squares, left_out_cost
 from buran.correct.formula import Array
+from buran.numerics.least_squares import beside
 
 Shape = Literal["power", "log2", "hinge", "one"]
 POWERS = (-1.0, -0.5, 0.5, 1.0)
@@ -277,8 +278,7 @@ def _promising(
     projected, rest = columns, residual
     if slopes:
         basis = np.linalg.qr(np.stack(slopes).T + 0.0)[0]
-        rest = residual - basis @ (basis.T @ residual)
-        projected = columns - (columns @ basis) @ basis.T
+        rest, projected = beside(residual, basis), beside(columns.T, basis).T
     gains = np.maximum(_gains(projected, rest), 0.5 * _gains(columns, residual))
     gains[scales <= 0] = 0
     gains[list(state.numbers)] = 0

@@ -11,7 +11,7 @@ from buran.errors import UsageError
 from buran.model.alternative import LazyAlternatives
 from buran.model.block import Block
 from buran.model.candidates import Ids, Mask
-from buran.model.interval import Target
+from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regression import BOUND, loo_error, regress

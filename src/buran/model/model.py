@@ -9,8 +9,9 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.alternative import Alternative, prepare
-from buran.model.interval import Target, mixture_interval
+from buran.model.mixture import Target, mixture_interval
 from buran.model.terms import Array, ModelFunction, predict
+from buran.numerics.intervals import of_sum
 
 
 @dataclass(frozen=True)
@@ -161,8 +162,6 @@ def _of_sums(
     place = {id(part): number for number, part in enumerate(parts)}
     low, high = prediction_interval(parts, at, level, of)
     middle = predict([part.function for part in parts], at)
-    below, above = (middle - low) ** 2, (high - middle) ** 2
     for row, group in sums:
-        members = [place[id(part)] for part in group]
-        lower[row] = own[row] - np.sqrt(below[members].sum(axis=0))
-        upper[row] = own[row] + np.sqrt(above[members].sum(axis=0))
+        some = [place[id(part)] for part in group]
+        lower[row], upper[row] = of_sum(own[row], middle[some] - low[some], high[some] - middle[some])

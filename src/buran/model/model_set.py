@@ -10,7 +10,7 @@ from typing import Any
 
 from buran.files import read_document, write_json
 from buran.model.alternative import Alternative, prepare
-from buran.model.interval import Target
+from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.terms import Array, ModelFunction, predict
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from buran.model.candidates import Ids, Mask, TermTable
 from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.numerics.least_squares import again, solve, without_negative
 
 _VOID = 1e-9  # share of the values below which a contribution is rounding
 _NOISE_SHARE = 0.1  # of the leave-one-out error: smaller contributions cannot be told from nothing
@@ -56,31 +57,24 @@ def regress(
 ) -> Regression:
     """Fit `chosen` hypotheses (call path, term, parameter) exactly and drop what contributes nothing.
 
-    With `nonnegative`, negative coefficients are held at 0, too, until none is left.
+    With `nonnegative`, no coefficient is negative either.
     """
     design = _design(points, tables, chosen)
     calls, count, columns = design.shape
     free = np.ones((calls, columns), dtype=bool)
-    coefficients, hat, inverse = _solve(design, values, weights, free)
+    own = solve(design, values, weights)
     if columns > 1:
-        error = loo_error(values - np.einsum("cpk,ck->cp", design, coefficients), hat, weights)
-        share = np.abs(coefficients[:, None] * design * weights[..., None]).max(axis=1)
+        error = loo_error(values - np.einsum("cpk,ck->cp", design, own.coefficients), own.hat, weights)
+        share = np.abs(own.coefficients[:, None] * design * weights[..., None]).max(axis=1)
         free = share > np.maximum(_VOID, _NOISE_SHARE * np.where(np.isfinite(error), error, 0.0))[:, None]
-        again = ~free.all(axis=1)
-        if again.any():
-            coefficients[again], hat[again], inverse[again] = _solve(
-                design[again], values[again], weights[again], free[again]
-            )
-    while nonnegative and (again := (coefficients < 0).any(axis=1)).any():
-        free[again] &= coefficients[again] > 0
-        coefficients[again], hat[again], inverse[again] = _solve(
-            design[again], values[again], weights[again], free[again]
-        )
-    residual = values - np.einsum("cpk,ck->cp", design, coefficients)
-    degrees = count - free.sum(axis=1)
+        own = again(own, design, values, weights, free)
+    if nonnegative:
+        own = without_negative(own, design, values, weights)
+    residual = values - np.einsum("cpk,ck->cp", design, own.coefficients)
+    degrees = count - own.free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)
     spread = np.divide(squares, degrees, out=np.full(calls, np.nan), where=degrees > 0)
-    return Regression(design, coefficients, free, hat, residual, degrees, spread, inverse)
+    return Regression(design, own.coefficients, own.free, own.hat, residual, degrees, spread, own.inverse)
 
 
 def loo_error(residual: Array, hat: Array, weights: Array) -> Array:
@@ -127,39 +121,3 @@ def _design(points: Array, tables: list[TermTable], chosen: Ids) -> Array:
     for p, table in enumerate(tables):
         out[:, :, 1:] *= table.raw[chosen[..., p]].transpose(0, 2, 1)
     return out
-
-
-def _solve(design: Array, values: Array, weights: Array, free: Mask) -> tuple[Array, Array, Array]:
-    """Weighted least squares for each call path.
-
-    Parameters
-    ----------
-    design
-        Shape (call path, point, column).
-    values, weights
-        Shape (call path, point).
-    free
-        Shape (call path, column): False for coefficients held at 0.
-
-    Returns
-    -------
-    coefficients
-        Shape (call path, column).
-    hat
-        Shape (call path, point): diagonal of the hat matrix.
-    inverse
-        Shape (call path, column, column): of the normal matrix, 0 for held coefficients.
-    """
-    columns = design * weights[..., None] * free[:, None]
-    scale = np.linalg.norm(columns, axis=1)
-    scale = np.where(scale > 0, scale, 1.0)
-    # a held column becomes a unit vector in a row of its own: it takes no part and keeps the rank full
-    extra = np.eye(columns.shape[2])[None] * ~free[:, None]
-    stacked = np.concatenate([columns / scale[:, None], extra], axis=1)
-    q, r = np.linalg.qr(stacked)
-    target = np.concatenate([values * weights, np.zeros((len(values), columns.shape[2]))], axis=1)
-    coefficients = np.linalg.solve(r, np.einsum("cpk,cp->ck", q, target)[..., None])[..., 0] / scale
-    back = np.linalg.inv(r) / scale[..., None]
-    hat = (q[:, : values.shape[1]] ** 2).sum(axis=2)
-    keep = free[:, :, None] & free[:, None]
-    return np.where(free, coefficients, 0.0), hat, np.where(keep, back @ back.transpose(0, 2, 1), 0.0)

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from buran.errors import UsageError
 from buran.model.fit import Fit, fit_models
-from buran.model.interval import Target
+from buran.model.mixture import Target
 from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
 from buran.model.scoring import Criterion

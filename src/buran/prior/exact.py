@@ -19,6 +19,7 @@ from buran.model.fit import fit_models
 from buran.model.search import SearchOptions
 from buran.model.space import Exponents, HypothesisSpace, full_space, is_plain
 from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.numerics.least_squares import least_norm
 
 EXACT = 1e-6  # relative residual up to which a count is a function of the parameters
 _ROUNDING = 1e-4  # counts; smaller misfits are not told apart
@@ -230,7 +231,7 @@ def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> Mode
     columns = [np.ones(len(points)), *(term.evaluate(points) for term in terms)]
     noise = _ROUNDING + _DIGITS * float(np.abs(values).max(initial=0.0))
     kept = _selected(np.stack(columns, axis=1), values, noise)
-    coefficients = _solved(np.stack(columns, axis=1)[:, kept], values)
+    coefficients = least_norm(np.stack(columns, axis=1)[:, kept], values)
     constant = 0.0
     found: list[tuple[float, Term]] = []
     for column, coefficient in zip(kept, coefficients.tolist(), strict=True):
@@ -255,7 +256,7 @@ def _selected(design: Array, values: Array, noise: float) -> list[int]:
     rounding = _rounding(values, float(np.ptp(values)))
 
     def rest(chosen: list[int]) -> Array:
-        return np.asarray(values - design[:, chosen] @ _solved(design[:, chosen], values))
+        return np.asarray(values - design[:, chosen] @ least_norm(design[:, chosen], values))
 
     def left(chosen: list[int]) -> float:
         return float((rest(chosen) ** 2).sum())
@@ -289,11 +290,3 @@ def _pruned(chosen: list[int], fits: Callable[[list[int]], bool]) -> list[int]:
     while fewer := next((own for c in chosen[1:] if fits(own := [o for o in chosen if o != c])), None):
         chosen = fewer
     return chosen
-
-
-def _solved(design: Array, values: Array) -> Array:
-    scale = np.linalg.norm(design, axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    solved = np.linalg.lstsq(design / scale, values, rcond=1e-13)[0] / scale
-    rest = values - design @ solved  # one step of refinement: large counts need all digits
-    return np.asarray(solved + np.linalg.lstsq(design / scale, rest, rcond=1e-13)[0] / scale)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
 from buran.model.candidates import Mask
 from buran.model.terms import Array
+from buran.numerics.least_squares import Solution, condensed, solve, without_negative
 
 _ROUNDS = 12
 _FLOOR = 1e-3  # of the largest prediction: smaller ones weigh no more
 _RIDGE = 1e-13
-_MOST_SETS = 7  # columns; all sets of them are tried for the one without negative coefficients
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 LEAST_NOISE = 1e-9
 
@@ -112,21 +111,20 @@ def regress(
             # a first guess has the right shape, but not the right size
             size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
             weights = weights / np.where(size > 0, size, 1.0)[:, None]
-        coefficients, normal, free = _solve(columns, target, weights, nonnegative, own, share)
-        guess = coefficients @ columns.T
+        found = _solve(columns, target, weights, nonnegative, own, share)
+        guess = found.coefficients @ columns.T
         if np.isfinite(outliers):
-            trust = _trust(target, guess, here, outliers * _few(here, free), own_worth)
+            trust = _trust(target, guess, here, outliers * _few(here, found.free), own_worth)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
-        degrees = np.maximum(here.sum(axis=1) - free.sum(axis=1), 0)
+        degrees = np.maximum(here.sum(axis=1) - found.free.sum(axis=1), 0)
         if noise is None:
             share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
-    inverse = _inverse(normal, free)
     known = degrees > 0
     spread = np.where(known, np.sqrt(rest / np.maximum(degrees, 1)), np.nan)
-    leverage = np.einsum("pk,ckl,pl->cp", columns, inverse, columns) * weights**2
-    covariance = inverse * (share**2)[:, None, None] / scale[:, None] / scale
+    leverage = np.einsum("pk,ckl,pl->cp", columns, found.inverse, columns) * weights**2
+    covariance = found.inverse * (share**2)[:, None, None] / scale[:, None] / scale
     return Fitted(
-        coefficients / scale,
+        found.coefficients / scale,
         covariance,
         spread,
         degrees.astype(np.float64),
@@ -159,67 +157,18 @@ def _weights(guess: Array, here: Mask) -> Array:
 
 
 def _solve(
-    columns: Array, target: Array, weights: Array, nonnegative: bool, belief: Belief | None, noise: Array
-) -> tuple[Array, Array, Mask]:
-    """Return coefficients (call path, column), normal matrices and which coefficients are free."""
-    w2 = weights**2
-    normal = np.einsum("cp,pk,pl->ckl", w2, columns, columns, optimize=True)
-    right = np.einsum("cp,pk->ck", w2 * target, columns)
+    columns: Array, target: Array, weights: Array, at_least_0: bool, belief: Belief | None, noise: Array
+) -> Solution:
+    """Solve with weights (call path, point); what is expected of coefficients counts like further points."""
+    pull = np.zeros((len(target), columns.shape[1]))
+    expected = pull
     if belief is not None:
         sure = np.isfinite(belief.deviation)
         pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, 0.0)
-        normal = normal + np.einsum("ck,kl->ckl", pull, np.eye(columns.shape[1]))
-        right = right + pull * np.where(sure, belief.mean, 0.0)
-    full = np.ones(right.shape, dtype=bool)
-    coefficients = _with(normal, right, full)
-    if not nonnegative or (coefficients >= 0).all():
-        return coefficients, normal, full
-    if columns.shape[1] > _MOST_SETS:
-        return _held(normal, right, full, coefficients)
-    wrong = np.flatnonzero((coefficients < 0).any(axis=1))  # the others have what they want
-    held, free_there = _best_set(normal[wrong], right[wrong])
-    coefficients[wrong], full[wrong] = held, free_there
-    return coefficients, normal, full
-
-
-def _best_set(normal: Array, right: Array) -> tuple[Array, Mask]:
-    """Return the best coefficients that are not negative, of all sets of columns, and which are above 0."""
-    full = np.ones(right.shape, dtype=bool)
-    best, free = np.zeros_like(right), np.zeros_like(full)
-    lowest = np.zeros(len(right))  # of c' N c / 2 - r' c, which is 0 for no coefficients at all
-    for chosen in product((False, True), repeat=right.shape[1]):
-        if not any(chosen):
-            continue
-        some = np.broadcast_to(np.array(chosen), full.shape)
-        own = _with(normal, right, some)
-        loss = np.einsum("ck,ckl,cl->c", own, normal, own) / 2 - (right * own).sum(axis=1)
-        better = (own >= 0).all(axis=1) & (loss < lowest)
-        best[better], free[better], lowest[better] = own[better], some[better], loss[better]
-    return best, free & (best > 0)
-
-
-def _held(normal: Array, right: Array, free: Mask, coefficients: Array) -> tuple[Array, Array, Mask]:
-    while (coefficients < 0).any():
-        free = free & (coefficients > 0)
-        coefficients = _with(normal, right, free)
-    return coefficients, normal, free
-
-
-def _with(normal: Array, right: Array, free: Mask) -> Array:
-    """Solve for the free coefficients, the others being 0."""
-    out = np.linalg.solve(_masked(normal, free), np.where(free, right, 0.0)[..., None])[..., 0]
-    return np.asarray(np.where(free, out, 0.0))
-
-
-def _masked(normal: Array, free: Mask) -> Array:
-    diagonal = np.einsum("ckk->ck", normal)
-    size = np.maximum(diagonal.max(axis=1, keepdims=True), np.finfo(float).tiny)
-    both = free[:, :, None] & free[:, None]
-    eye = np.eye(normal.shape[1])
-    ridge = np.where(free, _RIDGE * size, size)
-    return np.asarray(np.where(both, normal, 0.0) + ridge[:, None] * eye)
-
-
-def _inverse(normal: Array, free: Mask) -> Array:
-    both = free[:, :, None] & free[:, None]
-    return np.asarray(np.where(both, np.linalg.inv(_masked(normal, free)), 0.0))
+        expected = np.where(sure, belief.mean, 0.0)
+    largest = (weights**2 @ columns**2 + pull).max(axis=1, keepdims=True)
+    ridge = _RIDGE * np.maximum(largest, np.finfo(float).tiny)  # where points do not decide, the shortest will do
+    own = condensed(columns, target, weights, pull * expected / (pull + ridge), np.sqrt(pull + ridge))
+    problem = (*own, np.ones(own[1].shape))
+    found = solve(*problem)
+    return without_negative(found, *problem) if at_least_0 else found

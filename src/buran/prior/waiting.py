@@ -11,6 +11,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.numerics.least_squares import beside, span, unit_columns
 from buran.prior.algebra import added, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
@@ -152,7 +153,7 @@ def _diagnose_group(
     design = prior.design(points)
     worth = np.ones(values.shape) if known is None else known.worth
     base = regress(design, values, nonnegative=True, worth=worth)
-    rank = int(np.linalg.matrix_rank(design / np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)))
+    rank = span(design).shape[1]
     plain = [_function(prior, row) for row in base.coefficients]
     terms = _candidates(points, design, prior, processes, companions)
     degrees = len(points) - rank
@@ -215,16 +216,14 @@ def _candidates(
             found += [Term((Factor(parameter, power, log),)) for power, log in _OTHER]
             found += _dearer(prior, parameter)
     logs_are_safe = points.min(axis=0) >= 1
-    scale = np.maximum(np.abs(design).max(axis=0), np.finfo(float).tiny)
-    basis = np.linalg.svd(design / scale, full_matrices=False)
-    span = basis.U[:, 1e-10 * basis.S.max() < basis.S]
+    basis = span(design)
     chosen: list[Term] = []
     for term in dict.fromkeys(found):
         if any(f.log_exponent and not logs_are_safe[f.parameter] for f in term.factors):
             continue
         column = term.evaluate(points)
         length = np.linalg.norm(column)
-        if length and np.linalg.norm(column - span @ (span.T @ column)) > _SAME * length:
+        if length and np.linalg.norm(beside(column, basis)) > _SAME * length:
             chosen.append(term)
     return chosen
 
@@ -247,15 +246,9 @@ def _gains(design: Array, columns: Array, weights: Array, targets: Array) -> tup
     gain, along
         Shape (target, column): share of the squares, and the sign of the coefficient with its size.
     """
-    weighted = design * weights[:, None]
-    scale = np.maximum(np.linalg.norm(weighted, axis=0), np.finfo(float).tiny)
-    basis = np.linalg.svd(weighted / scale, full_matrices=False)
-    span = basis.U[:, 1e-10 * basis.S.max() < basis.S]
-    extra = columns * weights[:, None]
-    extra = extra - span @ (span.T @ extra)
-    extra = extra / np.maximum(np.linalg.norm(extra, axis=0), np.finfo(float).tiny)
-    rest = np.atleast_2d(targets)
-    rest = rest - (rest @ span) @ span.T
+    basis = span(design * weights[:, None])
+    extra = unit_columns(beside(columns * weights[:, None], basis))[0]
+    rest = beside(np.atleast_2d(targets).T, basis).T
     along = rest @ extra
     total = np.maximum((rest**2).sum(axis=1, keepdims=True), np.finfo(float).tiny)
     return along**2 / total, along

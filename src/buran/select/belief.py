@@ -13,6 +13,7 @@ import numpy as np
 
 from buran.model import Model, Term
 from buran.model.alternative import prepare
+from buran.numerics.gaussian_process import Process
 from buran.select.observations import Observations
 from buran.select.space import Array, Ids, Space
 
@@ -165,14 +166,9 @@ def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: fl
     span = np.ptp(inner, axis=0)
     scaled = (every - inner.min(axis=0)) / np.where(span > 0, span, 1.0) / _LENGTH
 
-    def kernel(one: Array, other: Array) -> Array:
-        gap = np.sqrt(3.0 * ((one[:, None] - other[None]) ** 2).sum(axis=2))
-        return np.asarray(size**2 * (1 + gap) * np.exp(-gap))
-
     places, points = scaled[: len(at)], scaled[len(at) :]
-    across = kernel(places, points)
-    inside = kernel(points, points) + np.diag(noise**2 / counts[here])
-    covariance = kernel(places, places) - across @ np.linalg.solve(inside, across.T)
+    process = Process.of(points, np.zeros(len(points)), noise**2 / counts[here], 1.0, size**2, 0.0)
+    covariance = process.covariance(places)
     return _pivoted(covariance, _DISCREPANCY_DIRECTIONS)
 
 

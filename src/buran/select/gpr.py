@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtr
 
 from buran.campaign.strategies import Abilities
-from buran.select.gaussian import Process, expected_improvement, fit_process
+from buran.numerics.gaussian_process import Process, fit_process
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
@@ -191,6 +192,14 @@ class Bayes:
         chosen = order[: state.most or 1]
         why = ["a large error is expected"] * len(chosen)
         return Advice(suggestions(chosen, look, [float(rating[place]) for place in chosen], why, budget))
+
+
+def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
+    """Return by how much a value is expected to exceed `best`."""
+    safe = np.where(deviation > 0, deviation, 1.0)
+    z = (mean - best) / safe
+    improvement = (mean - best) * ndtr(z) + safe * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    return np.asarray(np.where(deviation > 0, improvement, np.maximum(mean - best, 0.0)))
 
 
 def largest(measured: Observations) -> list[tuple[int, float]]:

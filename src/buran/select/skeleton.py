@@ -9,6 +9,7 @@ import numpy as np
 from buran.model import Model, ModelFunction, Quality, Term
 from buran.model.alternative import Alternative
 from buran.model.quality import adjusted_r2, rss, smape
+from buran.numerics.least_squares import solve, span
 from buran.select.space import Array, Ids
 
 _RANK = 1e-9  # of the largest singular value: what is smaller, the points do not determine
@@ -37,14 +38,10 @@ def fit_known(points: Array, means: Array, runs: Ids, terms: Sequence[Term]) -> 
     if len(at) < design.shape[1]:
         return None
     weight = np.sqrt(runs[here]) / np.abs(y)
-    columns = design * weight[:, None]
-    scale = np.linalg.norm(columns, axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    u, singular, vt = np.linalg.svd(columns / scale, full_matrices=False)
-    if singular[-1] < _RANK * singular[0]:
+    if span(design * weight[:, None], _RANK).shape[1] < design.shape[1]:
         return None
-    coefficients = (vt.T @ ((u.T @ (y * weight)) / singular)) / scale
-    inverse = (vt.T / singular**2) @ vt / scale[:, None] / scale
+    found = solve(design[None], y[None], weight[None])
+    coefficients, inverse = found.coefficients[0], found.inverse[0]
     predicted = design @ coefficients
     degrees = len(at) - len(coefficients)
     spread = float((((predicted - y) * weight) ** 2).sum() / degrees) if degrees else np.nan

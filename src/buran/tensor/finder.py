@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.errors import UsageError
+from buran.numerics.intervals import of_logarithm
 from buran.tensor.axes import columns_of
 from buran.tensor.model import Model
 
@@ -96,13 +97,6 @@ def find_fastest(
             raise UsageError("no configuration is allowed")
     times, spread = model.predict(columns_of(table))
     best = np.argsort(times, kind="stable")[:count]
-    half = np.sqrt(model.error_quantile(level) ** 2 + (2 * spread[best]) ** 2)
-    return [
-        Configuration(
-            dict(zip(model.names, table[i], strict=True)),
-            float(times[i]),
-            float(times[i] * np.exp(-h)),
-            float(times[i] * np.exp(h)),
-        )
-        for i, h in zip(best, half, strict=True)
-    ], complete
+    interval = of_logarithm(times[best], model.error_quantile(level), spread[best])
+    rows = zip(best, *(each.tolist() for each in (times[best], *interval)), strict=True)
+    return [Configuration(dict(zip(model.names, table[i], strict=True)), *own) for i, *own in rows], complete

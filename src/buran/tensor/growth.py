@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from scipy.optimize import nnls
 
+from buran.numerics.least_squares import nonnegative
 from buran.tensor.axes import Array, Axis
 from buran.tensor.edge import cut_off, narrowed
 from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
@@ -240,11 +240,10 @@ def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis], towards: Se
         eye = np.eye(len(numeric))
         exponents = np.unique(np.concatenate([np.zeros((1, len(numeric))), *(eye + row for row in eye), eye]), axis=0)
     ratio = _monomials(points[:, list(numeric)] / low, exponents) / np.exp(logs - logs.mean())[:, None]
-    size = np.maximum(np.linalg.norm(ratio, axis=0), 1e-300)
     weight = np.ones(len(logs))
     for j in towards:
         weight *= np.sqrt(points[:, j] / axes[j].high) if axes[j].low > 0 else 1.0
-    found = nnls(weight[:, None] * ratio / size, weight, maxiter=30 * len(size))[0] / size
+    found = nonnegative(weight[:, None] * ratio, weight)
     own = Monomials(numeric, exponents, found, low)
     shift = float(np.median(logs - own.predict_log(points)))
     kept = found > 0

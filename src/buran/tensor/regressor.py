@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state, column_or_1d
 
+from buran.numerics.intervals import of_logarithm
 from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
 from buran.tensor.blend import Blend, fit_blend, update_blend
 from buran.tensor.growth import fit_growth
@@ -224,8 +225,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not 0 < level < 1:
             raise InputError(f"an interval's level lies between 0 and 1, not at {level:g}")
         times, spread = self._predict(X)
-        half = np.sqrt(self.model_.error_quantile(level) ** 2 + (2 * spread) ** 2)
-        return times * np.exp(-half), times * np.exp(half)
+        return of_logarithm(times, self.model_.error_quantile(level), spread)
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the logarithm of the time over the ensemble, shape (point,)."""

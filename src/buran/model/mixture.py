@@ -1,4 +1,4 @@
-"""Intervals of a mixture of hypotheses."""
+"""Hypotheses as a mixture of t distributions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from buran.model.alternative import Alternative
 from buran.model.terms import Array, Term, predict
+from buran.numerics import intervals
 
 Target = Literal["value", "mean"]
-_STEPS = 60  # halvings of the search for a quantile
 
 
 def mixture_interval(
@@ -26,27 +25,10 @@ def mixture_interval(
     if of == "value":
         with np.errstate(over="ignore"):  # an infinite variance leaves the interval without ends
             variance += (np.array([each.noise for each in flat])[:, None] * middle) ** 2
-    weight = np.array([each.weight for each in flat]).reshape(*shape, 1)
-    degrees = np.array([float(each.degrees) for each in flat]).reshape(*shape, 1)
+    weight = np.array([each.weight for each in flat]).reshape(shape)
+    degrees = np.array([float(each.degrees) for each in flat]).reshape(shape)
     middle, scale = middle.reshape(*shape, -1), np.sqrt(variance).reshape(*shape, -1)
-    known = (degrees > 0) & np.isfinite(scale)
-    usable = np.maximum(degrees, 1.0)
-    tail = (1 - level) / 2
-    reach = stdtrit(usable, 1 - min(tail, 0.5) * 1e-3) * scale
-    reach = np.where(known, reach, 0.0)
-    low, high = (middle - reach).min(axis=1), (middle + reach).max(axis=1)
-    safe = np.where(scale > 0, scale, np.finfo(np.float64).tiny)
-    ends = []
-    for target in (tail, 1 - tail):
-        left, right = low.copy(), high.copy()
-        for _ in range(_STEPS):
-            half = (left + right) / 2
-            with np.errstate(over="ignore"):
-                below = (weight * stdtr(usable, (half[:, None] - middle) / safe)).sum(axis=1)
-            left, right = np.where(below < target, half, left), np.where(below < target, right, half)
-        ends.append((left + right) / 2)
-    void = ~known.all(axis=1)
-    return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
+    return intervals.of_mixture(middle, scale, degrees, weight, level)
 
 
 def _variance(alternatives: Sequence[Alternative], at: Array) -> Array:

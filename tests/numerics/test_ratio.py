@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.compare.ratio import ratio_interval
+from buran.numerics.intervals import of_ratio
 
 positive = st.floats(1e-3, 1e3)
 width = st.floats(0.001, 0.9)
@@ -19,7 +19,7 @@ def interval(first: float, one: float, second: float, other: float) -> tuple[flo
         (np.array([value * (1 - half)]), np.array([value * (1 + half)]))
         for value, half in ((first, one), (second, other))
     ]
-    lower, upper = ratio_interval(np.array([first]), ends[0], np.array([second]), ends[1])
+    lower, upper = of_ratio(np.array([first]), ends[0], np.array([second]), ends[1])
     return float(lower[0]), float(upper[0])
 
 
@@ -46,7 +46,7 @@ def test_it_holds_the_ratio_as_often_as_it_says() -> None:
     draw = np.random.default_rng(1)
     first, second = draw.normal(10, 0.5, 20_000), draw.normal(13, 0.9, 20_000)
     reach = 1.959964
-    lower, upper = ratio_interval(
+    lower, upper = of_ratio(
         first, (first - reach * 0.5, first + reach * 0.5), second, (second - reach * 0.9, second + reach * 0.9)
     )
     assert np.mean((lower <= 1.3) & (upper >= 1.3)) == pytest.approx(0.95, abs=0.01)
@@ -54,9 +54,9 @@ def test_it_holds_the_ratio_as_often_as_it_says() -> None:
 
 def test_ends_that_are_not_there_leave_the_ratio_open() -> None:
     one, three, none = np.array([1.0]), np.array([3.0]), np.zeros(1)
-    lower, upper = ratio_interval(one, (np.array([-np.inf]), np.array([np.inf])), three, (three, three))
+    lower, upper = of_ratio(one, (np.array([-np.inf]), np.array([np.inf])), three, (three, three))
     assert (lower[0], upper[0]) == (0.0, np.inf)
-    lower, upper = ratio_interval(one, (one, one), three, (three, three))
+    lower, upper = of_ratio(one, (one, one), three, (three, three))
     assert (lower[0], upper[0]) == (3.0, 3.0)
-    assert np.isinf(ratio_interval(none, (none, none), three, (three, three))[0][0])
-    assert np.isnan(ratio_interval(none, (none, none), none, (none, none))[0][0])
+    assert np.isinf(of_ratio(none, (none, none), three, (three, three))[0][0])
+    assert np.isnan(of_ratio(none, (none, none), none, (none, none))[0][0])

@@ -1,0 +1,1 @@
+"""Numerics on arrays, one of each: least squares, Gaussian processes, intervals."""

@@ -1,0 +1,10 @@
+"""Names of array types."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Ids = NDArray[np.int64]
+Mask = NDArray[np.bool_]

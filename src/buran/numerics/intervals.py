@@ -1,0 +1,135 @@
+"""Intervals: of mixtures, means, sums, ratios and logarithms."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from buran.numerics.arrays import Array
+
+ROUNDING = 1e-9
+"""Relative difference that arithmetic may leave between numbers that are the same."""
+_HALVINGS = 60  # of the search for a quantile: more digits than a float has
+
+
+def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level: float) -> tuple[Array, Array]:
+    """Return the ends that hold the middle `level` of mixtures of t distributions.
+
+    Parameters
+    ----------
+    middle, scale
+        Shape (mixture, part, place).
+    degrees, weight
+        Shape (mixture, part): degrees of freedom, and weights that add up to 1.
+    level
+        Between 0 and 1.
+
+    Returns
+    -------
+    lower, upper
+        Shape (mixture, place); infinite where a part has no degree of freedom or no scale.
+    """
+    freedom, weight = degrees[..., None], weight[..., None]
+    known = (freedom > 0) & np.isfinite(scale)
+    usable = np.maximum(freedom, 1.0)
+    tail = (1 - level) / 2
+    reach = stdtrit(usable, 1 - min(tail, 0.5) * 1e-3) * scale
+    reach = np.where(known, reach, 0.0)
+    low, high = (middle - reach).min(axis=1), (middle + reach).max(axis=1)
+    safe = np.where(scale > 0, scale, np.finfo(np.float64).tiny)
+    ends = []
+    for target in (tail, 1 - tail):
+        left, right = low.copy(), high.copy()
+        for _ in range(_HALVINGS):
+            half = (left + right) / 2
+            with np.errstate(over="ignore"):
+                below = (weight * stdtr(usable, (half[:, None] - middle) / safe)).sum(axis=1)
+            left, right = np.where(below < target, half, left), np.where(below < target, right, half)
+        ends.append((left + right) / 2)
+    void = ~known.all(axis=1)
+    return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
+
+
+def of_mean(values: Array, level: float) -> tuple[Array, Array]:
+    """Return means over the last axis and how far their intervals reach to both sides.
+
+    By the t distribution, from the scatter of the values. NaN values are left out; the reach is NaN where fewer than
+    two are there, the mean where none is.
+    """
+    here = np.isfinite(values)
+    count = here.sum(axis=-1)
+    safe = np.maximum(count, 2)
+    mean = np.where(here, values, 0.0).sum(axis=-1) / np.maximum(count, 1)
+    squares = (np.where(here, values - mean[..., None], 0.0) ** 2).sum(axis=-1)
+    reach = stdtrit(safe - 1.0, (1 + level) / 2) * np.sqrt(squares / (safe - 1) / safe)
+    return np.where(count > 0, mean, np.nan), np.where(count > 1, reach, np.nan)
+
+
+def of_sum(middle: Array, below: Array, above: Array) -> tuple[Array, Array]:
+    """Return the ends for sums of independent numbers: distances of parts from their ends add up in quadrature.
+
+    Parameters
+    ----------
+    middle
+        Shape (...): of the sum.
+    below, above
+        Shape (part, ...): distances of the parts' ends from their middles.
+    """
+    return middle - np.sqrt((below**2).sum(axis=0)), middle + np.sqrt((above**2).sum(axis=0))
+
+
+def of_ratio(
+    first: Array, first_ends: tuple[Array, Array], second: Array, second_ends: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Return the ends of intervals for ``second / first``, all arrays of one shape.
+
+    The interval has the level of the ones it is made from, and takes the two numbers as independent: an end is the
+    ratio r at which ``second - r * first`` lies as far from zero as the distances of both numbers from their ends,
+    added in quadrature (the MOVER method of Donner and Zou for ratios).
+
+    Parameters
+    ----------
+    first, second
+        Not negative; NaN where there is no number.
+    first_ends, second_ends
+        Lower and upper ends; those below zero count as zero, for nothing measured is negative.
+
+    Returns
+    -------
+    lower, upper
+        0 and infinite where nothing can be said; NaN where a number is missing, or both are 0.
+    """
+    low_1, low_2 = (np.maximum(ends[0], 0.0) for ends in (first_ends, second_ends))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lower = _end(first, second, first_ends[1] - first, second - low_2, -1.0)
+        upper = _end(first, second, first - low_1, second_ends[1] - second, 1.0)
+        missing = ~(np.isfinite(first) & np.isfinite(second)) | ((first == 0) & (second == 0))
+        lower = np.where(np.isfinite(first_ends[1]), lower, 0.0)
+        upper = np.where(np.isfinite(second_ends[1]) & (low_1 > 0), upper, np.inf)
+    return np.where(missing, np.nan, lower), np.where(missing, np.nan, upper)
+
+
+def _end(first: Array, second: Array, first_reach: Array, second_reach: Array, side: float) -> Array:
+    product = first * second
+    root = np.sqrt(
+        np.maximum((first * second_reach) ** 2 + (second * first_reach) ** 2 - (first_reach * second_reach) ** 2, 0.0)
+    )
+    if side > 0:
+        return np.asarray((product + root) / (first**2 - first_reach**2))
+    return np.asarray((second**2 - second_reach**2) / (product + root))
+
+
+def of_logarithm(values: Array, error: float, spread: Array) -> tuple[Array, Array]:
+    """Return the ends for values that are known in logarithms.
+
+    Parameters
+    ----------
+    values
+        Shape (value,).
+    error
+        What the wanted share of the logarithms' absolute errors stays below.
+    spread
+        Shape (value,): standard deviations of the logarithms beside that; two of them count, in quadrature.
+    """
+    half = np.sqrt(error**2 + (2 * spread) ** 2)
+    return values * np.exp(-half), values * np.exp(half)
