@@ -11,6 +11,7 @@ from buran.measure.toolchain.tool import run_tool
 
 OLDEST_GCC = 10
 DOES_NOT_WORK = "does not work"
+PLUGIN_FLAGS = ("-std=gnu++17", "-O1", "-fPIC", "-shared", "-fno-rtti")
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def build_plugin(compiler: str, cxx: str, headers: Path, native: Path, plugin: P
     ToolError
         If it does not compile, does not load, or has no effect.
     """
-    flags = ["-std=gnu++17", "-O1", "-fPIC", "-shared", "-fno-rtti", f"-I{native}", "-isystem", str(headers)]
+    flags = [*PLUGIN_FLAGS, f"-I{native}", "-isystem", str(headers)]
     what = "the compiler plugin does not compile"
     run_tool([cxx, *flags, native / "gcc_plugin.cc", "-o", plugin], what=what)
     # A plugin that does not load (headers of another build) must show here, not during a campaign.

@@ -9,11 +9,11 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from buran.errors import FormatError, ToolError, UsageError
-from buran.measure.toolchain import gnu, mpi_table, mpi_wrappers
+from buran.measure.toolchain import gnu, mpi_wrappers
 from buran.measure.toolchain.tool import find_tool, run_tool
 
 NATIVE = Path(__file__).parents[1] / "native"
@@ -27,6 +27,16 @@ WEAK = "weak-"  # objects of the MPI layer for programs that may be without an M
 CLANG_PLUGIN = "clang-plugin"
 GCC_PLUGIN = "gcc-plugin"
 GCC_FALLBACK = "gcc-fallback"
+
+_RUNTIME_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-fno-omit-frame-pointer")
+_PLUGIN_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-fno-rtti")
+_CLANG_FLAGS = ("-gline-tables-only",)
+_FALLBACK_FLAGS = (
+    "-finstrument-functions",
+    "-finstrument-functions-exclude-file-list=/usr/include/,/usr/lib/,/c++/,/include/openmpi/",
+    "-fno-omit-frame-pointer",
+)
+_LINK_FLAGS = ("-Wl,--build-id=sha1", "-pthread", "-ldl")
 
 FALLBACK_NOTES = (
     "No compiler plugin: every function calls its hooks and the filter is applied while the program runs. "
@@ -64,10 +74,12 @@ class Toolchain:
     notes
         What is missing on this machine, and what that costs.
     fingerprint
-        Hash of compiler version, MPI version and runtime sources; a part of every build's identity. The same
-        on every machine that has the same.
+        Hash of compiler version, MPI version and of what the runtime and the plugin are compiled from; a part of every
+        build's identity. The same on every machine that has the same.
     fc
         Path of gfortran; None if Fortran programs cannot be measured here.
+    fortran_version
+        First line of what it says of itself; a part of the identity of builds that use it.
     fortran_plugin
         Its compiler plugin; None for the fallback.
     mpifort
@@ -90,6 +102,7 @@ class Toolchain:
     notes: tuple[str, ...]
     fingerprint: str
     fc: str | None = None
+    fortran_version: str | None = None
     fortran_plugin: str | None = None
     mpifort: str | None = None
     fortran_missing: str = ""
@@ -143,7 +156,13 @@ class Compiler:
 
 @dataclass(frozen=True)
 class Mpi:
-    """An MPI installation."""
+    """An MPI installation.
+
+    Attributes
+    ----------
+    wrappers
+        C code that intercepts its operations.
+    """
 
     mpicc: str
     mpicxx: str
@@ -151,6 +170,7 @@ class Mpi:
     mpifort: str | None
     flavour: str
     version: str
+    wrappers: str = field(repr=False)
 
 
 def find_toolchain(*, compiler: str = "auto") -> Toolchain:
@@ -199,13 +219,8 @@ def flags_for_compiling(toolchain: Toolchain, mode: str, *, fortran: bool = Fals
     if toolchain.kind == GCC_PLUGIN:
         return (f"-fplugin={toolchain.plugin}",)
     if toolchain.kind == CLANG_PLUGIN:
-        return ("-gline-tables-only", f"-fpass-plugin={toolchain.plugin}")
-    hooks = (
-        "-finstrument-functions",
-        "-finstrument-functions-exclude-file-list=/usr/include/,/usr/lib/,/c++/,/include/openmpi/",
-        "-fno-omit-frame-pointer",
-    )
-    return (*hooks, "-fsanitize-coverage=trace-pc") if mode == "effort" else hooks
+        return (*_CLANG_FLAGS, f"-fpass-plugin={toolchain.plugin}")
+    return (*_FALLBACK_FLAGS, "-fsanitize-coverage=trace-pc") if mode == "effort" else _FALLBACK_FLAGS
 
 
 def runtime_objects(toolchain: Toolchain, mode: str, *, mpi: bool) -> tuple[str, ...]:
@@ -230,7 +245,7 @@ def flags_for_linking(toolchain: Toolchain, mode: str, filter_file: str | None =
     if mode not in MODES:
         return ()
     exports = Path(toolchain.objects[mode][0]).with_name(EXPORTS)
-    flags = (f"-Wl,--dynamic-list={exports}", "-Wl,--build-id=sha1", "-pthread", "-ldl")
+    flags = (f"-Wl,--dynamic-list={exports}", *_LINK_FLAGS)
     if toolchain.kind != GCC_FALLBACK:
         return flags
     return (*flags, "-rdynamic", *(_embedded(filter_file) if filter_file else ()))
@@ -289,14 +304,15 @@ def _find_mpi() -> Mpi:
                 return found
         raise ToolError("this MPI is not complete", where=mpicc, why=f"no {names[0]}", hint=NO_MPI_HINT)
 
-    macros = run_tool(
-        [mpicc, "-E", "-dM", "-x", "c", "-"],
+    header = run_tool(  # preprocessed, with the macros that it defines
+        [mpicc, "-E", "-dD", "-x", "c", "-"],
         what="the MPI compiler wrapper does not work",
         stdin="#include <mpi.h>\n",
     )
-    flavour, version = _mpi_from_macros(macros, mpicc)
+    flavour, version = _mpi_from_macros(header, mpicc)
     mpifort = here("mpifort") or here("mpif90")
-    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), mpifort, flavour, version)
+    wrappers = mpi_wrappers.wrappers_for(header, mpicc)
+    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), mpifort, flavour, version, wrappers)
 
 
 def _mpi_from_macros(macros: str, where: str) -> tuple[str, str]:
@@ -390,14 +406,7 @@ def _prepare_gcc(name: str, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
 def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
     """Return the toolchain from the cache, building it first if it is not there."""
     kind, fortran = compiler.kind, compiler.fortran
-    sources = hashlib.sha256()
-    for path in (*sorted(NATIVE.iterdir()), Path(mpi_table.__file__), Path(mpi_wrappers.__file__)):
-        if path.is_file():
-            sources.update(path.name.encode() + b"\0" + path.read_bytes())
-    identity = [kind, compiler.version, mpi.flavour, mpi.version, sources.hexdigest()]
-    if kind == CLANG_PLUGIN and fortran:  # else it has gcc's version
-        identity.append(fortran.version)
-    fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+    fingerprint = _fingerprint(compiler, mpi)
     # Two installations of one version differ in their paths, which the description contains.
     places = (repr(compiler), repr(mpi), _object_names(kind, ""))
     folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
@@ -417,13 +426,14 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
         notes=(*FALLBACK_NOTES, *reasons) if kind == GCC_FALLBACK else (),
         fingerprint=fingerprint,
         fc=fortran.fc if fortran else None,
+        fortran_version=fortran.version if fortran else None,
         fortran_plugin=_fortran_plugin(folder, compiler),
         mpifort=mpi.mpifort,
         fortran_missing=compiler.fortran_missing,
     )
     if not (folder / "toolchain.json").exists():
         try:
-            _build_into(folder, described, compiler)
+            _build_into(folder, described, compiler, mpi.wrappers)
         except ToolError as error:
             if kind != CLANG_PLUGIN or not compiler.fortran_headers:
                 raise
@@ -431,6 +441,18 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
             without = replace(compiler, fortran=None, fortran_headers=None, fortran_missing=_reason(error))
             return _prepare(without, mpi, reasons)
     return described
+
+
+def _fingerprint(compiler: Compiler, mpi: Mpi) -> str:
+    """Return a hash of what C and C++ builds are compiled with, and of what their runtime is compiled from."""
+    total = hashlib.sha256()
+    for path in sorted(NATIVE.iterdir()):
+        if path.is_file():
+            total.update(path.name.encode() + b"\0" + path.read_bytes())
+    total.update(mpi.wrappers.encode())
+    flags = (_RUNTIME_FLAGS, _PLUGIN_FLAGS, gnu.PLUGIN_FLAGS, _CLANG_FLAGS, _FALLBACK_FLAGS, _LINK_FLAGS)
+    identity = [compiler.kind, compiler.version, mpi.flavour, mpi.version, flags, total.hexdigest()]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 def _fortran_plugin(folder: Path, compiler: Compiler) -> str | None:
@@ -445,7 +467,7 @@ def _object_names(kind: str, mode: str) -> tuple[str, ...]:
     return (*common, *hooks, f"build_info-{mode}.o")
 
 
-def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler) -> None:
+def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler, wrappers: str) -> None:
     """Build beside the final place and rename: another process may do the same at the same time."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -458,6 +480,7 @@ def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler) -> None:
             hint="set BURAN_CACHE",
         ) from None
     try:
+        (scratch / "mpi_wrappers.inc").write_text(wrappers, encoding="utf-8")
         _compile_all(scratch, toolchain, compiler)
         (scratch / "toolchain.json").write_text(toolchain.to_json(), encoding="utf-8")
         scratch.chmod(0o755)
@@ -473,10 +496,7 @@ def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler) -> None:
 def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> None:
     what = "the measurement runtime does not compile"
     env = environment_for(toolchain, "vanilla")
-    header = run_tool([toolchain.mpicc, "-E", "-x", "c", "-"], what=what, stdin="#include <mpi.h>\n", env=env)
-    wrappers = mpi_wrappers.wrappers_for(header, toolchain.mpicc)
-    (scratch / "mpi_wrappers.inc").write_text(wrappers, encoding="utf-8")
-    flags = ["-std=gnu11", "-O2", "-fPIC", "-fno-omit-frame-pointer", f"-I{NATIVE}", f"-I{scratch}"]
+    flags = [*_RUNTIME_FLAGS, f"-I{NATIVE}", f"-I{scratch}"]
     for mode in MODES:
         for name in _object_names(toolchain.kind, mode):
             source = NATIVE / f"{name.removesuffix('.o').split('-')[0]}.c"
@@ -522,7 +542,7 @@ def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping
 
 
 def _build_clang_plugin(plugin: Path, compiler: Compiler) -> None:
-    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-fno-rtti", f"-I{NATIVE}", "-isystem", str(compiler.headers)]
+    flags = [*_PLUGIN_FLAGS, f"-I{NATIVE}", "-isystem", str(compiler.headers)]
     what = "the compiler plugin does not compile"
     run_tool([compiler.cxx, *flags, NATIVE / "llvm_plugin.cpp", "-o", plugin], what=what)
     # A plugin that does not load (headers of another build) must show here, not during a campaign.
