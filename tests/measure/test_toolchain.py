@@ -9,7 +9,7 @@ import pytest
 from native_programs import toolchain
 
 from buran.errors import FormatError, ToolError
-from buran.measure.toolchain import gnu
+from buran.measure.toolchain import gnu, mpi_wrappers
 from buran.measure.toolchain import toolchain as module
 from buran.measure.toolchain.toolchain import Toolchain, cache_folder, find_toolchain
 
@@ -163,6 +163,20 @@ def test_fingerprint_follows_the_sources(tmp_path, monkeypatch):
     with (native / "runtime.c").open("a") as file:
         file.write("/* changed */\n")
     assert find_toolchain(compiler="gcc").fingerprint != first.fingerprint
+
+
+@pytest.mark.mpi
+def test_fingerprint_follows_what_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_build_into", lambda *_: None)
+    monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
+    first = find_toolchain(compiler="gcc").fingerprint
+    wrappers_for = mpi_wrappers.wrappers_for
+    monkeypatch.setattr(mpi_wrappers, "wrappers_for", lambda *of: wrappers_for(*of) + "/* more */")
+    assert find_toolchain(compiler="gcc").fingerprint != first
+    monkeypatch.setattr(mpi_wrappers, "wrappers_for", wrappers_for)
+    assert find_toolchain(compiler="gcc").fingerprint == first
+    monkeypatch.setattr(module, "_RUNTIME_FLAGS", ("-O3",))
+    assert find_toolchain(compiler="gcc").fingerprint != first
 
 
 @pytest.mark.mpi

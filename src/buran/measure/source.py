@@ -17,6 +17,7 @@ from buran.measure.store.claims import claimed
 
 # A stale object would be linked without instrumentation, so products of earlier builds never come along.
 PRODUCTS = ("*.o", "*.obj", "*.mod", "*.gch", "*.pch", "*.d", "*.gcda", "*.gcno", "*.pyc")
+FORTRAN = (".f", ".for", ".ftn", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18", ".fpp")
 SKIPPED_FOLDERS = (".git", ".svn", ".hg", "__pycache__", ".snakemake", "CMakeFiles")
 
 
@@ -30,11 +31,14 @@ class Source:
         Of the content: file names, modes and bytes.
     revision
         Version control's name for it, if there is one.
+    has_fortran
+        Whether there is a file that only a Fortran compiler takes.
     """
 
     folder: Path
     identity: str
     revision: str | None
+    has_fortran: bool = False
 
 
 def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
@@ -63,7 +67,8 @@ def local_source(folder: Path, skip: Iterable[Path] = ()) -> Source:
         Files and folders inside that do not belong to the source, such as results and the binary.
     """
     total = hashlib.sha256()
-    for relative in source_files(folder, skip):
+    files = source_files(folder, skip)
+    for relative in files:
         path = folder / relative
         if path.is_symlink():
             content = b"link " + str(path.readlink()).encode()
@@ -71,7 +76,11 @@ def local_source(folder: Path, skip: Iterable[Path] = ()) -> Source:
             content = hashlib.sha256(path.read_bytes()).digest()
         executable = b"x" if path.stat(follow_symlinks=False).st_mode & 0o100 else b"-"
         total.update(str(relative).encode() + b"\0" + executable + content)
-    return Source(folder, total.hexdigest()[:16], _git(folder, "describe", "--always", "--dirty"))
+    return Source(folder, total.hexdigest()[:16], _git(folder, "describe", "--always", "--dirty"), _has_fortran(files))
+
+
+def _has_fortran(files: Iterable[Path]) -> bool:
+    return any(path.suffix.lower() in FORTRAN for path in files)
 
 
 def git_source(url: str, revision: str, cache: Path) -> Source:
@@ -101,7 +110,7 @@ def git_source(url: str, revision: str, cache: Path) -> Source:
             temporary.mkdir()
             _git(repository, f"--work-tree={temporary}", "checkout", "--force", commit, "--", ".")
             temporary.rename(folder)
-    return Source(folder, commit[:16], commit)
+    return Source(folder, commit[:16], commit, _has_fortran(source_files(folder)))
 
 
 def _clone(url: str, repository: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
@@ -36,17 +37,18 @@ class Target:
         """Identity of everything that all builds share."""
         campaign = self.campaign
         environment = campaign.active_environment
-        return digest(
-            [
-                self.source.identity,
-                campaign.build_template,
-                campaign.flags,
-                campaign.binary,
-                list(environment.modules),
-                dict(environment.variables),
-                self.backend.identity,
-            ]
-        )
+        shared: list[Any] = [
+            self.source.identity,
+            campaign.build_template,
+            campaign.flags,
+            campaign.binary,
+            list(environment.modules),
+            dict(environment.variables),
+            self.backend.identity,
+        ]
+        if self.source.has_fortran:  # a compiler that the build has no use for may come and go
+            shared.append(self.backend.description.get("fortran"))
+        return digest(shared)
 
     @cached_property
     def campaign_id(self) -> str:

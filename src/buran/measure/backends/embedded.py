@@ -93,7 +93,7 @@ class EmbeddedBackend:
 
     @cached_property
     def identity(self) -> str:
-        """Name and fingerprint: compiler, MPI, the runtime's sources, and the counters, which take time."""
+        """Name and fingerprint, and the counters, which take time."""
         return "-".join(("embedded", self.toolchain.fingerprint, *self.counters))
 
     @property
@@ -106,6 +106,7 @@ class EmbeddedBackend:
             "cc": found.cc,
             "cxx": found.cxx,
             "fc": found.fc,
+            "fortran": found.fortran_version,
             "mpi": f"{found.mpi} {found.mpi_version}",
             "mpicc": found.mpicc,
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from buran.errors import ConfigError
-from buran.files import write_text
+from buran.files import digest, write_text
 from buran.measure.backends.embedded import Backend, EmbeddedBackend
 from buran.measure.backends.scorep import ScorePBackend, find_scorep
 from buran.measure.toolchain.toolchain import find_toolchain
@@ -46,8 +46,9 @@ def open_backend(
     if name not in ("embedded", "scorep"):
         raise ConfigError(f"unknown backend {name!r}", where="backend", why="allowed: embedded, scorep")
     toolchain = find_toolchain(compiler=compiler)
-    path = scratch / f"toolchain-{toolchain.fingerprint}.json"
+    text = toolchain.to_json()
+    path = scratch / f"toolchain-{digest(text)}.json"
     if not path.is_file():
-        write_text(path, toolchain.to_json())
+        write_text(path, text)
     embedded = EmbeddedBackend(toolchain, path, counters)
     return embedded if name == "embedded" else ScorePBackend(find_scorep(), embedded, memory_mb, effort_metric)

@@ -160,8 +160,8 @@ class Mpi:
 
     Attributes
     ----------
-    wrappers
-        C code that intercepts its operations.
+    header
+        Its ``mpi.h``, preprocessed, with the macros that it defines.
     """
 
     mpicc: str
@@ -170,7 +170,7 @@ class Mpi:
     mpifort: str | None
     flavour: str
     version: str
-    wrappers: str = field(repr=False)
+    header: str = field(repr=False)
 
 
 def find_toolchain(*, compiler: str = "auto") -> Toolchain:
@@ -304,15 +304,14 @@ def _find_mpi() -> Mpi:
                 return found
         raise ToolError("this MPI is not complete", where=mpicc, why=f"no {names[0]}", hint=NO_MPI_HINT)
 
-    header = run_tool(  # preprocessed, with the macros that it defines
+    header = run_tool(
         [mpicc, "-E", "-dD", "-x", "c", "-"],
         what="the MPI compiler wrapper does not work",
         stdin="#include <mpi.h>\n",
     )
     flavour, version = _mpi_from_macros(header, mpicc)
     mpifort = here("mpifort") or here("mpif90")
-    wrappers = mpi_wrappers.wrappers_for(header, mpicc)
-    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), mpifort, flavour, version, wrappers)
+    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), mpifort, flavour, version, header)
 
 
 def _mpi_from_macros(macros: str, where: str) -> tuple[str, str]:
@@ -406,7 +405,8 @@ def _prepare_gcc(name: str, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
 def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
     """Return the toolchain from the cache, building it first if it is not there."""
     kind, fortran = compiler.kind, compiler.fortran
-    fingerprint = _fingerprint(compiler, mpi)
+    wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc)
+    fingerprint = _fingerprint(compiler, mpi, wrappers)
     # Two installations of one version differ in their paths, which the description contains.
     places = (repr(compiler), repr(mpi), _object_names(kind, ""))
     folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
@@ -433,7 +433,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     )
     if not (folder / "toolchain.json").exists():
         try:
-            _build_into(folder, described, compiler, mpi.wrappers)
+            _build_into(folder, described, compiler, wrappers)
         except ToolError as error:
             if kind != CLANG_PLUGIN or not compiler.fortran_headers:
                 raise
@@ -443,13 +443,13 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     return described
 
 
-def _fingerprint(compiler: Compiler, mpi: Mpi) -> str:
+def _fingerprint(compiler: Compiler, mpi: Mpi, wrappers: str) -> str:
     """Return a hash of what C and C++ builds are compiled with, and of what their runtime is compiled from."""
     total = hashlib.sha256()
     for path in sorted(NATIVE.iterdir()):
         if path.is_file():
             total.update(path.name.encode() + b"\0" + path.read_bytes())
-    total.update(mpi.wrappers.encode())
+    total.update(wrappers.encode())
     flags = (_RUNTIME_FLAGS, _PLUGIN_FLAGS, gnu.PLUGIN_FLAGS, _CLANG_FLAGS, _FALLBACK_FLAGS, _LINK_FLAGS)
     identity = [compiler.kind, compiler.version, mpi.flavour, mpi.version, flags, total.hexdigest()]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
