@@ -75,5 +75,5 @@ def test_the_last_line_is_the_verdict(tmp_path):
 def test_what_is_not_installed_is_named_with_its_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     found = {each.part: each for each in doctor._helpers()}
-    for part, extra in (("progress bar", "progress"), ("completion", "completion")):
+    for part, extra in (("formulas", "correct"), ("completion", "completion")):
         assert found[part].state is State.MISSING and found[part].remedy == f"pip install 'buran[{extra}]'"

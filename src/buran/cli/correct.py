@@ -63,6 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.seed < 0:
         raise UsageError("a seed is 0 or more", why=f"it is {arguments.seed}")
+    style: Literal["text", "latex", "python", "json"] = "json" if arguments.json else arguments.format
+    if style != "json":
+        from buran.correct.render import render  # what it needs may be missing: said before anything takes time
     base = _base_model(arguments)
     points, values = _measurements(arguments, base)
     line = ProgressLine(sys.stderr)
@@ -82,14 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
         line.close()
     if arguments.output is not None:
         write_corrected(arguments.output, found)
-    style: Literal["text", "latex", "python", "json"] = "json" if arguments.json else arguments.format
     if style == "json":
         print(json.dumps(found.to_json(), indent=2, allow_nan=False))
     elif style == "text":
         print(_text(found))
     else:
-        from buran.correct.render import render
-
         print(render(found, style))
     return int(Exit.DONE)
 

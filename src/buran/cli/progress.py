@@ -1,8 +1,7 @@
-"""How far a running campaign is: a bar on terminals where rich is installed, lines of text elsewhere."""
+"""How far a running campaign is: a bar on terminals, lines of text elsewhere."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import time
@@ -79,7 +78,7 @@ class Display(Protocol):
 
 def display(stream: TextIO) -> Display:
     """Return what fits the stream."""
-    if stream.isatty() and os.environ.get("TERM") != "dumb" and importlib.util.find_spec("rich") is not None:
+    if stream.isatty() and os.environ.get("TERM") != "dumb":
         from buran.cli.bar import Bar
 
         return Bar(stream)

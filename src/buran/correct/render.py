@@ -10,6 +10,7 @@ import numpy as np
 
 from buran.correct.base import BaseModel
 from buran.correct.corrected import FREEZE, Corrected
+from buran.correct.symbolic import sympy
 from buran.correct.terms import TermModel
 
 Style = Literal["text", "latex", "python"]
@@ -35,8 +36,6 @@ def render(model: Corrected, style: Style = "text") -> str:
     plain = _simplified(_base(model.base, model.theta))
     if style == "python":
         return _python(model, plain)
-    import sympy
-
     whole = _simplified(_whole(model))
 
     with_digits = [_rounded(each) for each in (plain, whole)]
@@ -71,8 +70,6 @@ def _base(base: BaseModel, theta: tuple[float, ...]) -> Any:
 
 
 def _symbols(base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    import sympy
-
     known: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in base.variables}
     known |= {name: _exact(value) for name, value in zip(base.parameters, theta, strict=True)}
     known |= {name: _exact(each.value) for name, each in base.constants.items()}
@@ -84,8 +81,6 @@ def _symbols(base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, An
 
 
 def _exact(value: float) -> Any:
-    import sympy
-
     return sympy.Integer(int(value)) if float(value).is_integer() and abs(value) < 1e9 else sympy.Float(value, 17)
 
 
@@ -105,8 +100,6 @@ def _with_terms(base: BaseModel, model: TermModel, held: str = "") -> Any:
 
     Terms grow with the variables, or with those whose names end in `held`.
     """
-    import sympy
-
     names, variables = base.carrier_names, list(base.variables)
     own = _symbols(base, model.theta)
     total = own[""]
@@ -134,16 +127,12 @@ def _carrier(base: BaseModel, model: TermModel, name: str, total: Any) -> Any:
 
 def _factor(base: BaseModel, model: TermModel) -> Any:
     """Return the factor in front of the components' sum."""
-    import sympy
-
     name = next(iter(base.components))
     symbol = sympy.Dummy(positive=True)
     return sympy.diff(_symbols(base, model.theta, {name: lambda _: symbol})[""], symbol)
 
 
 def _program(model: Corrected, own: Any) -> Any:
-    import sympy
-
     assert model.evolved is not None
     known: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in model.base.variables}
     stack: list[Any] = []
@@ -163,7 +152,6 @@ def _program(model: Corrected, own: Any) -> Any:
 
 def _to_sympy(node: ast.expr, known: Mapping[str, Any]) -> Any:
     """Translate a node that the whitelist of expressions allows."""
-    import sympy
 
     def inner(child: ast.expr) -> Any:
         return _to_sympy(child, known)
@@ -213,14 +201,10 @@ _RELATIONS: Mapping[type[ast.cmpop], Any] = {
 
 
 def _relation(name: str, one: Any, two: Any) -> Any:
-    import sympy
-
     return getattr(sympy, name)(one, two)
 
 
 def _call(name: str, arguments: list[Any]) -> Any:
-    import sympy
-
     direct = {"abs": "Abs", "ceil": "ceiling", "max": "Max", "min": "Min", "floor": "floor", "exp": "exp", "log": "log"}
     if name in direct:
         return getattr(sympy, direct[name])(*arguments)
@@ -237,8 +221,6 @@ def _call(name: str, arguments: list[Any]) -> Any:
 
 def _simplified(expression: Any) -> Any:
     """Return the shortest form found; sympy must not change a value, which is tried."""
-    import sympy
-
     if not isinstance(expression, sympy.Basic) or expression.count_ops() > _MOST_OPERATIONS:
         return sympy.sympify(expression)
     shorter = sympy.simplify(expression)
@@ -246,8 +228,6 @@ def _simplified(expression: Any) -> Any:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    import sympy
-
     names = sorted(one.free_symbols | other.free_symbols, key=str)
     random = np.random.default_rng(0)
     for _ in range(5):
@@ -259,21 +239,15 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _rounded(expression: Any) -> Any:
-    import sympy
-
     numbers = {number: sympy.Float(number, DIGITS) for number in expression.atoms(sympy.Float)}
     return expression.xreplace(numbers)
 
 
 def _text(expression: Any) -> str:
-    import sympy
-
     return str(sympy.sstr(expression, full_prec=False)).replace("log(", "ln(")
 
 
 def _python(model: Corrected, plain: Any) -> str:
-    import sympy
-
     def code(expression: Any) -> str:
         return str(sympy.pycode(expression, fully_qualified_modules=True))
 

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from buran.campaign.expressions import ExpressionError, compile_expression
+from buran.correct.symbolic import sympy
 from buran.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,8 +55,6 @@ def parse_unit(text: str, where: str) -> Any:
     UsageError
         If it is not made of names, numbers, ``*``, ``/``, ``**`` and brackets.
     """
-    import sympy
-
     if not text.strip():
         return UNKNOWN
     names = sorted({node.id for node in ast.walk(_tree(text, where)) if isinstance(node, ast.Name)})
@@ -83,9 +82,7 @@ class _Builder:
             case ast.Name(id=name):
                 return self.symbols[name]
             case ast.Constant(value=1):
-                from sympy import Integer
-
-                return Integer(1)
+                return sympy.Integer(1)
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 return self.unit(left) * self.unit(right)
             case ast.BinOp(left=left, op=ast.Div(), right=right):
@@ -125,10 +122,8 @@ class _Checker:
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in _PLAIN:
                 return self._joined(node, arguments)
             case ast.Call(func=ast.Name(id=name), args=[argument]) if name in _ROOTS:
-                from sympy import Rational
-
                 own = self.unit(argument)
-                return UNKNOWN if own is UNKNOWN else own ** Rational(1, _ROOTS[name])
+                return UNKNOWN if own is UNKNOWN else own ** sympy.Rational(1, _ROOTS[name])
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 for argument in arguments:
                     self._number(argument, f"the argument of {name}")
@@ -137,9 +132,7 @@ class _Checker:
                 return self._plain()
 
     def _plain(self) -> Any:
-        from sympy import Integer
-
-        return Integer(1)
+        return sympy.Integer(1)
 
     def _power(self, left: ast.expr, right: ast.expr) -> Any:
         base = self.unit(left)
@@ -150,9 +143,7 @@ class _Checker:
             exponent = ast.literal_eval(right)
         except ValueError:
             raise self._wrong(f"`{ast.unparse(left)}` has the unit {_text(base)} and a power that varies") from None
-        from sympy import nsimplify
-
-        return base ** nsimplify(exponent)
+        return base ** sympy.nsimplify(exponent)
 
     def _number(self, node: ast.expr, what: str) -> None:
         own = self.unit(node)

@@ -252,7 +252,7 @@ def _helpers() -> Iterator[Finding]:
         else:
             yield Finding(what, State.WORKS, path)
     for package, what, extra, costs in (
-        ("rich", "progress bar", "progress", "progress is shown as lines of text"),
+        ("sympy", "formulas", "correct", "`buran correct` cannot write formulas or check units of analytical models"),
         ("shtab", "completion", "completion", "the shell cannot complete verbs, options and campaign files"),
     ):
         if importlib.util.find_spec(package) is None:

@@ -1,0 +1,106 @@
+"""What is declared is what is imported, locked and written to the environment file; and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LOCKS = sorted(path.name for path in (ROOT / "requirements").glob("*.txt"))
+DISTRIBUTIONS = {".": "src/buran", "studies": "studies/src/buran_studies"}
+NAMES = {"yaml": "pyyaml", "sklearn": "scikit-learn", "pyearth": "py-earth2", "pydantic_core": "pydantic"}
+ELSEWHERE = {"pysgpp"}  # imported by a Python of its own, which the user names
+
+
+def project(folder: str) -> dict:
+    return tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+
+
+def name_of(requirement: str) -> str:
+    found = re.match(r"[\w.-]+", requirement)
+    assert found
+    return found[0].lower()
+
+
+def declared(folder: str) -> set[str]:
+    found = project(folder)
+    extras = [each for extra in found["optional-dependencies"].values() for each in extra]
+    return {name_of(each) for each in (*found["dependencies"], *extras)}
+
+
+def imported(package: str) -> Iterator[str]:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                yield from (alias.name.partition(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                yield str(node.module).partition(".")[0]
+
+
+@pytest.mark.parametrize("folder", DISTRIBUTIONS)
+def test_what_is_imported_is_declared(folder: str) -> None:
+    own = Path(DISTRIBUTIONS[folder]).name
+    others = {name for name in imported(DISTRIBUTIONS[folder]) if name not in sys.stdlib_module_names} - {own}
+    given = declared(folder) | (declared(".") if folder != "." else set())  # of Buran, which it depends on
+    assert {NAMES.get(name, name) for name in others - ELSEWHERE} <= given
+
+
+def requirements(name: str) -> dict[str, str]:
+    """Names and versions of a lock."""
+    lines = (ROOT / "requirements" / name).read_text().splitlines()
+    return dict(line.split(" ")[0].split("==") for line in lines if line[:1].isalpha())
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_locks_have_hashes_and_no_addresses(name: str) -> None:
+    text = (ROOT / "requirements" / name).read_text()
+    blocks = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)[1:]
+    assert blocks and all("--hash=sha256:" in block for block in blocks)
+    assert "://" not in text and "--index" not in text
+
+
+@pytest.mark.parametrize("name", sorted(set(LOCKS) - {"base.txt"}))
+def test_other_locks_repeat_nothing_of_the_base(name: str) -> None:
+    assert not requirements(name).keys() & requirements("base.txt").keys()
+
+
+def test_the_base_locks_every_dependency() -> None:
+    assert {name_of(each) for each in project(".")["dependencies"]} <= requirements("base.txt").keys()
+    studies = {name_of(each) for each in project("studies")["dependencies"]} - {"buran"}
+    assert studies <= requirements("base.txt").keys() | requirements("test.txt").keys()
+
+
+@pytest.fixture
+def environment() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_environment_file_is_current(environment: ModuleType) -> None:
+    assert environment.PATH.read_text() == environment.environment(), "run tools/environment.py"
+
+
+def test_without_sympy_its_extra_is_named(tmp_path: Path) -> None:
+    """Before anything takes time."""
+    hidden = "import sys; sys.modules['sympy'] = None; from buran.cli import main; sys.exit(main(sys.argv[1:]))"
+    (tmp_path / "base.yaml").write_text(
+        "expression: a * p\nparameters: {a: {value: 1, lower: 0.1, upper: 10}}\nvariables: {p: {scale: true}}\n"
+    )
+    (tmp_path / "data.csv").write_text("p,time_s\n" + "".join(f"{p},{2.0 * p}\n" for p in range(1, 12)))
+    command = [sys.executable, "-c", hidden, "correct", "base.yaml", "data.csv"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 3 and "pip install 'buran[correct]'" in done.stderr
+    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
