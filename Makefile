@@ -1,6 +1,7 @@
 # make demo   sets everything up and measures the bundled example, from source code to models and a filter list
-# make test   sets everything up, test tools too, and runs all tests
-# make quick-test   the tests that take less than 3 minutes together
+# make check  formatting, types and the quick tests: 4 minutes
+# make test   sets everything up, test tools too, and runs what guards every change: 15 minutes
+# make test-all   everything: studies, theory, all kills, faults and pages
 # make lint   formatting, types and workflow checks alone
 # make docs   builds the documentation as pages, in build/docs
 # make bench  measures Buran itself, beside its peers, and writes docs/reference/benchmarks.md (BENCH=--short: in minutes)
@@ -11,7 +12,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: demo test quick-test bench setup lint docs lock slurm-sandbox clean help
+.PHONY: demo check test test-all bench setup lint docs lock slurm-sandbox clean help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -23,13 +24,9 @@ demo: setup
 	@$(VENV)/bin/buran run config/campaign.yaml
 	@$(VENV)/bin/buran report config/campaign.yaml
 
-test:
+check test test-all:
 	@tools/setup test
-	@tools/run-tests
-
-quick-test:
-	@tools/setup test
-	@tools/run-tests -m "not slow"
+	@tools/run-tests $@
 
 bench:
 	@tools/setup test

@@ -50,7 +50,7 @@ def test_kernels_without_a_model_are_missed_and_those_with_one_judged_with_all_t
     assert campaign_summary.middle(result) == pytest.approx(0.125)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_quick_study_runs_and_names_what_it_found() -> None:
     shards = campaign.shards(QUICK)
     assert {shard["way"] for shard in shards} == {
@@ -133,7 +133,7 @@ def test_extrap_itself_models_the_manual_way() -> None:
     assert None not in result["errors"] and campaign_summary.middle(result) < 0.05
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_example_is_really_measured_both_ways() -> None:
     settings = Settings("campaign", preset=campaign_measured.TINY, seed=1)
     results = [campaign.run_shard(shard, settings) for shard in campaign.shards(settings)]

@@ -25,7 +25,7 @@ def snakemake(run: Run, *targets: Path) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
     run = Run.create(Settings("priors", quick=True, draws=1), tmp_path)
     names = list(run.shards)
@@ -41,7 +41,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path) -> None:
     assert run.result(missing).is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_shards_come_after_those_that_they_are_made_from(tmp_path: Path) -> None:
     run = Run.create(Settings("priors", draws=1), tmp_path)
     shards = run.shards

@@ -23,7 +23,7 @@ def axes_of(X, scale):
     return axes, encode(columns, axes)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 5000), min_size=20, max_size=200, unique=True), st.integers(2, 40))
 def test_nodes_ascend_and_hold_both_ends(values, cells):
     axes, points = axes_of(np.array(values, dtype=float)[:, None], ["log"])
@@ -34,7 +34,7 @@ def test_nodes_ascend_and_hold_both_ends(values, cells):
     assert place.min() >= 0 and place.max() < mode.size
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=60))
 def test_unique_rows(rows):
     index = np.array(rows)

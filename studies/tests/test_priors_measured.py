@@ -154,7 +154,7 @@ def test_theory_is_read_from_the_examples() -> None:
 
 
 @pytest.mark.mpi
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_effort_models_of_a_real_example_are_those_of_theory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     small = replace(priors_cases.CASES["treesort"], p=(1, 2, 4), n=(1024, 2048, 4096, 8192), test=(4, 16384))
     monkeypatch.setattr(priors_cases, "CASES", {"treesort": small})

@@ -15,7 +15,7 @@ from buran_studies.priors import simulated as priors_simulated
 from buran_studies.priors import study as priors
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_quick_study_reaches_its_goals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(priors, "LEVELS", (2, 75))
     settings = Settings("priors", quick=True, seed=5, draws=1)

@@ -13,7 +13,7 @@ from buran_studies.priors import threads as priors_threads
 
 
 @pytest.mark.mpi
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("compiler", ["clang", "gcc"])
 def test_a_parallel_region_shares_its_basic_blocks_among_threads(
     compiler: str, monkeypatch: pytest.MonkeyPatch

@@ -130,7 +130,7 @@ def test_bad_descriptions_are_refused(tmp_path: Path, changes: dict[str, object]
 
 
 @pytest.mark.mpi
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_programs_count_what_they_say(tmp_path: Path) -> None:
     spec = read_spec(write(tmp_path))
     write_program(spec, tmp_path / "source" / "mine")

@@ -1,15 +1,13 @@
 """The paper preset against the figures of its reference implementation, on the published data where it is there."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from buran.tensor import CPRegressor
 from buran_studies.tensor.data import SOURCES, draw, load
+from data_of_others import folder, needs
 
-FOLDER = Path(os.environ.get("BURAN_CPR_DATA", Path(__file__).parents[3] / "shared" / "data" / "cpr"))
+FOLDER = folder("cpr")
 
 # Configuration and MLogQ of the reference implementation on its own sample of 4096 (seed 10), mean over seeds.
 REFERENCE = {
@@ -20,8 +18,8 @@ REFERENCE = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not FOLDER.is_dir(), reason="the published data of the CPR paper is not here (BURAN_CPR_DATA)")
+@pytest.mark.thorough
+@needs("cpr")
 @pytest.mark.parametrize("name", REFERENCE)
 def test_as_accurate_as_the_reference(name):
     cells, rank, reference = REFERENCE[name]

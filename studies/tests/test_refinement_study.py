@@ -63,7 +63,7 @@ def test_figures_and_tables() -> None:
 
 
 @pytest.mark.mpi
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quick_run(tmp_path: Path) -> None:
     run = Run.create(Settings("refinement", quick=True, draws=1), tmp_path)
     run.work_on_all(lambda done, of: None)

@@ -21,6 +21,7 @@ from buran_studies.selection import study as selection
 from buran_studies.selection.cells import FAIR, TERMS_KNOWN, Cell, cells
 from buran_studies.selection.pairs import differences, pair_figures, pairs_table
 from buran_studies.selection.play import full_matrix_core_hours, play, space_of
+from data_of_others import file_of
 
 
 def test_functions_depend_on_every_parameter_and_on_the_seed_alone() -> None:
@@ -147,10 +148,7 @@ def test_presets_are_named_and_data_asked_for(tmp_path: Path) -> None:
 
 
 def test_real_data_are_played_without_the_point_they_are_judged_at() -> None:
-    folder = Path(__file__).parents[3] / "shared" / "data" / "relearn"
-    if not folder.is_dir():
-        pytest.skip("the data of RELeARN are not here")
-    space, values, program, truth = selection.relearn_table(folder)
+    space, values, program, truth = selection.relearn_table(file_of("relearn"))
     assert len(space.points) == 24 and values.shape == (14, 24, 2) and len(truth) == 14
     assert not (space.points == space.target).all(axis=1).any()
     assert (program >= values.max(axis=0) * (1 - 1e-9)).all()

@@ -55,7 +55,7 @@ def test_shards_say_everything(folder: Path) -> None:
     assert {shard["rival"] for shard in full if shard["ask"] == "rival"} == set(RIVALS)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_quick_run(folder: Path) -> None:
     settings = Settings("tensor", quick=True, data=str(folder))
     results = []
@@ -112,7 +112,7 @@ def test_sparse_grids_need_an_interpreter(monkeypatch: pytest.MonkeyPatch) -> No
     assert "categories" in str(missing("sparse grid", ["categorical"]))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(missing("sparse grid", ["log"]) is not None, reason="no interpreter with pysgpp")
 def test_sparse_grids_learn() -> None:
     random = np.random.default_rng(0)

@@ -30,7 +30,7 @@ def _inner(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     return st.one_of(binary, call, choice, largest)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.recursive(LEAVES, _inner, max_leaves=6), st.floats(0.5, 40), st.floats(0.5, 40))
 def test_arrays_give_what_numbers_give(text: str, x: float, y: float) -> None:
     values = {"x": x, "y": y}

@@ -18,6 +18,8 @@ from buran.campaign.load import load_campaign
 
 TUTORIAL = ROOT / "docs" / "tutorial" / "your-own-program.md"
 RUN = [page for page in PAGES if any(block.is_run for block in blocks_of(page))]
+FIRST = ("README.md", TUTORIAL.name, "write-a-campaign.md")
+"""Pages that `make test` follows; `make test-all` follows the others too."""
 
 # What a few keys of a campaign file stand in.
 CAMPAIGN: dict[str, Any] = {
@@ -94,7 +96,10 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.mpi
-@pytest.mark.parametrize("page", RUN, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=() if page.name in FIRST else pytest.mark.thorough, id=name_of(page)) for page in RUN],
+)
 def test_pages_do_as_they_say(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

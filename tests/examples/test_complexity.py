@@ -15,10 +15,10 @@ from example_programs import EXAMPLES, NAMES
 from buran.campaign.plan import Mode
 from buran.profile.profile import Profile
 
-sys.path.append(str(EXAMPLES.parent / "benchmarks"))
+sys.path.append(str(EXAMPLES.parent / "studies" / "benchmarks"))
 from overhead import Workload, Workshop
 
-pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 
 BASE = {
     "stencil": {"p": 2, "n": 8, "steps": 3},

@@ -35,7 +35,7 @@ def test_smallest_arguments(run: Run, name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("ranks", [6, 8])
 @pytest.mark.parametrize("name", NAMES)
 def test_more_ranks_than_cores(run: Run, name: str, ranks: int) -> None:
@@ -97,7 +97,7 @@ def test_treesort_does_not_depend_on_the_distribution(run: Run, ranks: int, n: i
     assert checksum(run("treesort", ranks, n)) == checksum(run("treesort", 1, 1200))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [

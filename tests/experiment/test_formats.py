@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,10 +21,11 @@ from buran.experiment.read import FORMATS, detect_format, read_experiment
 from buran.experiment.source import export_names
 from buran.experiment.table import Experiment
 from buran.profile.profile import CallTree, Region
+from data_of_others import folder, needs
 
-DATA = Path(os.environ.get("BURAN_EXTRAP_DATA", Path(__file__).parents[3] / "shared/data/extrap"))
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no files of Extra-P in {DATA} (BURAN_EXTRAP_DATA)")
-reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+DATA = folder("extrap")
+needs_data = needs("extrap")
+reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
 # Names that the formats without regions give back as they are.
 PLAIN = st.one_of(
     st.sampled_from(["main", "solve(int)", "MPI_Allreduce", "A<B>::operator->() const", "f(decltype(a->b))"]),
@@ -296,7 +296,7 @@ def test_mistakes_are_named_with_their_place(content: str, place: str | None, re
     assert caught.value.hint
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kind=st.sampled_from(FORMATS[1:]),
     cut=st.integers(0, 400),

@@ -38,7 +38,7 @@ graphs = st.integers(1, 14).flatmap(
 
 
 @given(graphs)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_sums_and_paths_are_those_of_a_plain_search(graph):
     edges, sizes = graph
     n = len(sizes)

@@ -57,7 +57,7 @@ def test_nothing_measured_throttles_nothing() -> None:
     st.floats(1e-9, 1e-6),
     st.floats(0.01, 2),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_what_is_left_is_allowed_and_no_more_goes_than_must(each, cost_s, limit) -> None:
     regions = (Region("main"), *(Region(f"f{i}") for i in range(len(each))))
     tree = CallTree(regions, np.arange(len(regions)), np.array([-1] + [0] * len(each)))

@@ -73,7 +73,7 @@ def seconds(experiment: Experiment) -> dict[str, np.ndarray]:
 SETS = st.sets(st.sampled_from(NAMES)).map(frozenset)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SETS, SETS)
 def test_without_noise_corrected_times_are_those_of_the_newest_filter(
     now: frozenset[str], then: frozenset[str]
@@ -131,7 +131,7 @@ def test_without_earlier_runs_the_table_is_that_of_the_runs() -> None:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.floats(5e-8, 1e-6), st.floats(0.5, 2.0), st.integers(0, 1000))
 def test_the_cost_of_a_visit_is_found_within_its_doubt(cost_s: float, wrong: float, seed: int) -> None:
     draw = np.random.default_rng(seed)

@@ -188,7 +188,7 @@ def test_unfinished_files_are_not_read(tmp_path):
     assert len(read_dumps(tmp_path, 1).locations) == 1
 
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 WHOLE = encode(threads={0: NODES, 3: NODES})
 
 

@@ -28,7 +28,7 @@ from buran.profile.cubex_write import write_cubex
 from buran.profile.metrics import METRICS
 from buran.profile.profile import CallTree, Location, Profile, Region
 
-SAMPLES = Path(__file__).parents[3] / "shared/data/extrap/cube"
+SAMPLES = Path(__file__).parents[1] / "data" / "scorep"
 # A stand-in for Score-P's wrapper: what the real one of version 8.4 makes of its environment, as a command line.
 WRAPPER = """\
 #!/bin/sh
@@ -205,9 +205,8 @@ def test_incomplete_profiles_are_failed_runs(tmp_path):
         read_scorep_profile(path, 2)
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="Score-P's sample profiles are not here")
 def test_real_profiles_of_score_p():
-    path = sorted((SAMPLES / "multi_parameter").glob("*/profile.cubex"))[0]
+    path = sorted((SAMPLES / "tree").glob("*/profile.cubex"))[0]
     ranks = len({location.rank for location in read_cubex(path).locations})
     found = read_scorep_profile(path, ranks)
     assert {"time", "visits"} <= set(found.values) and len(found.tree) > 1

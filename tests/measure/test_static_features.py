@@ -217,7 +217,7 @@ def test_a_build_is_inspected(sources):
 # ---- ELF files
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_damaged_programs_are_refused_or_read(data):
     whole = Path(sys.executable).resolve().read_bytes()[: 64 + 4096]

@@ -105,7 +105,7 @@ def test_a_new_generation_stands_beside_the_old_one(tmp_path: Path) -> None:
     assert (tmp_path / PLACE / "rep-00-g1" / "stdout.log").read_text() == "1"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.binary(min_size=1, max_size=200), st.data())
 def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, content: bytes, data: st.DataObject) -> None:
     slot = slot_in(tmp_path_factory.mktemp("store"))

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from buran.errors import UsageError
 from buran.model import PMNFRegressor, fit_models, relative_weights
 
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 P = np.array([[2.0], [4], [8], [16], [32]])
 GRID = np.array([[p, n] for p in (2.0, 4, 8) for n in (1.0, 3, 9)])
 magnitudes = st.floats(-1e12, 1e12, allow_nan=False)

@@ -237,7 +237,7 @@ def test_predict_matches_evaluate_and_is_nan_without_model():
     st.floats(1e-6, 1e6),
     st.randoms(use_true_random=False),
 )
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_scaling_values_and_permuting_points(noise, factor, random):
     values = noise * np.stack([N**2 + 10 * P, 50 + 0 * N, N * np.log2(N) * P])
     order = list(range(25))
@@ -251,7 +251,7 @@ def test_scaling_values_and_permuting_points(noise, factor, random):
 
 
 @given(hnp.arrays(float, (2, 11), elements=st.floats(0, 1e9)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_values_give_a_finite_model_and_the_same_twice(values):
     points = np.array([(p, n) for p in (1.0, 2.0, 4.0, 8.0) for n in (10.0, 20.0, 30.0)])[:11]
     fit = fit_models(points, values)

@@ -66,7 +66,7 @@ def test_too_few_values_tell_nothing():
     assert segments(POINTS[:5], np.where(X[:5] < 8, 1.0, 50 * X[:5])) == (None,)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(arrays(np.float64, (2, 7), elements=st.one_of(st.floats(-1e9, 1e9), st.just(np.nan), st.just(0.0))))
 def test_nothing_measured_makes_it_fail(values):
     for found, row in zip(

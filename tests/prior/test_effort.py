@@ -36,7 +36,7 @@ def rounded(one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool
     assert factors(found) == set(terms)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(PAIR, PAIR, st.booleans(), st.integers(300, 3000), st.integers(0, 1000))
 def test_rounded_loops_have_their_exponents(
     one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool, rounds: int, offset: int

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import random
 import tarfile
 import zlib
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from data_of_others import folder, needs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from profiles import profiles
@@ -22,9 +22,8 @@ from buran.profile.cubex_write import LARGEST_COUNT, wide_order, write_cubex
 from buran.profile.metrics import METRICS, Metric
 from buran.profile.profile import CallTree, Location, Profile, Region
 
-SHARED = Path(__file__).parents[3] / "shared/data/extrap"
-CUBE_FILES = Path(os.environ.get("BURAN_EXTRAP_DATA", SHARED)) / "cube"
-reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+SCOREP = Path(__file__).parents[1] / "data" / "scorep"
+reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 
 
 def small(**changes: object) -> Profile:
@@ -231,7 +230,7 @@ def test_truncated_files_are_refused_at_every_block(tmp_path: Path) -> None:
             read_cubex(file)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(compress=st.booleans(), seed=st.integers(0, 2**32), flips=st.integers(1, 4))
 def test_flipped_bytes_give_an_error_or_a_profile(compress: bool, seed: int, flips: int, tmp_path: Path) -> None:
     file = tmp_path / "p.cubex"
@@ -373,10 +372,7 @@ def test_other_metrics_of_all_types(tmp_path: Path) -> None:
     same(profile, read_cubex(tmp_path / "p.cubex"))
 
 
-@pytest.mark.skipif(not CUBE_FILES.is_dir(), reason=f"no Score-P profiles in {CUBE_FILES} (BURAN_EXTRAP_DATA)")
-def test_profiles_of_score_p(tmp_path: Path) -> None:
-    files = sorted(CUBE_FILES.glob("*/*/*.cubex"))
-    assert len(files) == 32
+def check_values(files: list[Path], tmp_path: Path) -> None:
     for file in files:
         profile = read_cubex(file)
         with CubexParser(file) as parser:
@@ -395,3 +391,16 @@ def test_profiles_of_score_p(tmp_path: Path) -> None:
             assert np.array_equal(values, again.values[name])
     assert profile.locations == (Location(0), Location(0, 1), Location(1), Location(1, 1))
     assert profile.tree.names[0] == "main"
+
+
+def test_profiles_of_score_p(tmp_path: Path) -> None:
+    files = sorted(SCOREP.glob("**/*.cubex"))
+    assert len(files) == 14
+    check_values(files, tmp_path)
+
+
+@needs("extrap")
+def test_profiles_that_come_with_extra_p(tmp_path: Path) -> None:
+    files = sorted((folder("extrap") / "cube").glob("*/*/*.cubex"))
+    assert len(files) == 32
+    check_values(files, tmp_path)

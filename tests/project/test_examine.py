@@ -193,7 +193,7 @@ def test_variables_are_known_by_name() -> None:
 
 
 @given(st.text(alphabet="ab$(){}:=\t\n\\ #.o%+?!-,CX@<^;", max_size=120))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_text_is_read(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.getbasetemp() / "any"
     folder.mkdir(exist_ok=True)

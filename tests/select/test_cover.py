@@ -59,7 +59,7 @@ def test_what_ran_counts_and_what_failed_is_left() -> None:
     assert first[0] not in lacking(Outlook(np.zeros_like(runs), cost, free), space)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_every_parameter_gets_three_values_where_there_are_three(data: st.DataObject) -> None:
     every = np.array([[p, s, m] for p in (1, 2, 4, 8) for s in (5, 6, 7) for m in (1, 10)], dtype=float)

@@ -124,7 +124,7 @@ def test_a_line_at_one_rank_is_taken_where_there_is_no_other() -> None:
     assert set(base_of(question(points=tuple(points)))) == set(points)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 64), st.integers(1, 64)), min_size=1, max_size=40, unique=True),
     st.sampled_from(["full", "lines", "design", "cpf"]),
@@ -148,7 +148,7 @@ def test_a_budget_leaves_out_the_dearest_and_says_so() -> None:
     assert 16 in left_out
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.floats(0.5, 60), st.sampled_from(["full", "lines"]))
 def test_plans_never_promise_more_than_the_budget(budget: float, strategy: str) -> None:
     plans = campaign(question(budget=lambda full: budget, strategy=strategy), ["f1"])

@@ -223,7 +223,7 @@ def test_noise_is_never_taken_for_nothing() -> None:
     assert np.isnan(measured(BASE, plain, 1).noise_percent)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.integers(1, 64), st.integers(1, 64)), min_size=1, max_size=25, unique=True),
     st.sampled_from(("design", "cpf", "gpr", "random")),

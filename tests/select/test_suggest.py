@@ -13,6 +13,7 @@ from buran.cli import main
 from buran.select.advise import parse_budget
 from buran.select.base import base_places
 from buran.select.space_file import core_counts, read_space
+from data_of_others import file_of
 
 SPACE = """
 parameters:
@@ -174,7 +175,5 @@ def test_without_processes_a_run_takes_one_core() -> None:
 
 
 def test_real_data_have_suggestions(capsys: pytest.CaptureFixture[str]) -> None:
-    path = Path(__file__).parents[3] / "shared" / "data" / "relearn" / "relearn.txt"
-    if not path.is_file():
-        pytest.skip("the data of RELeARN are not here")
+    path = file_of("relearn", "relearn.txt")
     assert suggest(capsys, path, "--processes", "p", "--budget", "300%")[0] == 0

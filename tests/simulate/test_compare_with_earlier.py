@@ -140,7 +140,7 @@ def test_the_same_seed_gives_the_same_plans_and_nothing_old_is_touched(folder: P
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_while_it_compares_and_resumed_it_ends_the_same(folder: Path, beside: Path) -> None:
     program = changed("solve", time_s="2.6e-7 * n**3")
     roots = []

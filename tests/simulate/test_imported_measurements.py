@@ -42,6 +42,7 @@ from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.report.text import render
 from buran.views.status import progress_of
+from data_of_others import folder, needs
 
 ROOT = Path(__file__).parents[2]
 TARGET = {"p": 4096, "n": 200}
@@ -435,10 +436,7 @@ def test_pilots_are_made_where_imports_do_not_tell_growth(tmp_path: Path, tree: 
         assert not progress_of(session).failures
 
 
-SHARED = Path(os.environ.get("BURAN_EXTRAP_DATA", Path(__file__).parents[3] / "shared/data/extrap"))
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="Extra-P's sample profiles are not here")
+@needs("extrap")
 def test_profiles_of_scorep_are_imported(tmp_path: Path) -> None:
     values = [1, 10, 25]
     session = opened(
@@ -446,7 +444,7 @@ def test_profiles_of_scorep_are_imported(tmp_path: Path) -> None:
         {"schema": "buran-program/1", "program": {"main": {"time_s": "1e-9 * x * y * z"}}},
         parameters={name: {"role": "size", "values": values} for name in "xyz"},
         resources={"ranks": 1},
-        measurements=[{"path": str(SHARED / "cube" / "multi_parameter")}],
+        measurements=[{"path": str(folder("extrap") / "cube" / "multi_parameter")}],
         refinement={"enabled": False},
     )
     plan = import_plan(session.campaign, session.layout)
@@ -459,10 +457,7 @@ def test_profiles_of_scorep_are_imported(tmp_path: Path) -> None:
     assert "main->mat_mul" in times.call_paths
 
 
-RELEARN = SHARED.parent / "relearn" / "relearn.txt"
-
-
-@pytest.mark.skipif(not RELEARN.is_file(), reason="the data of RELeARN are not here")
+@needs("relearn")
 def test_repetitions_that_were_copied_are_found(tmp_path: Path) -> None:
     session = opened(
         tmp_path,
@@ -470,7 +465,7 @@ def test_repetitions_that_were_copied_are_found(tmp_path: Path) -> None:
             "p": {"role": "ranks", "values": [32, 64, 128, 256, 512]},
             "n": {"role": "size", "values": [5000, 6000, 7000, 8000, 9000]},
         },
-        measurements=[{"path": str(RELEARN)}],
+        measurements=[{"path": str(folder("relearn") / "relearn.txt")}],
         refinement={"enabled": False},
     )
     write_json(session.layout.plan(session.id, 0), import_plan(session.campaign, session.layout).to_json())

@@ -135,14 +135,14 @@ STRATEGIES = st.sampled_from(["lines", "full", "cpf"])
 BUDGETS = st.floats(0.0005, 0.2)
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2)
 @given(BUDGETS, STRATEGIES, st.sampled_from([0.0, 0.2]), st.integers(1, 100))
 def test_a_budget_holds(budget: float, strategy: str, failing: float, seed: int) -> None:
     _within_budget(budget, strategy, failing, seed)
 
 
-@pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@pytest.mark.thorough
+@settings(max_examples=8)
 @given(BUDGETS, STRATEGIES, st.sampled_from([0.0, 0.2]), st.integers(1, 100))
 def test_many_budgets_hold(budget: float, strategy: str, failing: float, seed: int) -> None:
     _within_budget(budget, strategy, failing, seed)

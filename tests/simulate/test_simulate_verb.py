@@ -71,7 +71,7 @@ def finish(file: Path, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_in_every_phase_and_resumed_it_ends_the_same(tmp_path: Path) -> None:
     file = written(tmp_path, **EVALUATED)
     whole = finish(file, tmp_path / "whole")

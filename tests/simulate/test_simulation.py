@@ -80,7 +80,7 @@ def test_effort_that_depends_on_the_run_does() -> None:
     assert not np.array_equal(one, two)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.permutations(["a", "b", "c", "d"]))
 def test_the_order_of_runs_changes_nothing(order: list[str]) -> None:
     own = program(noise={"distribution": "lognormal", "percent": 30, "tail": {"probability": 0.1, "mean": 1}})

@@ -36,6 +36,7 @@ def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: Slu
     assert len({record["slurm_job"] for record in bench.records()}) == 2, "no second job measured anything"
 
 
+@pytest.mark.thorough
 def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBench, cluster: Cluster) -> None:
     bench.quiet_s = 16.0
     right, sizes = bench.config["resources"], {"parameters": {"p": {"role": "size", "values": [1, 2]}}}
@@ -53,6 +54,7 @@ def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBen
     bench.assert_whole(before, interrupted=1)
 
 
+@pytest.mark.thorough
 def test_slurmctld_may_be_away_for_a_minute(bench: SlurmBench, cluster: Cluster) -> None:
     """Without accounting, an executor that asks meanwhile loses its jobs and would wait for them for ever."""
     bench.program(SLOW)
@@ -95,6 +97,7 @@ def test_a_node_may_fail_and_a_time_limit_may_be_too_short(bench: SlurmBench, cl
     assert any("time limit of 60 s was reached" in attempt["reason"] for attempt in bench.attempts())
 
 
+@pytest.mark.thorough
 def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench: SlurmBench, cluster: Cluster) -> None:
     hold = bench.folder / "hold"
     hold.touch()
@@ -123,6 +126,7 @@ def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench:
     assert min(bench.starts().values()) == 3, "the duplicate started nothing"
 
 
+@pytest.mark.thorough
 def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) -> None:
     if "pmix" not in call("srun", "--mpi=list"):
         pytest.skip("this Slurm has no PMIx: Open MPI cannot be started by srun")
@@ -163,6 +167,7 @@ def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) 
     assert bench.starts() == before, "failures are final until a retry is asked for"
 
 
+@pytest.mark.thorough
 def test_controllers_at_once_here_and_in_another_folder_measure_once(bench: SlurmBench) -> None:
     bench.program(SLOW)
     other = bench.folder.with_name("other")
@@ -176,6 +181,7 @@ def test_controllers_at_once_here_and_in_another_folder_measure_once(bench: Slur
     assert "0 problems" in twin.buran("verify", "campaign.yaml")
 
 
+@pytest.mark.thorough
 def test_a_store_on_another_file_system_that_is_full_then_read_only(bench: SlurmBench) -> None:
     bench.program(SLOW)
     store = bench.results / "store"

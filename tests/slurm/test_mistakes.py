@@ -22,6 +22,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.thorough
 def test_what_slurm_refuses_is_shown_with_the_next_step(bench: SlurmBench) -> None:
     for resources, why, step in REFUSED:
         bench.write(resources={"time_limit_s": 20, **resources})
@@ -31,6 +32,7 @@ def test_what_slurm_refuses_is_shown_with_the_next_step(bench: SlurmBench) -> No
     assert not bench.starts()
 
 
+@pytest.mark.thorough
 def test_without_accounting_squeue_is_asked(cluster: Cluster) -> None:
     assert driving.engine_options() == ["--slurm-status-command", "squeue", "--slurm-no-account"]
 

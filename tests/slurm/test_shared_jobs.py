@@ -6,7 +6,7 @@ import pytest
 import yaml
 from cluster import Cluster, SlurmBench, call, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 FOUR_POINTS = {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}}
 TWO_IN_A_JOB = {"time_limit_s": 60, "points_per_job": 2}
 

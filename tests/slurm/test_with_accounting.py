@@ -14,7 +14,7 @@ from cluster import Cluster, SlurmBench, call
 from buran.engine import cluster as driving
 from buran.measure.schedulers import slurm
 
-pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 STENCIL = Path(__file__).parents[2] / "examples" / "stencil"
 
 

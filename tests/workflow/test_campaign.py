@@ -278,7 +278,7 @@ def test_an_interrupt_keeps_what_is_finished(workbench: Workbench) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", range(5))
+@pytest.mark.parametrize("moment", [0, *(pytest.param(later, marks=pytest.mark.thorough) for later in range(1, 5))])
 @pytest.mark.parametrize("victim", ["controller", "everything"])
 def test_killing_the_controller_loses_nothing(workbench: Workbench, moment: int, victim: str) -> None:
     """kill -9 at a random moment, of the controller alone or with all it started; then run again."""

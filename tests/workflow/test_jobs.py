@@ -109,7 +109,7 @@ def test_other_schedulers_get_the_same_request(workbench: Workbench, profile: st
     assert "#!/bin/sh" in output and "--allowed-rules measure" in output
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("cheap_rules", ["here", "jobs"])
 def test_a_campaign_through_a_scheduler_that_is_not_slurm(
     workbench: Workbench, tmp_path: Path, cheap_rules: str

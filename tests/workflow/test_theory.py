@@ -12,7 +12,7 @@ from workbench import Workbench
 
 from buran.model.model_set import ModelSet, read_models
 
-pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -71,6 +71,7 @@ def test_a_change_of_the_source_is_told_by_counts_and_reported(tmp_path: Path) -
     assert all(each["exact"] and each["measured"]["ratio"] == pytest.approx(PASSES, rel=0.2) for each in rows)
 
 
+@pytest.mark.thorough
 def test_a_comment_changes_no_count(tmp_path: Path) -> None:
     old = version(tmp_path / "old")
     old.buran("run", "campaign.yaml")

@@ -45,7 +45,7 @@ def call(bin: Path, folder: Path, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_it_is_the_installed_package(installed: Path, tmp_path: Path) -> None:
     shown = call(installed, tmp_path, "python", "-c", "import buran.assets as a; print(a.root())").strip()
     assert Path(shown).is_relative_to(installed.parent)
@@ -54,7 +54,7 @@ def test_it_is_the_installed_package(installed: Path, tmp_path: Path) -> None:
     assert not list(Path(shown).rglob("*.o"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.mpi
 def test_first_steps(installed: Path, tmp_path: Path) -> None:
     """`buran init --example stencil DIR && cd DIR && buran run`, with fewer points."""

@@ -258,6 +258,8 @@ def _read(path: Path) -> Profile:
         skipped: list[str] = []
         for metric in declared:
             if metric.metric_type in _DERIVED[:3]:  # an expression over other metrics, without values of its own
+                if metric.id in with_data:
+                    raise _Corrupt(f"metric {metric.name} is {metric.metric_type}, and has values of its own")
                 skipped.append(f"{metric.name} ({metric.metric_type})")
                 continue
             dtype = _DTYPES.get(metric.data_type)
