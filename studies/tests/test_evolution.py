@@ -25,7 +25,7 @@ from truths import PLACES, base_model, contended
 SMALL = Search(population=60, generations=5, nodes=30)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 2**31))
 def test_trees_keep_their_values_under_all_operators(seed: int) -> None:
     random = np.random.default_rng(seed)

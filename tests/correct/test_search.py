@@ -100,7 +100,7 @@ def trees(draw: st.DrawFn, depth: int = 4) -> tuple[str | float, ...]:
     return (name, *(token for part in parts for token in part))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(trees())
 def test_programs_mean_what_their_text_says(tokens: tuple[str | float, ...]) -> None:
     program = program_from(list(tokens), ["p", "n"])
