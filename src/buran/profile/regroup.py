@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from buran.profile.metrics import Combine
 from buran.profile.profile import CallTree, Profile, Region
-from buran.profile.symbols import PROGRAM
 
 Keep = Callable[[Region], bool] | NDArray[np.bool_]
 
@@ -64,7 +63,7 @@ class TreeUnion:
         """
         mpi = region.paradigm == "mpi" and not self.by_name
         named = self._by_name.get((region.name, mpi))
-        if not symbol or (self.by_name and symbol != PROGRAM):
+        if not symbol or self.by_name:
             return named
         number = self._by_symbol.get((symbol, mpi))
         if number is None and named is not None and not self._symbols[named]:
