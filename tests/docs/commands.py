@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -29,13 +30,18 @@ def commands_in(text: str) -> Iterator[list[str]]:
             yield words
 
 
+def _has_target(name: str) -> bool:
+    targets = re.findall(r"^([a-z][a-z -]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return name in " ".join(targets).split()
+
+
 def mistake_in(words: list[str]) -> str | None:
     """Say what is wrong with a command as far as it can be told without running it."""
     words = list(itertools.takewhile(lambda word: not set(word) <= set("<>"), words))  # what is redirected
     match words:
         case ["buran", *rest]:
             return mistake_of_buran(rest)
-        case ["make", target, *_] if "=" not in target and f"\n{target}:" not in (ROOT / "Makefile").read_text():
+        case ["make", target, *_] if "=" not in target and not _has_target(target):
             return "the Makefile has no such target"
         case ["python", script, *options] if script.startswith("studies/benchmarks/"):
             if not (ROOT / script).is_file():
