@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
+from buran.model.powers import PowerLog
 from buran.model.terms import Factor, ModelFunction, Term
 from buran.model.text import format_function
 from buran_studies.generator.complexity import parse_complexity
@@ -20,15 +21,17 @@ def test_what_can_be_said() -> None:
     found = parse_complexity("3 + 2 * n^(1/3) * log2(p)^2 + n^3", NAMES)
     assert found.constant == 3
     assert dict(zip(found.terms, found.coefficients, strict=True)) == {
-        Term((Factor(0, Fraction(0), 2), Factor(1, Fraction(1, 3), 0))): 2.0,
-        Term((Factor(1, Fraction(3), 0),)): 1.0,
+        Term((Factor(0, PowerLog(Fraction(0), 2)), Factor(1, PowerLog(Fraction(1, 3), 0)))): 2.0,
+        Term((Factor(1, PowerLog(Fraction(3), 0)),)): 1.0,
     }
     assert parse_complexity("n*p*n", NAMES) == parse_complexity("n^2 * p", NAMES)
     assert parse_complexity("1.5", NAMES) == ModelFunction(1.5)
 
 
 FACTOR = st.builds(
-    Factor, st.just(0), st.sampled_from([Fraction(1, 4), Fraction(1), Fraction(8, 3)]), st.integers(0, 2)
+    Factor,
+    st.just(0),
+    st.builds(PowerLog, st.sampled_from([Fraction(1, 4), Fraction(1), Fraction(8, 3)]), st.integers(0, 2)),
 )
 
 

@@ -11,7 +11,7 @@ from truths import PLACES, base_model
 from buran.correct import BaseModel, Constant, Parameter, Variable, base_from, bundled, load_base
 from buran.correct.normal_form import base_of_function
 from buran.errors import BuranError, UsageError
-from buran.model import Factor, ModelFunction, Term
+from buran.model import Factor, ModelFunction, PowerLog, Term
 
 
 def test_carriers_add_up_to_the_whole() -> None:
@@ -181,8 +181,8 @@ def test_a_missing_file_names_the_bundled_ones() -> None:
 def test_a_normal_form_is_a_base_model() -> None:
     from fractions import Fraction
 
-    term = Term((Factor(0, Fraction(4, 3), 0), Factor(1, Fraction(0), 1)))
-    function = ModelFunction(2.0, (0.5, -1e-3), (term, Term((Factor(1, Fraction(1), 0),))))
+    term = Term((Factor(0, PowerLog(Fraction(4, 3), 0)), Factor(1, PowerLog(Fraction(0), 1))))
+    function = ModelFunction(2.0, (0.5, -1e-3), (term, Term((Factor(1, PowerLog(Fraction(1), 0)),))))
     base = base_of_function(function, ("n size", "p"), "kernel")
     at = np.array([[8.0, 4.0], [27.0, 16.0]])
     assert np.allclose(base.evaluate(base.start, at), function.evaluate(at))

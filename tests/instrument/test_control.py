@@ -12,7 +12,7 @@ from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Wishes, refine
 from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
-from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
+from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profile.profile import CallTree, Region
 
 NAMES = ("main", "solve", "kernel", "accessor", "setup", "MPI_Send")
@@ -23,7 +23,7 @@ TREE = CallTree(
     np.array([-1, 0, 1, 2, 0, 1]),
 )
 POINTS = ((10.0,), (20.0,), (40.0,))
-CUBE = Term((Factor(0, F(3), 0),))
+CUBE = Term((Factor(0, PowerLog(F(3), 0)),))
 
 
 def models(metric, **functions):

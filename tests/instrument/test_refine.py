@@ -9,7 +9,7 @@ from buran.errors import UsageError
 from buran.instrument.filter_file import parse
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.refine import Wishes, refine
-from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
+from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profile.profile import CallTree, Region
 
 ASKED = Wishes(constants=True, overhead=None)
@@ -34,7 +34,7 @@ TREE = CallTree(
 def model(constant: float, coefficient: float = 0.0, power: int = 1) -> Model:
     if not coefficient:
         return Model(ModelFunction(constant), QUALITY)
-    return Model(ModelFunction(constant, (coefficient,), (Term((Factor(0, F(power), 0),)),)), QUALITY)
+    return Model(ModelFunction(constant, (coefficient,), (Term((Factor(0, PowerLog(F(power), 0)),)),)), QUALITY)
 
 
 def model_set(metric: str, models, tree: CallTree = TREE) -> ModelSet:

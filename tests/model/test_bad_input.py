@@ -67,7 +67,7 @@ def test_all_values_equal(value, points):
 )
 def test_parameter_values_below_one_take_no_logarithms(points, values):
     for model in check(points, values).models:
-        assert all(factor.log_exponent == 0 for term in model.function.terms for factor in term.factors)
+        assert all(factor.basis.lead[1] == 0 for term in model.function.terms for factor in term.factors)
 
 
 @SLOW

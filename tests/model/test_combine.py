@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.model import Factor, ModelFunction, Term, fit_models
+from buran.model import Factor, ModelFunction, PowerLog, Term, fit_models
 from buran.model.combine import add_functions, add_models
 from buran.model.compare import compare, ranking
 
 POINTS = np.array([[p, n] for p in (2.0, 4, 8, 16, 32) for n in (10.0, 20, 30, 40, 50)])
-factors = st.builds(Factor, st.just(0), st.sampled_from([F(0), F(1, 2), F(1), F(2)]), st.integers(1, 2))
+powers = st.builds(PowerLog, st.sampled_from([F(0), F(1, 2), F(1), F(2)]), st.integers(1, 2))
+factors = st.builds(Factor, st.just(0), powers)
 terms = st.builds(lambda factor: Term((factor,)), factors)
 numbers = st.floats(-1e6, 1e6)
 
@@ -24,7 +25,7 @@ def functions(draw):
 
 
 def power(coefficient, exponent, constant=0.0, log=0):
-    return ModelFunction(constant, (coefficient,), (Term((Factor(0, F(exponent), log),)),))
+    return ModelFunction(constant, (coefficient,), (Term((Factor(0, PowerLog(F(exponent), log)),)),))
 
 
 @given(st.lists(functions(), min_size=1, max_size=6))
@@ -67,8 +68,8 @@ def test_which_grows_faster_and_where_they_cross():
 
 
 def test_parameters_can_disagree():
-    one = ModelFunction(1.0, (1.0,), (Term((Factor(0, F(1), 0),)),))
-    other = ModelFunction(1.0, (1.0,), (Term((Factor(1, F(1), 0),)),))
+    one = ModelFunction(1.0, (1.0,), (Term((Factor(0, PowerLog(F(1), 0)),)),))
+    other = ModelFunction(1.0, (1.0,), (Term((Factor(1, PowerLog(F(1), 0)),)),))
     found = compare(one, other, [4.0, 4.0])
     assert found.faster == ("first", "second")
     assert found.overall == "neither"

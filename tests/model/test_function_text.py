@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.model import Factor, ModelFunction, Term, format_function, growth_class, python_names
+from buran.model import Factor, ModelFunction, PowerLog, Term, format_function, growth_class, python_names
 
 FUNCTION = ModelFunction(
     2.5,
     (0.125, -1.0, 3e-9),
     (
-        Term((Factor(0, F(3), 0), Factor(1, F(0), 1))),
-        Term((Factor(0, F(4, 3), 2),)),
-        Term((Factor(1, F(-1), 0),)),
+        Term((Factor(0, PowerLog(F(3), 0)), Factor(1, PowerLog(F(0), 1)))),
+        Term((Factor(0, PowerLog(F(4, 3), 2)),)),
+        Term((Factor(1, PowerLog(F(-1), 0)),)),
     ),
 )
 
@@ -25,7 +25,7 @@ def test_text():
     assert format_function(FUNCTION, ["n", "p"]) == ("2.5 + 0.125 n^3 * log2(p) - n^(4/3) * log2(n)^2 + 3e-09 p^(-1)")
     assert format_function(ModelFunction(0.0), ["n"]) == "0"
     assert format_function(ModelFunction(-3.0), ["n"]) == "-3"
-    assert format_function(ModelFunction(0.0, (-2.0,), (Term((Factor(0, F(1), 0),)),)), ["n"]) == "-2 n"
+    assert format_function(ModelFunction(0.0, (-2.0,), (Term((Factor(0, PowerLog(F(1), 0)),)),)), ["n"]) == "-2 n"
 
 
 def test_latex():
@@ -37,10 +37,11 @@ def test_latex():
 
 def test_growth_class():
     assert growth_class(FUNCTION, ["n", "p"]) == "n^3 * log2(p)"
-    sum_of_two = ModelFunction(1.0, (1.0, 1.0), (Term((Factor(0, F(2), 0),)), Term((Factor(1, F(1), 0),))))
+    terms = Term((Factor(0, PowerLog(F(2))),)), Term((Factor(1, PowerLog(F(1))),))
+    sum_of_two = ModelFunction(1.0, (1.0, 1.0), terms)
     assert growth_class(sum_of_two, ["n", "p"]) == "n^2 + p"
     assert growth_class(ModelFunction(4.0), ["n"]) == "1"
-    assert growth_class(ModelFunction(0.0, (1.0,), (Term((Factor(0, F(-1), 0),)),)), ["p"]) == "p^(-1)"
+    assert growth_class(ModelFunction(0.0, (1.0,), (Term((Factor(0, PowerLog(F(-1), 0)),)),)), ["p"]) == "p^(-1)"
 
 
 def test_python_names():
@@ -68,7 +69,7 @@ def test_python_names():
     st.floats(-1e6, 1e6),
 )
 def test_python_evaluates_to_the_function(parts, constant):
-    terms = tuple(Term((Factor(p, i, j),)) for _, p, i, j in parts)
+    terms = tuple(Term((Factor(p, PowerLog(i, j)),)) for _, p, i, j in parts)
     function = ModelFunction(constant, tuple(part[0] for part in parts), terms)
     text = format_function(function, ["n", "p"], "python")
     at = np.array([[2.0, 8.0], [5.0, 3.0]])

@@ -27,15 +27,15 @@ def test_extrap_space_has_its_42_pairs():
 
 
 def test_logarithms_need_values_from_one_on():
-    pairs = full_space().candidates(np.array([0.5, 2.0, 4.0]))
-    assert pairs
-    assert all(j == 0 for _, j in pairs)
+    found = full_space().candidates(np.array([0.5, 2.0, 4.0]))
+    assert found
+    assert all(each.lead[1] == 0 for each in found)
 
 
 def test_negative_powers_need_positive_values():
-    pairs = full_space().candidates(np.array([0.0, 2.0, 4.0]))
-    assert pairs
-    assert all(i > 0 and j == 0 for i, j in pairs)
+    found = full_space().candidates(np.array([0.0, 2.0, 4.0]))
+    assert found
+    assert all(each.lead[0] > 0 and each.lead[1] == 0 for each in found)
 
 
 def test_negative_powers_with_logarithms_fall_on_most_of_the_range():
@@ -63,7 +63,7 @@ def test_spaces_without_sense_are_refused():
 
 
 def test_a_parameter_with_one_value_has_no_terms():
-    assert TermTable.of(full_space(), np.array([4.0, 4.0])).pairs == ()
+    assert TermTable.of(full_space(), np.array([4.0, 4.0])).functions == ()
 
 
 def test_lines_are_found_in_any_layout():

@@ -5,6 +5,7 @@ from fractions import Fraction as F
 import numpy as np
 import pytest
 
+from buran.model.powers import PowerLog
 from buran.model.quality import (
     adjusted_r2,
     exponent_deviation,
@@ -66,7 +67,7 @@ def test_share_within_counts_a_missing_prediction_as_a_miss():
 
 def test_exponent_deviation_ignores_logarithms():
     def function(*factors):
-        return ModelFunction(1.0, (1.0,), (Term(tuple(Factor(*each) for each in factors)),))
+        return ModelFunction(1.0, (1.0,), (Term(tuple(Factor(each[0], PowerLog(*each[1:])) for each in factors)),))
 
     found = function((0, F(3, 2), 1), (1, F(0), 2))
     true = function((0, F(1), 0))

@@ -7,18 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.model import Factor, ModelFunction, Term
+from buran.model import Factor, ModelFunction, PowerLog, Term
 
-N3 = Term((Factor(0, F(3), 0),))
-N2 = Term((Factor(0, F(2), 0),))
-LOG_P = Term((Factor(1, F(0), 1),))
-N3_LOG_P = Term((Factor(0, F(3), 0), Factor(1, F(0), 1)))
+N3 = Term((Factor(0, PowerLog(F(3), 0)),))
+N2 = Term((Factor(0, PowerLog(F(2), 0)),))
+LOG_P = Term((Factor(1, PowerLog(F(0), 1)),))
+N3_LOG_P = Term((Factor(0, PowerLog(F(3), 0)), Factor(1, PowerLog(F(0), 1))))
 
 factors = st.builds(
     Factor,
     st.integers(0, 2),
-    st.fractions(-3, 3, max_denominator=12),
-    st.integers(0, 2),
+    st.builds(PowerLog, st.fractions(-3, 3, max_denominator=12), st.integers(0, 2)),
 )
 terms = st.lists(factors, min_size=1, max_size=3, unique_by=lambda factor: factor.parameter).map(
     lambda chosen: Term(tuple(sorted(chosen)))
@@ -43,7 +42,7 @@ def test_lead_is_the_fastest_growing_part():
     function = ModelFunction(1.0, (1.0, 1.0), (N2, N3_LOG_P))
     assert function.lead(0) == (F(3), 0)
     assert function.lead(1) == (F(0), 1)
-    falling = Term((Factor(0, F(-1), 0),))
+    falling = Term((Factor(0, PowerLog(F(-1), 0)),))
     assert ModelFunction(0.0, (1.0,), (falling,)).lead(0) == (F(-1), 0)
     assert ModelFunction(5.0, (1.0,), (falling,)).lead(0) == (F(0), 0)
     assert ModelFunction(5.0).lead(0) == (F(0), 0)
@@ -66,7 +65,7 @@ def test_json_keeps_everything(function: ModelFunction):
 
 
 def test_json_keeps_fractions_exact():
-    third = Term((Factor(0, F(4, 3), 0),))
+    third = Term((Factor(0, PowerLog(F(4, 3), 0)),))
     data = ModelFunction(0.0, (1.0,), (third,)).to_json()
     assert data["terms"][0]["factors"][0]["exponent"] == "4/3"
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
+from buran.model.powers import PowerLog
 from buran.model.space import full_space
 from buran.model.terms import Factor, Term
 from buran.prior.effort import Steadiness, effort_of
@@ -26,7 +27,7 @@ def factors(function: object) -> set[Term]:
 
 
 def rounded(one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool, rounds: int, offset: int) -> None:
-    left, right = Factor(0, *one), Factor(1, *other)
+    left, right = Factor(0, PowerLog(*one)), Factor(1, PowerLog(*other))
     terms = [Term((left, right))] if nested else [Term((left,)), Term((right,))]
     counts = np.full(len(POINTS), 7.0 + offset)
     for term in terms:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from buran.loop import plan
-from buran.model import Factor, Model, ModelFunction, ModelSet, Quality, Term
+from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.select.belief import belief_of, fewer
 from buran.select.observations import Observations
 from buran.select.outlook import predicted_s
@@ -19,7 +19,7 @@ N, S = 0, 1
 
 
 def test_terms_come_from_models_with_priors_in_the_order_of_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    work = Term((Factor(N, Fraction(3), 0), Factor(S, Fraction(1), 0)))
+    work = Term((Factor(N, PowerLog(Fraction(3), 0)), Factor(S, PowerLog(Fraction(1), 0))))
     quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
     models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality, ((0.0,),), ()) for _ in range(2))
     times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
@@ -29,7 +29,7 @@ def test_terms_come_from_models_with_priors_in_the_order_of_the_points(monkeypat
     session = SimpleNamespace(id="c", layout=SimpleNamespace(findings=lambda *_: None, models=lambda *_: None))
     (key,), (terms,) = zip(*plan._terms(session, 0, ("s", "n")).items(), strict=True)
     assert key == ("time", "a")
-    assert terms == (Term((Factor(0, Fraction(1), 0), Factor(1, Fraction(3), 0))),)
+    assert terms == (Term((Factor(0, PowerLog(Fraction(1), 0)), Factor(1, PowerLog(Fraction(3), 0)))),)
     at = np.array([[7.0, 2.0]])
     assert terms[0].evaluate(at) == pytest.approx(work.evaluate(at[:, ::-1]))
 
@@ -38,7 +38,7 @@ def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None
     x = np.array([2.0, 3, 4, 6, 8, 10])
     space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
     values = (5 + 3 * x**2)[None, :4, None] * np.array([0.99, 1.01])
-    term = Term((Factor(0, Fraction(2), 0),))
+    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
     told = belief_of(Observations(space.points[:4], values, skeletons=((term,),)), space)
     open_ = belief_of(Observations(space.points[:4], values), space)
     assert told is not None and open_ is not None
@@ -53,7 +53,7 @@ def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it()
     space = Space(("n",), n[:, None], np.ones(6), np.array([32.0]))
     work = 0.01 * n[:4] ** 2
     start = 0.5 + np.array([0.2, 0.05, 0.0, 0.1])  # seconds, and how they scatter
-    term = Term((Factor(0, Fraction(2), 0),))
+    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
     told = Observations(
         space.points[:4], work[None, :, None], (start + work)[:, None], ((term,),), names=(("time", "a"),)
     )

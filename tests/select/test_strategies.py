@@ -13,7 +13,7 @@ from simulated import constant, full_space, measured, plain, space
 
 from buran.campaign.strategies import BUILT_IN
 from buran.errors import UsageError
-from buran.model import Factor, Term
+from buran.model import Factor, PowerLog, Term
 from buran.select.base import base_places
 from buran.select.observations import PRIOR_NOISE, Observations
 from buran.select.outlook import Outlook, predicted_s
@@ -205,7 +205,7 @@ def test_unknown_strategies_and_goals_are_refused() -> None:
 
 
 def test_known_terms_need_a_smaller_base() -> None:
-    terms = (Term((Factor(0, 1, 1),)), Term((Factor(1, 2, 0),)))  # type: ignore[arg-type]
+    terms = (Term((Factor(0, PowerLog(1, 1)),)), Term((Factor(1, PowerLog(2, 0)),)))  # type: ignore[arg-type]
     asked = space()
     nothing = replace(Observations.nothing(2), skeletons=(terms,))
     first = strategy_of("design").suggest(nothing, asked, Budget(), PlanningState())

@@ -61,7 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--space",
         metavar="full|extrap|FILE",
         default="full",
-        help="exponents to try; a file has lines such as `1/2 0 1`: a power, then powers of its logarithm",
+        help="exponents to try; a file has lines such as `1/2 0 1`: a power, then powers of its logarithm; "
+        "`full+NAME` adds the functions of an installed family",
     )
     parser.add_argument(
         "--negative",
@@ -263,7 +264,7 @@ def _space(name: str, negative: str) -> HypothesisSpace:
     from buran.errors import UsageError
     from buran.model import named_space, read_space
 
-    if name in _SPACES:
+    if name.partition("+")[0] in _SPACES:
         return named_space(name, negative)  # type: ignore[arg-type]
     if not Path(name).is_file():
         raise UsageError(f"no hypothesis space and no file is called {name!r}", hint="choose from full, extrap, FILE")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from buran.model.basis import Lead
 from buran.model.model import Model
-from buran.model.terms import Lead
 
 LIKELY = 0.9
 """Share of the hypotheses, by weight, that must agree before a growth class is said to have changed."""

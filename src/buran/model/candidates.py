@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb
@@ -11,8 +10,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model.space import Exponents, HypothesisSpace, is_plain
-from buran.model.terms import Array
+from buran.model.basis import NO_GROWTH, Array, BasisFunction
+from buran.model.space import HypothesisSpace
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -29,12 +28,12 @@ class TermTable:
 
     Attributes
     ----------
-    pairs
-        Exponents of rows 1 and up.
+    functions
+        Rows 1 and up.
     raw, values
         Shape (row, point); in `values` each row is scaled to a largest absolute value of 1.
     falling, plain
-        Shape (row,): negative power; exponents that nested loops, searches and trees lead to.
+        Shape (row,): what falls with the parameter; what programs often lead to.
     growth
         Shape (row,): place in the order of asymptotic growth.
     degree
@@ -47,7 +46,7 @@ class TermTable:
         Shape (row,): the factors at a value beyond the points, scaled like `values`.
     """
 
-    pairs: tuple[Exponents, ...]
+    functions: tuple[BasisFunction, ...]
     raw: Array
     values: Array
     falling: Mask
@@ -61,18 +60,18 @@ class TermTable:
     @classmethod
     def of(cls, space: HypothesisSpace, x: Array, beyond: float | None = None) -> TermTable:
         """Tabulate the space at the values `x` (point,) of a parameter, and at one `beyond` them, if given."""
-        pairs = space.candidates(x)
+        functions = space.candidates(x)
         at = np.append(x, x.max() if beyond is None else beyond)
-        both = np.ones((len(pairs) + 1, len(at)))
-        for row, (power, log) in enumerate(pairs, start=1):
-            both[row] = at ** float(power) * (np.log2(at) ** log if log else 1.0)
+        both = np.ones((len(functions) + 1, len(at)))
+        for row, function in enumerate(functions, start=1):
+            both[row] = function.evaluate(at)
         raw = np.ascontiguousarray(both[:, :-1])
         largest = np.abs(raw).max(axis=1)
         return cls(
-            pairs,
+            functions,
             raw,
             raw / largest[:, None],
-            *_nature(pairs),
+            *_nature(functions),
             np.unique(x)[:, None] == x,
             max(len(np.unique(x)) - 2, 1),
             both[:, -1] / largest,
@@ -80,15 +79,15 @@ class TermTable:
 
 
 @lru_cache(maxsize=64)
-def _nature(pairs: tuple[Exponents, ...]) -> tuple[Mask, Mask, Ids, Array]:
+def _nature(functions: tuple[BasisFunction, ...]) -> tuple[Mask, Mask, Ids, Array]:
     """Return what does not depend on values: `falling`, `plain`, `growth` and `degree` of a table."""
-    absent = (Fraction(0), 0)
-    order = {pair: place for place, pair in enumerate(sorted((absent, *pairs)))}
+    leads = [NO_GROWTH, *(each.lead for each in functions)]
+    order = {lead: place for place, lead in enumerate(sorted(set(leads)))}
     return (
-        np.array([False, *(power < 0 for power, _ in pairs)]),
-        np.array([False, *(is_plain(pair) for pair in pairs)]),
-        np.array([order[pair] for pair in (absent, *pairs)]),
-        np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in pairs)]),
+        np.array([False, *(each.falls for each in functions)]),
+        np.array([False, *(each.is_plain for each in functions)]),
+        np.array([order[lead] for lead in leads]),
+        np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in leads[1:])]),
     )
 
 
@@ -172,7 +171,7 @@ def log_misfit(table: TermTable, points: Array, parameter: int, values: Array, w
 def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
     """Choose rows of the table for each call path: the best by misfit, then the plain ones.
 
-    Terms against the direction of the values (negative powers where values rise) have to be three times
+    Terms against the direction of the values (those that fall where values rise) have to be three times
     better in rank.
 
     Returns
@@ -180,7 +179,7 @@ def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
     array
         Shape (call path, choice), best first, no row twice.
     """
-    rows = len(table.pairs)
+    rows = len(table.functions)
     if rows <= _SHORT:
         order = np.argsort(misfit[:, 1:], axis=1, kind="stable")
         return order + 1

@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model.terms import Array, Lead, ModelFunction
+from buran.model.basis import Lead
+from buran.model.terms import Array, ModelFunction
 
 Order = Literal["first", "second", "same", "neither"]
 _GRID = 400

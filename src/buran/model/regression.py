@@ -95,7 +95,7 @@ class Functions:
         """Return the term of rows of the tables, one for each parameter."""
         found = self._terms.get(rows)
         if found is None:
-            factors = (Factor(p, *table.pairs[rows[p] - 1]) for p, table in enumerate(self._tables) if rows[p])
+            factors = (Factor(p, table.functions[rows[p] - 1]) for p, table in enumerate(self._tables) if rows[p])
             found = self._terms[rows] = Term(tuple(factors))
         return found
 

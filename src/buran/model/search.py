@@ -133,7 +133,7 @@ def search(
     target = beyond(points)
     tables = [TermTable.of(space, points[:, p], float(target[p])) for p in range(parameters)]
     found = Found.of(len(values), options.alternatives, options.max_terms, parameters)
-    if min(options.max_terms, count - 2) < 1 or not any(table.pairs for table in tables):
+    if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
         found.scores[:, 0] = 0.0
         return tables, found
     on_lines = [lines(points, p) for p in range(parameters)]
@@ -156,7 +156,7 @@ def search(
 def _listed(table: TermTable, parameters: int) -> int:
     """Length of the short list: the whole table for a single parameter."""
     if parameters == 1:
-        return len(table.pairs)
+        return len(table.functions)
     probe = np.zeros((1, len(table.values)))
     return int(short_list(table, probe, np.zeros(1, dtype=bool)).shape[1])
 
@@ -236,7 +236,7 @@ def _dictionary(
     rows = np.zeros((calls, len(products), parameters), dtype=np.int64)
     for p, table in enumerate(tables):
         if parameters == 1:
-            listed = np.tile(np.arange(1, 1 + len(table.pairs)), (calls, 1))
+            listed = np.tile(np.arange(1, 1 + len(table.functions)), (calls, 1))
         elif on_lines[p]:
             listed = short_list(table, line_misfit(table, on_lines[p], values, weights), falls[:, p])
         else:

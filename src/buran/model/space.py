@@ -1,8 +1,8 @@
-"""Hypothesis spaces: which exponents a factor may have."""
+"""Hypothesis spaces: which functions of a parameter a factor may be."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from buran.errors import FormatError, UsageError
-from buran.model.terms import Array
+from buran.model.basis import FAMILIES, Array, BasisFunction
+from buran.model.powers import PowerLog
 
 Exponents = tuple[Fraction, int]
 Negative = Literal["never", "always"]
@@ -21,20 +22,17 @@ _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/
 _LOGS = (0, 1, 2)
 _MOST_POWER, _MOST_LOGS = 10, 5
 _LOG_OVERCOME = Fraction(2, 3)
-_LINE = ((Fraction(1), 0),)
+_LINE = (PowerLog(Fraction(1)),)
 # The 42 pairs which Extra-P 4 offers, as "power:log exponents".
 _EXTRAP = (
     "0:12 1/4:012 1/3:012 1/2:012 2/3:012 3/4:012 4/5:0 1:012 5/4:01 4/3:01 3/2:012 5/3:0 7/4:0 2:012 "
     "9/4:0 7/3:0 5/2:012 8/3:0 11/4:0 3:01"
 )
-# Nested loops give whole powers of every order up to their depth, searches and trees a logarithm, an even
-# division of work a reciprocal.
-_PLAIN = frozenset((Fraction(i), j) for i, j in ((-1, 0), (0, 1), (1, 0), (1, 1), (2, 0), (3, 0)))
 
 
 @dataclass(frozen=True)
 class HypothesisSpace:
-    """Exponent pairs (power, log power) of a factor; the same for every parameter.
+    """Exponent pairs (power, log power) and further families of functions; the same for every parameter.
 
     Attributes
     ----------
@@ -43,10 +41,13 @@ class HypothesisSpace:
     negative
         Whether negated powers compete as well, for values that fall with a parameter (strong scaling) or
         level off.
+    families
+        Names of further families whose functions compete as well; see `buran.model.basis.FAMILIES`.
     """
 
     pairs: tuple[Exponents, ...]
     negative: Negative = "always"
+    families: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.pairs:
@@ -69,10 +70,13 @@ class HypothesisSpace:
         own = set(self.pairs)
         return self.pairs + tuple(pair for pair in negated if pair not in own)
 
-    def candidates(self, x: Array) -> tuple[Exponents, ...]:
-        """Return the pairs that are defined and monotonic on the values `x` of a parameter.
+    @cached_property
+    def _powers(self) -> tuple[PowerLog, ...]:
+        return tuple(PowerLog(*pair) for pair in self.with_negatives)
 
-        Logarithms need values of 1 and more: below, their squares fall. Negative powers need positive values.
+    def candidates(self, x: Array) -> tuple[BasisFunction, ...]:
+        """Return the functions that are defined and monotonic on the values `x` of a parameter.
+
         Two values tell no exponents apart: they allow a straight line only. A single value allows no term.
 
         Raises
@@ -88,13 +92,10 @@ class HypothesisSpace:
         values = len(np.unique(x))
         if values <= 2:
             return _LINE[: values - 1]
-        lowest = x.min()
-        return tuple((i, j) for i, j in self.with_negatives if (j == 0 or lowest >= 1) and (i >= 0 or lowest > 0))
-
-
-def is_plain(pair: Exponents) -> bool:
-    """Whether nested loops, searches, trees and an even division of work lead to these exponents."""
-    return pair in _PLAIN
+        families = [FAMILIES.load(name) for name in self.families]
+        every = (*self._powers, *(each for family in families for each in family.candidates(x)))
+        lowest = float(x.min())
+        return tuple(each for each in every if each.is_defined(lowest))
 
 
 @cache
@@ -115,22 +116,26 @@ SPACES = {"full": full_space, "extrap": extrap_space}
 
 
 def named_space(name: str, negative: Negative = "always") -> HypothesisSpace:
-    """Return the preset of that name.
+    """Return the preset of that name; ``full+saturation`` is a preset with the functions of a family.
 
     Raises
     ------
     UsageError
         If there is none.
     """
-    if name not in SPACES:
-        raise UsageError(f"no hypothesis space is called {name!r}", hint=f"choose from {', '.join(SPACES)}")
-    return SPACES[name](negative)
+    preset, *families = name.split("+")
+    if preset not in SPACES:
+        raise UsageError(f"no hypothesis space is called {preset!r}", hint=f"choose from {', '.join(SPACES)}")
+    for family in families:
+        FAMILIES.load(family)
+    return replace(SPACES[preset](negative), families=tuple(families))
 
 
 def read_space(path: Path, negative: Negative = "always") -> HypothesisSpace:
     """Read a space of one's own: on each line a power and one or more powers of the logarithm.
 
-    ``1/2 0 1`` stands for the square root, alone and with a logarithm; ``#`` begins a comment.
+    ``1/2 0 1`` stands for the square root, alone and with a logarithm; ``#`` begins a comment. A line may also name a
+    family of functions.
 
     Raises
     ------
@@ -142,9 +147,13 @@ def read_space(path: Path, negative: Negative = "always") -> HypothesisSpace:
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError("the hypothesis space cannot be read", where=path, why=str(error)) from error
     pairs: list[Exponents] = []
+    families: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split("#")[0].split()
         if not words:
+            continue
+        if len(words) == 1 and words[0] in FAMILIES.names:
+            families.append(words[0])
             continue
         try:
             power, logs = Fraction(words[0]), [int(word) for word in words[1:]]
@@ -155,10 +164,10 @@ def read_space(path: Path, negative: Negative = "always") -> HypothesisSpace:
                 "no exponents",
                 where=f"{path}:{number}",
                 why=f"{line.strip()!r} is not a power and powers of the logarithm",
-                hint="write lines such as: 1/2 0 1 2",
+                hint=f"write lines such as: 1/2 0 1 2; or a family of functions: {', '.join(FAMILIES.names)}",
             )
         pairs += [(power, log) for log in logs]
     try:
-        return HypothesisSpace(tuple(pairs), negative)
+        return HypothesisSpace(tuple(pairs), negative, tuple(families))
     except UsageError as error:
         raise FormatError(error.what, where=path, why=error.why, hint=error.hint) from error

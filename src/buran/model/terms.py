@@ -5,44 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, total_ordering
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.model.basis import NO_GROWTH, BasisFunction, Lead, read_basis
+
 Array = NDArray[np.float64]
-Lead = tuple[Fraction, int]
 
 
-@dataclass(frozen=True, order=True)
+@total_ordering
+@dataclass(frozen=True)
 class Factor:
-    """``x^exponent * log2(x)^log_exponent`` of one parameter.
+    """A function of one parameter.
 
     Attributes
     ----------
     parameter
         Column of the points.
-    exponent
-        Exact power of the parameter.
-    log_exponent
-        Power of its binary logarithm.
+    basis
+        The function.
     """
 
     parameter: int
-    exponent: Fraction
-    log_exponent: int
+    basis: BasisFunction
 
     def evaluate(self, points: Array) -> Array:
         """Return the factor's values at `points` (..., parameter), without the last axis."""
-        x = points[..., self.parameter]
-        out = np.asarray(x ** float(self.exponent) if self.exponent else np.ones_like(x))
-        return out * np.log2(x) ** self.log_exponent if self.log_exponent else out
+        return self.basis.evaluate(points[..., self.parameter])
+
+    def __lt__(self, other: Factor) -> bool:
+        return (self.parameter, self.basis.order) < (other.parameter, other.basis.order)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain texts and numbers; powers need not name their family."""
+        family = {} if self.basis.family == "powers" else {"family": self.basis.family}
+        return {"parameter": self.parameter, **family, **self.basis.to_json()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Factor:
+        """Read what `to_json` gives; raises as `ModelFunction.from_json` does."""
+        return cls(int(data["parameter"]), read_basis(data))
 
 
 @dataclass(frozen=True, order=True)
 class Term:
-    """Product of factors of different parameters, sorted by parameter; at least one factor."""
+    """Product of factors, sorted by parameter; at least one. Those of one parameter are of different families."""
 
     factors: tuple[Factor, ...]
 
@@ -57,17 +67,19 @@ class Term:
     def growth_order(self) -> tuple[Fraction, int, tuple[Factor, ...]]:
         """Key that sorts terms by their total degree, then by logs, then by parameter."""
         return (
-            sum((factor.exponent for factor in self.factors), Fraction(0)),
-            sum(factor.log_exponent for factor in self.factors),
+            sum((factor.basis.lead[0] for factor in self.factors), Fraction(0)),
+            sum(factor.basis.lead[1] for factor in self.factors),
             self.factors,
         )
 
     def lead(self, parameter: int) -> Lead:
-        """Exponents of one parameter; (0, 0) where the term does not depend on it."""
+        """Growth with one parameter; (0, 0) where the term does not depend on it."""
+        power, log = NO_GROWTH
         for factor in self.factors:
             if factor.parameter == parameter:
-                return factor.exponent, factor.log_exponent
-        return Fraction(0), 0
+                own_power, own_log = factor.basis.lead
+                power, log = power + own_power, log + own_log
+        return power, log
 
 
 @dataclass(frozen=True)
@@ -108,7 +120,7 @@ class ModelFunction:
         """
         leads = [term.lead(parameter) for term in self.terms]
         if self.constant or not leads:
-            leads.append((Fraction(0), 0))
+            leads.append(NO_GROWTH)
         return max(leads)
 
     @property
@@ -123,20 +135,13 @@ class ModelFunction:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain lists and numbers; exponents as text such as ``"4/3"``, so that none is rounded."""
+        """Return plain lists, texts and numbers."""
         return {
             "constant": self.constant,
             "terms": [
                 {
                     "coefficient": coefficient,
-                    "factors": [
-                        {
-                            "parameter": factor.parameter,
-                            "exponent": str(factor.exponent),
-                            "log_exponent": factor.log_exponent,
-                        }
-                        for factor in term.factors
-                    ],
+                    "factors": [factor.to_json() for factor in term.factors],
                 }
                 for coefficient, term in zip(self.coefficients, self.terms, strict=True)
             ],
@@ -150,16 +155,10 @@ class ModelFunction:
         ------
         KeyError, TypeError, ValueError
             Where a key is missing or a value is not what it should be.
+        FormatError
+            If a term is of a family that is not installed.
         """
-        terms = tuple(
-            Term(
-                tuple(
-                    Factor(int(f["parameter"]), Fraction(f["exponent"]), int(f["log_exponent"]))
-                    for f in term["factors"]
-                )
-            )
-            for term in data["terms"]
-        )
+        terms = tuple(Term(tuple(map(Factor.from_json, term["factors"]))) for term in data["terms"])
         if any(not term.factors for term in terms):
             raise ValueError("a term without factors")
         return cls(float(data["constant"]), tuple(float(t["coefficient"]) for t in data["terms"]), terms)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import Literal
+from typing import get_args
 
 from buran.errors import UsageError
-from buran.model.terms import Factor, ModelFunction, Term
+from buran.model.basis import NO_GROWTH, PRODUCT, Style
+from buran.model.terms import ModelFunction, Term
 
-Style = Literal["text", "latex", "python"]
-STYLES: tuple[Style, ...] = ("text", "latex", "python")
+STYLES: tuple[Style, ...] = get_args(Style)
 
 
 def format_function(function: ModelFunction, parameters: Sequence[str], style: Style = "text") -> str:
@@ -76,7 +75,7 @@ def python_names(parameters: Sequence[str]) -> list[str]:
 
 
 def _grows(term: Term) -> bool:
-    return any((factor.exponent, factor.log_exponent) > (Fraction(0), 0) for factor in term.factors)
+    return any(factor.basis.lead > NO_GROWTH for factor in term.factors)
 
 
 def _names(parameters: Sequence[str], style: Style) -> list[str]:
@@ -101,20 +100,4 @@ def _number(value: float, style: Style) -> str:
 
 
 def _term(term: Term, names: Sequence[str], style: Style) -> str:
-    joint = r" \cdot " if style == "latex" else " * "
-    return joint.join(_factor(factor, names[factor.parameter], style) for factor in term.factors)
-
-
-def _factor(factor: Factor, name: str, style: Style) -> str:
-    power, log = factor.exponent, factor.log_exponent
-    if style == "text":
-        whole = power > 0 and power.denominator == 1
-        powered, logged = f"{name}^{power}" if whole else f"{name}^({power})", f"log2({name})^{log}"
-    elif style == "latex":
-        powered, logged = f"{name}^{{{power}}}", rf"\log_2^{{{log}}}({name})"
-    else:
-        powered, logged = f"{name}**({power})", f"log2({name})**{log}"
-    if log == 1:
-        logged = rf"\log_2({name})" if style == "latex" else f"log2({name})"
-    parts = ([name if power == 1 else powered] if power else []) + ([logged] if log else [])
-    return (r" \cdot " if style == "latex" else " * ").join(parts)
+    return PRODUCT[style].join(factor.basis.written(names[factor.parameter], style) for factor in term.factors)

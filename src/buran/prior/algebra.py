@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from buran.model.basis import BasisFunction
+from buran.model.powers import PowerLog
 from buran.model.terms import Factor, ModelFunction, Term
 
 
@@ -32,7 +34,7 @@ def multiplied(one: ModelFunction, other: ModelFunction) -> ModelFunction:
     parts = [scaled(other, one.constant), scaled(ModelFunction(0.0, one.coefficients, one.terms), other.constant)]
     for a, left in zip(one.coefficients, one.terms, strict=True):
         for b, right in zip(other.coefficients, other.terms, strict=True):
-            term = _product(left, right)
+            term = product(left, right)
             parts.append(ModelFunction(a * b) if term is None else ModelFunction(0.0, (a * b,), (term,)))
     return added(parts)
 
@@ -47,19 +49,24 @@ def single(function: ModelFunction) -> tuple[float, Term | None] | None:
 
 
 def reciprocal(term: Term) -> Term | None:
-    """Return 1 / term; None where a logarithm would be divided by."""
-    if any(factor.log_exponent for factor in term.factors):
-        return None
-    return Term(tuple(Factor(factor.parameter, -factor.exponent, 0) for factor in term.factors))
+    """Return 1 / term; None where anything but plain powers would be divided by."""
+    powers = [factor.basis.power for factor in term.factors]
+    factors = [Factor(f.parameter, PowerLog(-p)) for f, p in zip(term.factors, powers, strict=True) if p is not None]
+    return Term(tuple(factors)) if len(factors) == len(powers) else None
 
 
-def _product(one: Term, other: Term) -> Term | None:
-    powers: dict[int, tuple[Fraction, int]] = {}
+def product(one: Term, other: Term) -> Term | None:
+    """Multiply two terms; None for 1."""
+    by_parameter: dict[int, list[BasisFunction]] = {}
     for factor in (*one.factors, *other.factors):
-        power, log = powers.get(factor.parameter, (Fraction(0), 0))
-        powers[factor.parameter] = power + factor.exponent, log + factor.log_exponent
-    factors = tuple(Factor(p, power, log) for p, (power, log) in sorted(powers.items()) if power or log)
-    return Term(factors) if factors else None
+        own = by_parameter.setdefault(factor.parameter, [])
+        products = [(place, each.times(factor.basis)) for place, each in enumerate(own)]
+        place, joint = next(
+            ((place, joint) for place, joint in products if joint is not None), (len(own), factor.basis)
+        )
+        own[place : place + 1] = [joint]
+    factors = sorted(Factor(p, basis) for p, own in by_parameter.items() for basis in own if basis.power != 0)
+    return Term(tuple(factors)) if factors else None
 
 
 def _order(term: Term) -> tuple[Fraction, int, tuple[Factor, ...]]:
@@ -68,4 +75,4 @@ def _order(term: Term) -> tuple[Fraction, int, tuple[Factor, ...]]:
 
 def power(parameter: int, exponent: Fraction | int, log: int = 0) -> ModelFunction:
     """Return ``x^exponent * log2(x)^log``."""
-    return ModelFunction(0.0, (1.0,), (Term((Factor(parameter, Fraction(exponent), log),)),))
+    return ModelFunction(0.0, (1.0,), (Term((Factor(parameter, PowerLog(Fraction(exponent), log)),)),))

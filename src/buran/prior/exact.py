@@ -14,10 +14,11 @@ from itertools import combinations, product
 
 import numpy as np
 
+from buran.model.basis import BasisFunction
 from buran.model.candidates import Ids, lines
 from buran.model.fit import fit_models
 from buran.model.search import SearchOptions
-from buran.model.space import Exponents, HypothesisSpace, full_space, is_plain
+from buran.model.space import HypothesisSpace, full_space
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.least_squares import least_norm
 
@@ -111,28 +112,28 @@ class _Columns:
     ----------
     parameter
         Column of the points.
-    pairs
-        Exponents.
+    functions
+        Candidates.
     lines
         Of each length: points of the lines, shape (line, point on the line).
     raw
-        For each of them, shape (pair, line, point on the line): centred values of the factors, scaled.
+        For each of them, shape (function, line, point on the line): centred values of the factors, scaled.
     """
 
     parameter: int
-    pairs: tuple[Exponents, ...]
+    functions: tuple[BasisFunction, ...]
     lines: list[Ids]
     raw: list[Array]
 
     @classmethod
-    def of(cls, points: Array, parameter: int, on_lines: list[Ids], pairs: tuple[Exponents, ...]) -> _Columns:
+    def of(cls, points: Array, parameter: int, on_lines: list[Ids], functions: tuple[BasisFunction, ...]) -> _Columns:
         raw = []
         for line in on_lines:
             at = points[line]
-            own = np.array([Factor(parameter, *pair).evaluate(at) for pair in pairs])
+            own = np.array([each.evaluate(at[..., parameter]) for each in functions])
             own = own - own.mean(axis=2, keepdims=True)
             raw.append(own / np.maximum(np.linalg.norm(own, axis=2, keepdims=True), np.finfo(float).tiny))
-        return cls(parameter, pairs, on_lines, raw)
+        return cls(parameter, functions, on_lines, raw)
 
     def choose(self, values: Array) -> list[Factor]:
         """Return the factors of one call path; empty if the parameter does not matter."""
@@ -146,7 +147,7 @@ class _Columns:
         best: tuple[int, ...] = ()
         whole: tuple[int, ...] | None = None  # fewest factors with which no more than rounding is left
         lowest = np.log(sum(float((t * t).sum()) for t in targets) + floor) / 2
-        single_order = np.arange(len(self.pairs))
+        single_order = np.arange(len(self.functions))
         for size in range(1, most + 1):
             # What is rounded may be the same on all lines, as in n^2 + p^(1/3): they count as one.
             free = shortest - 1 - size
@@ -172,11 +173,11 @@ class _Columns:
                 lowest, best = score, chosen
             if precise[winner] <= floor:
                 break
-        return [Factor(self.parameter, *self.pairs[i]) for i in (best if whole is None else whole)]
+        return [Factor(self.parameter, self.functions[i]) for i in (best if whole is None else whole)]
 
     def _few(self, order: Ids) -> Ids:
         """Return the best single factors and the plain ones."""
-        plain = [i for i, pair in enumerate(self.pairs) if is_plain(pair)]
+        plain = [i for i, each in enumerate(self.functions) if each.is_plain]
         return np.unique(np.array([*order[:_MOST_TRIPLES].tolist(), *plain], dtype=np.int64))
 
     def _left(self, sets: Ids, targets: list[Array], precise: bool = False) -> tuple[Array, Array]:

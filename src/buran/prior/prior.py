@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from buran.errors import UsageError
+from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.prior.algebra import added, multiplied, reciprocal, scaled, single
 from buran.prior.communication import Operation, Part, Volume
@@ -204,10 +205,12 @@ def _log2(size: ModelFunction) -> ModelFunction | None:
     constant = 0.0 if abs(constant) < _SMALL else constant
     if term is None:
         return ModelFunction(constant)
-    if any(factor.log_exponent for factor in term.factors):
+    powers = [factor.basis.power for factor in term.factors]
+    coefficients = tuple(float(power) for power in powers if power is not None)
+    if len(coefficients) < len(powers):
         return None
-    logs = tuple(Term((Factor(factor.parameter, Fraction(0), 1),)) for factor in term.factors)
-    return ModelFunction(constant, tuple(float(factor.exponent) for factor in term.factors), logs)
+    logs = tuple(Term((Factor(factor.parameter, PowerLog(Fraction(0), 1)),)) for factor in term.factors)
+    return ModelFunction(constant, coefficients, logs)
 
 
 def _inverse(size: ModelFunction) -> ModelFunction | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
 
 from buran.errors import UsageError
+from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.least_squares import beside, span, unit_columns
-from buran.prior.algebra import added, scaled
+from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
 from buran.prior.regression import Fitted, regress
@@ -201,25 +202,25 @@ def _candidates(
     others = {
         Term(kept)
         for term in (*(t for column in prior.columns for t in column.function.terms), *companions)
-        if (kept := tuple(f for f in term.factors if f.parameter != processes and f.exponent >= 0))
+        if (kept := tuple(f for f in term.factors if f.parameter != processes and not f.basis.falls))
     }
     work: list[Term | None] = [None, *sorted(others, key=lambda term: term.growth_order)[-_MOST_COMPANIONS:]]
     found: list[Term] = []
     if processes is not None:
         for power, log in WAITING:
-            factor = Factor(processes, power, log)
+            factor = Factor(processes, PowerLog(power, log))
             for term in work:
                 own = (factor,) if term is None else (*term.factors, factor)
                 found.append(Term(tuple(sorted(own, key=lambda f: f.parameter))))
     for parameter in range(points.shape[1]):
         if parameter != processes:
-            found += [Term((Factor(parameter, power, log),)) for power, log in _OTHER]
+            found += [Term((Factor(parameter, PowerLog(power, log)),)) for power, log in _OTHER]
             found += _dearer(prior, parameter)
-    logs_are_safe = points.min(axis=0) >= 1
+    lowest = points.min(axis=0)
     basis = span(design)
     chosen: list[Term] = []
     for term in dict.fromkeys(found):
-        if any(f.log_exponent and not logs_are_safe[f.parameter] for f in term.factors):
+        if not all(f.basis.is_defined(lowest[f.parameter]) for f in term.factors):
             continue
         column = term.evaluate(points)
         length = np.linalg.norm(column)
@@ -230,11 +231,12 @@ def _candidates(
 
 def _dearer(prior: Prior, parameter: int) -> list[Term]:
     """List the prior's terms times the logarithm of a parameter they grow with: each unit of work gets dearer."""
+    log = Term((Factor(parameter, PowerLog(Fraction(0), 1)),))
     return [
-        Term(tuple(replace(f, log_exponent=f.log_exponent + (f.parameter == parameter)) for f in term.factors))
+        dearer
         for column in prior.columns
         for term in column.function.terms
-        if any(f.parameter == parameter and f.exponent > 0 for f in term.factors)
+        if term.lead(parameter)[0] > 0 and (dearer := product(term, log)) is not None
     ]
 
 

@@ -10,7 +10,7 @@ from itertools import product as combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model import Factor, ModelFunction, Term, extrap_space
+from buran.model import Factor, ModelFunction, PowerLog, Term, extrap_space
 
 Array = NDArray[np.float64]
 
@@ -85,7 +85,8 @@ def draw(parameters: int, random: np.random.Generator) -> ModelFunction:
     (0, 1000). Sums are drawn again until each term makes up 1 % at both corners of the grid.
     """
     drawn = _drawn(parameters, random, _inside)
-    factors = [Factor(k, Fraction(part.exponents[0][0]), part.exponents[0][1]) for k, part in enumerate(drawn.parts)]
+    exponents = [part.exponents[0] for part in drawn.parts]
+    factors = [Factor(k, PowerLog(Fraction(power), log)) for k, (power, log) in enumerate(exponents)]
     terms = (Term(tuple(factors)),) if drawn.product else tuple(Term((factor,)) for factor in factors)
     return ModelFunction(drawn.coefficients[0], drawn.coefficients[1 : 1 + len(terms)], terms)
 

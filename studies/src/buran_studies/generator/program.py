@@ -235,8 +235,9 @@ def _expression(function: ModelFunction, names: tuple[str, ...]) -> str:
 def _factor(factor: Factor, names: tuple[str, ...]) -> str:
     x = f"frame.{names[factor.parameter]}"
     parts = []
-    if factor.exponent:
-        parts.append(f"std::pow({x}, {float(factor.exponent)!r})")
-    if factor.log_exponent:
-        parts.append(f"std::pow(std::log2({x}), {float(factor.log_exponent)!r})")
+    power, log = factor.basis.lead  # kernels are drawn from powers and logarithms alone
+    if power:
+        parts.append(f"std::pow({x}, {float(power)!r})")
+    if log:
+        parts.append(f"std::pow(std::log2({x}), {float(log)!r})")
     return " * ".join(parts)

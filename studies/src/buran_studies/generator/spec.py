@@ -13,6 +13,7 @@ import numpy as np
 
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import FormatError, UsageError
+from buran.model.powers import PowerLog
 from buran.model.space import full_space
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran_studies.generator.complexity import parse_complexity
@@ -262,7 +263,7 @@ def _draw_terms(random: np.random.Generator, points: Array, most: float) -> tupl
     while True:
         count = 1 if len(parameters) == 1 else int(random.integers(1, 3))
         chosen = sorted(random.choice(parameters, size=count, replace=False).tolist())
-        factors = [Factor(p, *pairs[int(random.integers(len(pairs)))]) for p in chosen]
+        factors = [Factor(p, PowerLog(*pairs[int(random.integers(len(pairs)))])) for p in chosen]
         style = STYLES[int(random.integers(2))]
         terms = [Term(tuple(factors))] if style == "nested" else [Term((factor,)) for factor in factors]
         values = [term.evaluate(points) for term in terms]
@@ -284,9 +285,9 @@ def _draw_calls(random: np.random.Generator, points: Array) -> ModelFunction:
     whole = []
     for parameter in range(points.shape[1]):
         for pair in ((Fraction(1), 0), (Fraction(0), 1)):
-            values = Factor(parameter, *pair).evaluate(points)
+            values = Factor(parameter, PowerLog(*pair)).evaluate(points)
             if (values == np.round(values)).all() and values.min() >= 1 and values.max() <= _MOST_CALLS:
-                whole.append(Term((Factor(parameter, *pair),)))
+                whole.append(Term((Factor(parameter, PowerLog(*pair)),)))
     if not whole:
         return ModelFunction(1.0)
     return ModelFunction(0.0, (1.0,), (whole[int(random.integers(len(whole)))],))

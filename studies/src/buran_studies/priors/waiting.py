@@ -14,6 +14,7 @@ from buran import assets
 from buran.campaign.plan import Mode
 from buran.experiment.build import experiment_from_profiles
 from buran.model.noise import inject
+from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.text import format_function
 from buran.prior.algebra import added, multiplied, power, scaled
@@ -40,7 +41,7 @@ def evaluate(seed: int, draws: int, measured: bool) -> dict[str, Any]:
     """
     points = np.array([(p, n) for p in _P for n in _N], dtype=np.float64)
     prior, counts = _measured_prior() if measured else (_stated_prior(), "counts as documented")
-    work = Term((Factor(1, Fraction(3), 0),))
+    work = Term((Factor(1, PowerLog(Fraction(3), 0)),))
     root = added((power(0, Fraction(1, 2)), ModelFunction(-1.0)))
     waiting = scaled(multiplied(root, power(1, 3)), 6 * _SECONDS_PER_CELL)
     transfer = _transfer(prior, points)
