@@ -13,7 +13,7 @@ from snakemake.utils import min_version
 
 from buran.cli.status import print_failures
 from buran.engine.batches import batch_request, batches_of
-from buran.engine.jobs import job_request, resource_names
+from buran.engine.jobs import engine_resources, job_request, resource_names
 from buran.views.status import progress_of
 from buran.loop.refine import start_build, starts_by_itself
 from buran.loop.session import open_session

@@ -38,20 +38,22 @@ def builds_of_batch(wildcards):
 @cache
 def request_of_bundle(bundle):
     """What a bundle's job asks the scheduler for."""
-    return job_request(SESSION, SESSION.layout.read_bundle_spec(bundle))
+    return engine_resources(
+        job_request(SESSION, SESSION.layout.read_bundle_spec(bundle))
+    )
 
 
 @cache
 def request_of_batch(batch):
     """What a job for several bundles asks the scheduler for."""
-    return batch_request(SESSION, batch)
+    return engine_resources(batch_request(SESSION, batch))
 
 
 def measure_resources(request):
     """Resources of measurements: those that the campaign file decides."""
 
     def resource(name):
-        return lambda wildcards: getattr(request(*wildcards), name)
+        return lambda wildcards: request(*wildcards)[name]
 
     return {name: resource(name) for name in resource_names(SESSION)}
 

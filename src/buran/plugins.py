@@ -43,7 +43,7 @@ class Door(Generic[T]):
 
     noun: str
     group: str
-    protocol: type[T]
+    protocol: type
     builtin: Mapping[str, str]
 
     @property

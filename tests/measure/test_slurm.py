@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.campaign.launcher import Placement
-from buran.engine import cluster
+from buran.engine.watchdog import StuckJobs
 from buran.errors import ToolError
 from buran.measure.schedulers import slurm
+from buran.measure.schedulers.base import Allocation, Job, JobState, mismatch, misplaced
+from buran.measure.schedulers.slurm import SLURM
 
 LINE = (
     "JobId=12 JobName=a b=c UserId=u(1) GroupId=g(1) Priority=1 Account=(null) QOS=normal JobState=RUNNING "
@@ -24,7 +26,7 @@ LINE = (
 )
 
 
-def an_allocation() -> slurm.Allocation:
+def an_allocation() -> Allocation:
     return slurm.allocation_of(slurm.parse_job(LINE))
 
 
@@ -72,13 +74,13 @@ def test_time_limits_are_read(limit: str, seconds: float | None) -> None:
     ],
 )
 def test_an_allocation_that_was_not_asked_for_is_named(wanted: Placement, complaint: str | None) -> None:
-    found = slurm.mismatch(an_allocation(), wanted, exact=True)
+    found = mismatch(SLURM, an_allocation(), wanted, exact=True)
     assert found is None if complaint is None else complaint in str(found)
 
 
 def test_ranks_on_another_number_of_nodes_are_named() -> None:
-    assert slurm.misplaced(["n1", "n2", "n1"], Placement(3, 1, 2)) is None
-    assert slurm.misplaced(["n1", "n1"], Placement(2, 1, 2)) == "the ranks ran on 1 nodes instead of 2: n1"
+    assert misplaced(["n1", "n2", "n1"], Placement(3, 1, 2)) is None
+    assert misplaced(["n1", "n1"], Placement(2, 1, 2)) == "the ranks ran on 1 nodes instead of 2: n1"
 
 
 def test_the_task_that_failed_first_is_found(tmp_path: Path) -> None:
@@ -88,17 +90,17 @@ def test_the_task_that_failed_first_is_found(tmp_path: Path) -> None:
         "srun: error: n3: task 0: Terminated\nsrun: error: n4: tasks 2-3: Terminated\n"
         "srun: error: n3: task 1: Exited with exit code 7\nsrun: Force Terminated StepId=5.2\n"
     )
-    assert slurm.first_failure(log) == "n3: task 1: Exited with exit code 7"
+    assert SLURM.first_failure(log) == "n3: task 1: Exited with exit code 7"
     log.write_text("anything else\n")
-    assert slurm.first_failure(log) is None
+    assert SLURM.first_failure(log) is None
 
 
 def test_a_users_own_job_may_be_larger_than_a_run_needs() -> None:
-    assert slurm.mismatch(an_allocation(), Placement(2, 1, 1), exact=False) is None
-    assert "2 nodes instead of 3" in str(slurm.mismatch(an_allocation(), Placement(3, 1, 3), exact=False))
-    assert "4 CPUs instead of 8" in str(slurm.mismatch(an_allocation(), Placement(8, 1, 2), exact=False))
+    assert mismatch(SLURM, an_allocation(), Placement(2, 1, 1), exact=False) is None
+    assert "2 nodes instead of 3" in str(mismatch(SLURM, an_allocation(), Placement(3, 1, 3), exact=False))
+    assert "4 CPUs instead of 8" in str(mismatch(SLURM, an_allocation(), Placement(8, 1, 2), exact=False))
     assert not an_allocation().is_for("0123")
-    assert replace(an_allocation(), comment="rule_measure_wildcards_0123").is_for("0123")
+    assert replace(an_allocation(), purpose="rule_measure_wildcards_0123").is_for("0123")
 
 
 def test_the_end_of_a_jobs_time_is_known() -> None:
@@ -132,18 +134,18 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("body", "state"),
     [
-        ("echo JobId=12 JobState=RUNNING Restarts=0", slurm.JobState.LIVE),
-        ("echo JobId=12 JobState=PENDING Restarts=0", slurm.JobState.LIVE),
-        ("echo JobId=12 JobState=RUNNING Restarts=1", slurm.JobState.LOST),
-        ("echo JobId=12 JobState=NODE_FAIL Restarts=0", slurm.JobState.LOST),
-        ("echo JobId=12 JobState=CANCELLED Restarts=0", slurm.JobState.ENDED),
-        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", slurm.JobState.ENDED),
-        ("echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1", slurm.JobState.UNKNOWN),
+        ("echo JobId=12 JobState=RUNNING Restarts=0", JobState.LIVE),
+        ("echo JobId=12 JobState=PENDING Restarts=0", JobState.LIVE),
+        ("echo JobId=12 JobState=RUNNING Restarts=1", JobState.LOST),
+        ("echo JobId=12 JobState=NODE_FAIL Restarts=0", JobState.LOST),
+        ("echo JobId=12 JobState=CANCELLED Restarts=0", JobState.ENDED),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", JobState.ENDED),
+        ("echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1", JobState.UNKNOWN),
     ],
 )
-def test_the_state_of_a_job(fake: Path, body: str, state: slurm.JobState) -> None:
+def test_the_state_of_a_job(fake: Path, body: str, state: JobState) -> None:
     script(fake, "scontrol", body)
-    assert slurm.job_state("12", 0) is state
+    assert SLURM.job_state("12", 0) is state
 
 
 @pytest.mark.parametrize(
@@ -161,19 +163,19 @@ def test_a_failure_counts_only_while_the_job_goes_on(
 ) -> None:
     monkeypatch.setattr(slurm, "_PATIENCE_S", 0.0)
     script(fake, "scontrol", body)
-    assert slurm.why_ended(an_allocation()) == why
+    assert SLURM.why_ended(an_allocation()) == why
 
 
 def test_an_answer_is_waited_for(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm, "_ASK_AGAIN_S", 0.0)
     script(fake, "scontrol", f"mkdir {fake}/asked 2>/dev/null && exit 1\necho JobId=12 JobState=RUNNING Restarts=1")
-    assert slurm.why_ended(an_allocation()) is None
+    assert SLURM.why_ended(an_allocation()) is None
     assert (fake / "asked").is_dir()
 
 
 def test_outages_are_noticed(fake: Path) -> None:
     script(fake, "scontrol", "echo BOOT_TIME = 1")
-    outages = slurm.Outages()
+    outages = slurm.SlurmOutages()
     assert [outages.one_since(), outages.one_since()] == [False, False]
     script(fake, "scontrol", "echo BOOT_TIME = 2")
     assert [outages.one_since(), outages.one_since()] == [True, False], "it was started anew"
@@ -183,9 +185,9 @@ def test_outages_are_noticed(fake: Path) -> None:
 
 def test_a_campaigns_jobs_are_told_from_others(fake: Path) -> None:
     script(fake, "squeue", f"echo '1|RUNNING|rule_measure|n1|{fake}'; echo '2|PENDING||(Priority)|/elsewhere'")
-    assert slurm.campaign_jobs(fake) == [slurm.Job("1", "RUNNING", "rule_measure", "n1")]
+    assert SLURM.campaign_jobs(fake) == [Job("1", "RUNNING", "rule_measure", "n1", waits=False)]
     script(fake, "squeue", "exit 1")
-    assert slurm.campaign_jobs(fake) is None
+    assert SLURM.campaign_jobs(fake) is None
 
 
 @pytest.mark.parametrize(
@@ -206,7 +208,7 @@ def test_sacct_is_used_only_where_it_knows_something(fake: Path, kind: str, answ
 def test_no_slurm_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="there is no Slurm here"):
-        cluster.engine_options()
+        SLURM.engine_options()
 
 
 def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
@@ -215,24 +217,24 @@ def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
         "SLURM-job '7' failed, SLURM status is: 'TIMEOUT'. Detailed failure reason unavailable\n"
         "SLURM-job '8' failed due to a node failure, SLURM status is: 'NODE_FAIL'. Failed\n"
     )
-    ends = cluster.job_ends(log)
+    ends = SLURM.job_ends(log)
     assert ends.states == {"7": "TIMEOUT", "8": "NODE_FAIL"} and ends.may_resume
-    assert ends.in_words() == ["Slurm job 7 ran out of time", "Slurm job 8 lost its node"]
+    assert ends.words == ("Slurm job 7 ran out of time", "Slurm job 8 lost its node")
     log.write_text(log.read_text() + "SLURM-job '9' failed, SLURM status is: 'CANCELLED'. D\n")
-    assert not cluster.job_ends(log).may_resume
+    assert not SLURM.job_ends(log).may_resume
     log.write_text("SLURM sbatch failed. The error message was 'sbatch: error: invalid partition'.\n  sbatch call\n")
-    assert not cluster.job_ends(log).may_resume
-    (words,) = cluster.job_ends(log).in_words()
+    assert not SLURM.job_ends(log).may_resume
+    (words,) = SLURM.job_ends(log).words
     assert words.startswith("Slurm refused a job: sbatch: error: invalid partition: `sinfo` lists the partitions")
     log.write_text(
         "    message: Job submission failed with exception: The given account x appears to be invalid. Available\n"
         "accounts: a, bFor further error details see the log\n"
     )
-    (words,) = cluster.job_ends(log).in_words()
+    (words,) = SLURM.job_ends(log).words
     assert "appears to be invalid. Available accounts: a, b: " in words and "resources.account" in words
-    assert not cluster.job_ends(log).may_resume
+    assert not SLURM.job_ends(log).may_resume
     log.write_text("SLURM sbatch failed. The error message was 'Unable to contact slurm controller'.\n")
-    assert cluster.job_ends(log).may_resume
+    assert SLURM.job_ends(log).may_resume
 
 
 @pytest.mark.parametrize(
@@ -251,17 +253,17 @@ def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
     ],
 )
 def test_refusals_come_with_the_next_step(why: str, step: str) -> None:
-    found = cluster.next_step(why)
+    found = slurm.next_step(why)
     assert step in found and bool(found) == bool(step)
 
 
 def test_jobs_that_will_never_start_are_told_once() -> None:
     said: list[str] = []
-    stuck = cluster.StuckJobs(said.append)
-    waiting = [slurm.Job(str(i), "PENDING", "", reason) for i, reason in enumerate(("(Priority)", "(Resources)"))]
-    stuck.look([*waiting, slurm.Job("9", "RUNNING", "", "n1")])
+    stuck = StuckJobs(SLURM, said.append)
+    waiting = [Job(str(i), "PENDING", "", reason, waits=True) for i, reason in enumerate(("(Priority)", "(Resources)"))]
+    stuck.look([*waiting, Job("9", "RUNNING", "", "n1", waits=False)])
     assert not said
-    hopeless = [slurm.Job(str(i), "PENDING", "", "(PartitionTimeLimit)") for i in range(3)]
+    hopeless = [Job(str(i), "PENDING", "", "(PartitionTimeLimit)", waits=True) for i in range(3)]
     for _ in range(2):
         stuck.look([*waiting, *hopeless])
     (text,) = said

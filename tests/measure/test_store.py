@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from buran.campaign.records import Record, RunKey, Status, read_record
 from buran.errors import RunError
 from buran.files import check_room, storage_error
-from buran.measure.schedulers import slurm
+from buran.measure.schedulers.base import JobState
+from buran.measure.schedulers.slurm import SLURM
 from buran.measure.store import claims, store
 
 
@@ -211,27 +212,64 @@ def claim_of(folder: Path, **changes: object) -> Path:
     return claim
 
 
+@pytest.mark.parametrize("names", [{"scheduler": "slurm", "job": "12"}, {"slurm_job": "12"}])
 @pytest.mark.parametrize(
     ("state", "fresh", "alive"),
     [
-        (slurm.JobState.LIVE, False, True),
-        (slurm.JobState.UNKNOWN, False, True),
-        (slurm.JobState.ENDED, True, False),
-        (slurm.JobState.LOST, True, True),
-        (slurm.JobState.LOST, False, False),
+        (JobState.LIVE, False, True),
+        (JobState.UNKNOWN, False, True),
+        (JobState.ENDED, True, False),
+        (JobState.LOST, True, True),
+        (JobState.LOST, False, False),
     ],
 )
 def test_a_claim_of_a_slurm_job_lives_as_long_as_slurm_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: slurm.JobState, fresh: bool, alive: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: JobState, fresh: bool, alive: bool, names: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(slurm, "is_available", lambda: True)
-    monkeypatch.setattr(slurm, "job_state", lambda job, restarts: state)
+    monkeypatch.setattr(SLURM, "is_available", lambda: True)
+    monkeypatch.setattr(SLURM, "job_state", lambda job, restarts: state)
     claims._live_jobs.clear()
-    claim = claim_of(tmp_path, slurm_job="12")
+    claim = claim_of(tmp_path, **names)
+    assert str(claims.owner_of(claim)) == "Slurm job 12 (process 1 on elsewhere)"
     if not fresh:
         long_ago = time.time() - claims.HEARTBEAT_TIMEOUT_S - 1
         os.utime(claim, (long_ago, long_ago))
     assert claims.is_alive(claim) is alive
+
+
+def test_a_claim_of_this_process_names_its_scheduler_and_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setattr(SLURM, "restarts", lambda job: 3)
+    claims._restarts.cache_clear()
+    claim = tmp_path / "rep-00.claim"
+    with claims.claimed(claim):
+        written = json.loads(claim.read_text())
+    assert (written["scheduler"], written["job"], written["restarts"]) == ("slurm", "12", 3)
+    monkeypatch.delenv("SLURM_JOB_ID")
+    with claims.claimed(claim):
+        written = json.loads(claim.read_text())
+    assert (written["scheduler"], written["job"], written["restarts"]) == (None, None, 0)
+
+
+def test_a_claim_of_a_scheduler_that_is_not_known_here_is_waited_for_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claim = claim_of(tmp_path, scheduler="moon", job="7")
+    os.utime(claim, (1, 1))
+    assert claims.is_alive(claim), "nobody can be asked"
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            claim.unlink()
+
+    monkeypatch.setattr(time, "sleep", pause)
+    with claims.claimed(claim):
+        assert len(pauses) == 3
+    (said,) = capsys.readouterr().err.splitlines()
+    assert str(claim) in said and "moon job 7 (process 1 on elsewhere)" in said
+    assert "does not know the scheduler 'moon'" in said and "install the package that brings it, or remove" in said
 
 
 def test_clocks_of_hosts_may_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -
     records, expected = bench.records(), Counter[tuple[str, ...]]()
     for record in records:
         p, m = record["point"]["p"], record["point"]["m"]
-        given: dict[str, Any] = record["slurm"]
+        given: dict[str, Any] = record["allocation"]
         assert record["status"] == "measured"
         assert given["tasks"] == p and len(given["nodes"]) == m and given["restarts"] == 0
         assert record["argv"][1:3] == ["-n", str(p)]

@@ -33,7 +33,7 @@ def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: Slu
     assert cluster.jobs()
     bench.run()
     bench.assert_whole(before, interrupted=0)
-    assert len({record["slurm_job"] for record in bench.records()}) == 2, "no second job measured anything"
+    assert len({record["job"] for record in bench.records()}) == 2, "no second job measured anything"
 
 
 @pytest.mark.thorough
@@ -159,7 +159,7 @@ def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) 
             "--kill-on-bad-exit=1",
         ]
         places = record.get("placement", [])
-        assert record["mode"] == "vanilla" or {each["host"] for each in places} == set(record["slurm"]["nodes"])
+        assert record["mode"] == "vanilla" or {each["host"] for each in places} == set(record["allocation"]["nodes"])
         if len(os.sched_getaffinity(0)) >= 2:
             assert all(each["cpus"].isdecimal() and each["ranks"].isdecimal() for each in places), "a core for each"
     before = bench.starts()

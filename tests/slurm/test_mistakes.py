@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, SlurmBench, wait_until
 
-from buran.engine import cluster as driving
 from buran.measure.schedulers import slurm
+from buran.measure.schedulers.base import JobState
+from buran.measure.schedulers.slurm import SLURM
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 
@@ -34,20 +35,20 @@ def test_what_slurm_refuses_is_shown_with_the_next_step(bench: SlurmBench) -> No
 
 @pytest.mark.thorough
 def test_without_accounting_squeue_is_asked(cluster: Cluster) -> None:
-    assert driving.engine_options() == ["--slurm-status-command", "squeue", "--slurm-no-account"]
+    assert SLURM.engine_options() == ["--slurm-status-command", "squeue", "--slurm-no-account"]
 
 
 def test_slurm_is_asked_and_answers(cluster: Cluster) -> None:
     sbatch = ["sbatch", "--parsable", "-N2", "-n3", "--exclusive", "--output=/dev/null", "--wrap", "sleep 60"]
     job = subprocess.run(sbatch, capture_output=True, text=True, check=True).stdout.strip()
-    assert slurm.job_state(job, 0) is slurm.JobState.LIVE
+    assert SLURM.job_state(job, 0) is JobState.LIVE
     fields = slurm.show_job(job)
     assert isinstance(fields, dict)
     given = slurm.allocation_of(fields)
     assert given.job == job and given.tasks == 3 and given.exclusive and given.time_limit_s is None
     subprocess.run(["scancel", job], check=True)
-    wait_until(lambda: slurm.job_state(job, 0) is slurm.JobState.ENDED, "the job's end")
-    assert slurm.job_state("99999", 0) is slurm.JobState.ENDED
+    wait_until(lambda: SLURM.job_state(job, 0) is JobState.ENDED, "the job's end")
+    assert SLURM.job_state("99999", 0) is JobState.ENDED
     cluster.stop_controller()
-    assert slurm.job_state(job, 0) is slurm.JobState.UNKNOWN
-    assert slurm.campaign_jobs(Path.cwd()) is None
+    assert SLURM.job_state(job, 0) is JobState.UNKNOWN
+    assert SLURM.campaign_jobs(Path.cwd()) is None

@@ -18,10 +18,10 @@ def test_points_share_jobs_and_nothing_else(bench: SlurmBench) -> None:
     records, failures = bench.records(), bench.attempts()
     assert len(records) == len(failures) == 6, "a point that fails does not stop the others of its job"
     assert {record["reason"] for record in failures} == {"exit code 3"}
-    jobs = {record["slurm_job"]: set() for record in (*records, *failures)}
+    jobs = {record["job"]: set() for record in (*records, *failures)}
     for record in (*records, *failures):
-        jobs[record["slurm_job"]].add(record["point"]["p"])
-        assert record["slurm"]["tasks"] == record["point"]["p"]
+        jobs[record["job"]].add(record["point"]["p"])
+        assert record["allocation"]["tasks"] == record["point"]["p"]
     assert sorted(map(sorted, jobs.values())) == [[1], [2]], "two jobs for four points"
     assert set(bench.starts().values()) == {3}
     assert "nothing is left to do" in bench.run(expect=1)

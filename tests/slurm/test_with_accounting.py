@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, SlurmBench, call
 
-from buran.engine import cluster as driving
 from buran.measure.schedulers import slurm
+from buran.measure.schedulers.slurm import SLURM
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 STENCIL = Path(__file__).parents[2] / "examples" / "stencil"
@@ -31,7 +31,7 @@ def accounting(sandbox: Cluster, tool: str) -> Iterator[Cluster]:
 
 def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: SlurmBench) -> None:
     assert slurm.has_accounting()
-    assert driving.engine_options() == ["--slurm-status-command", "sacct"]
+    assert SLURM.engine_options() == ["--slurm-status-command", "sacct"]
     bench.write(resources={"time_limit_s": 60, "account": "nowhere"})
     refused = bench.run(expect=3)
     assert "account nowhere appears to be invalid" in refused and "say which in resources.account" in refused
@@ -39,7 +39,7 @@ def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: Slurm
     output = bench.run()
     assert "--slurm-status-command sacct" in output
     bench.assert_whole({}, interrupted=0)
-    assert {record["slurm"]["account"] for record in bench.records()} == {"sandbox"}
+    assert {record["allocation"]["account"] for record in bench.records()} == {"sandbox"}
 
 
 def test_the_whole_loop_is_charged_no_more_than_its_jobs_held(accounting: Cluster, bench: SlurmBench) -> None:
@@ -73,13 +73,13 @@ def test_the_whole_loop_is_charged_no_more_than_its_jobs_held(accounting: Cluste
     assert charged <= budget + 4 * most, "exceeded by no more than the run in flight on each node"
     # Slurm's records: each job held at least what its runs are charged for; they end before it does.
     held = slurm_records()
-    assert {record["slurm_job"] for record in records} <= held.keys()
+    assert {record["job"] for record in records} <= held.keys()
     for job, core_seconds in held.items():
-        own = [record for record in records if record["slurm_job"] == job]
-        width = max((record["slurm"]["cpus"] for record in own), default=0)
+        own = [record for record in records if record["job"] == job]
+        width = max((record["allocation"]["cpus"] for record in own), default=0)
         used = math.fsum(3600 * record["cost_core_hours"] for record in own)
         assert used <= core_seconds + width, f"job {job}"  # Slurm counts whole seconds
-    whole = math.fsum(held[job] for job in {record["slurm_job"] for record in records}) / 3600
+    whole = math.fsum(held[job] for job in {record["job"] for record in records}) / 3600
     print(f"ledger {charged:.4g} core hours, jobs {whole:.4g}, {len(held)} jobs, ended: {state['reason']}")
 
 

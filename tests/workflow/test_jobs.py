@@ -13,7 +13,7 @@ import yaml
 from workbench import Workbench
 
 from buran.campaign.plan import Bundle
-from buran.engine.jobs import STARTUP_S, job_limit_s, job_request, resource_names
+from buran.engine.jobs import STARTUP_S, engine_resources, job_limit_s, job_request, resource_names
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
 
@@ -38,9 +38,13 @@ def test_resources_follow_the_point(workbench: Workbench) -> None:
         extra="--switches=1",
     )
     request = job_request(session, bundle)
-    assert (request.nodes, request.tasks, request.cpus_per_task, request.mem_mb) == (2, 2, 1, 200)
-    assert (request.ranks_per_node, request.cores_per_node) == (1, 1)
-    assert request.slurm_extra == "--exclusive --ntasks-per-node=1 --reservation=mine --switches=1"
+    assert (request.nodes, request.tasks, request.cpus_per_task, request.memory_mb) == (2, 2, 1, 200)
+    resources = engine_resources(request)
+    assert (resources["nodes"], resources["tasks"], resources["cpus_per_task"], resources["mem_mb"]) == (2, 2, 1, 200)
+    assert (resources["ranks_per_node"], resources["cores_per_node"]) == (1, 1)
+    assert resources["walltime_s"] == 60 * resources["walltime_min"] == 60 * resources["runtime"]
+    assert set(resources) == set(resource_names(session))
+    assert resources["slurm_extra"] == "--exclusive --ntasks-per-node=1 --reservation=mine --switches=1"
     assert {"mem_mb", "slurm_partition"} <= set(resource_names(session))
     assert "qos" not in resource_names(session), "what the file leaves open, the profile may say"
 

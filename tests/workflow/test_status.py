@@ -52,7 +52,7 @@ def in_queue(session: Session, folder: Path, *jobs: tuple[str, str, str]) -> Non
         for number, (state, name, reason) in enumerate(jobs)
     ]
     (folder / "queue").write_text("".join(f"{line}\n" for line in lines))
-    session.layout.slurm_logs.mkdir(parents=True)
+    (session.layout.root / ".snakemake" / "slurm_logs").mkdir(parents=True)
     session.layout.waits.parent.mkdir(parents=True, exist_ok=True)
     session.layout.waits.write_text("7 10.0\n7 10.0\n8 20.0\n9 60.0\n")
 

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from buran.engine.cluster import StuckJobs, Watchdog, wait_for_jobs
-from buran.measure.schedulers import slurm
+from buran.engine.watchdog import StuckJobs, Watchdog, wait_for_jobs
+from buran.measure.schedulers.base import Job
+from buran.measure.schedulers.slurm import SLURM
 
 QUIET_S = 0.2
+SILENT = StuckJobs(SLURM, lambda text: None)
 
 
 @pytest.fixture
@@ -35,21 +37,21 @@ def judged(watchdog: Watchdog, engine: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("jobs", "hung"), [([], True), (None, False), ([slurm.Job("1", "PENDING", "rule_measure", "(Priority)")], False)]
+    ("jobs", "hung"), [([], True), (None, False), ([Job("1", "PENDING", "rule_measure", "(Priority)", True)], False)]
 )
 def test_nothing_in_the_queue_is_a_sign_and_no_answer_is_none(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     engine: subprocess.Popen[bytes],
-    jobs: list[slurm.Job] | None,
+    jobs: list[Job] | None,
     hung: bool,
 ) -> None:
-    monkeypatch.setattr(slurm, "campaign_jobs", lambda folder: jobs)
+    monkeypatch.setattr(SLURM, "campaign_jobs", lambda folder: jobs)
     log = tmp_path / "log"
     log.touch()
     os.utime(log, (1, 1))
     beats: list[int] = []
-    watchdog = Watchdog(tmp_path, log, lambda: beats.append(1), quiet_s=QUIET_S)
+    watchdog = Watchdog(tmp_path, log, SILENT, lambda: beats.append(1), quiet_s=QUIET_S)
     assert judged(watchdog, engine.pid) is hung
     assert beats
 
@@ -57,21 +59,21 @@ def test_nothing_in_the_queue_is_a_sign_and_no_answer_is_none(
 def test_an_engine_that_writes_or_works_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: subprocess.Popen[bytes]
 ) -> None:
-    monkeypatch.setattr(slurm, "campaign_jobs", lambda folder: [])
+    monkeypatch.setattr(SLURM, "campaign_jobs", lambda folder: [])
     log = tmp_path / "log"
     log.touch()
     os.utime(log, (time.time() + 3600, time.time() + 3600))
-    assert not judged(Watchdog(tmp_path, log, quiet_s=QUIET_S), engine.pid)
+    assert not judged(Watchdog(tmp_path, log, SILENT, quiet_s=QUIET_S), engine.pid)
     os.utime(log, (1, 1))
-    assert not judged(Watchdog(tmp_path, log, quiet_s=QUIET_S), os.getpid()), "it has a child"
+    assert not judged(Watchdog(tmp_path, log, SILENT, quiet_s=QUIET_S), os.getpid()), "it has a child"
 
 
 def test_jobs_of_an_earlier_controller_are_waited_for_also_through_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = iter([[slurm.Job("7", "RUNNING", "", "n1")], None, []])
-    monkeypatch.setattr(slurm, "campaign_jobs", lambda folder: next(answers))
+    answers = iter([[Job("7", "RUNNING", "", "n1", False)], None, []])
+    monkeypatch.setattr(SLURM, "campaign_jobs", lambda folder: next(answers))
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     said: list[str] = []
-    wait_for_jobs(tmp_path, StuckJobs(said.append), lambda: None)
+    wait_for_jobs(tmp_path, StuckJobs(SLURM, said.append), lambda: None)
     assert "1 running" in said[0] and "does not answer" in said[1] and len(said) == 2

@@ -61,13 +61,8 @@ class Layout:
 
     @property
     def waits(self) -> Path:
-        """How long each Slurm job waited in the queue: job and seconds, one a line."""
+        """How long each job waited in the queue: job and seconds, one a line."""
         return self.root / "claims" / "waits"
-
-    @property
-    def slurm_logs(self) -> Path:
-        """Where the workflow engine puts the logs of Slurm jobs."""
-        return self.root / ".snakemake" / "slurm_logs"
 
     @property
     def engine_log(self) -> Path:

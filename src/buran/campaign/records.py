@@ -148,6 +148,8 @@ class RunRecord(Record):
         ``wall``, ``virtual`` for simulated runs, ``elsewhere`` for imported ones.
     clock_ahead_s
         Of the file system's clock, when the run began.
+    scheduler, job, allocation
+        In whose job it ran and what that was given; None outside of jobs.
     before, after
         State of the machine.
     placement
@@ -172,8 +174,9 @@ class RunRecord(Record):
     started: str | None = None
     clock_ahead_s: float | None = None
     disturbances: tuple[str, ...] = ()
-    slurm_job: str | None = None
-    slurm: Mapping[str, Any] | None = None
+    scheduler: str | None = None
+    job: str | None = None
+    allocation: Mapping[str, Any] | None = None
     argv: tuple[str, ...] | None = None
     environment: Mapping[str, Any] | None = None
     tools: Mapping[str, Any] | None = None
@@ -249,12 +252,30 @@ def read_record(folder: Path) -> Record:
 
 
 def _record_of(data: dict[str, Any]) -> Record:
-    return decode(BuildRecord if "spec" in data else RunRecord if "build" in data else Record, data)
+    if "spec" in data:
+        return decode(BuildRecord, data)
+    return _run_of(data) if "build" in data else decode(Record, data)
+
+
+def _run_of(data: dict[str, Any]) -> RunRecord:
+    return decode(RunRecord, with_scheduler(data))
+
+
+def with_scheduler(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a record or a claim in which the scheduler is a value; version 0.1 had its name in the keys."""
+    key = next((key for key in data if key.endswith("_job")), None)
+    if key is None:
+        return data
+    name = key.removesuffix("_job")
+    rest = {other: value for other, value in data.items() if other not in (key, name)}
+    if name in data:
+        rest["allocation"] = data[name]
+    return {**rest, "scheduler": None if data[key] is None else name, "job": data[key]}
 
 
 def read_run(folder: Path) -> RunRecord:
     """Read the record of a run; see `read_record`."""
-    return read_document(folder / RECORD, SCHEMA, lambda data: decode(RunRecord, data), what="run's record", hint=_KEEP)
+    return read_document(folder / RECORD, SCHEMA, _run_of, what="run's record", hint=_KEEP)
 
 
 def read_build(folder: Path) -> BuildRecord:

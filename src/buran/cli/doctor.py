@@ -22,7 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; exit code 3 if nothing can be measured here."""
     from buran.cli.terminal import style
-    from buran.measure.machine.doctor import State, examine
+    from buran.measure.finding import State
+    from buran.measure.machine.doctor import examine
 
     if not arguments.folder.is_dir():
         raise UsageError("there is no such folder", where=arguments.folder)

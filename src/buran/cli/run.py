@@ -15,6 +15,7 @@ from buran.cli.arguments import add_campaign_file, add_profile
 if TYPE_CHECKING:
     from buran.engine.controller import End, Profile
     from buran.loop.session import Session
+    from buran.measure.schedulers.base import Scheduler
 
 HELP = "start or resume a campaign; what is measured stays measured"
 
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", "-n", action="store_true", help="show the command and what it would do")
     parser.add_argument("--retry-failed", action="store_true", help="give failed builds and runs another try")
     parser.add_argument(
-        "--cancel", action="store_true", help="when interrupted, cancel Slurm jobs (default: they go on)"
+        "--cancel", action="store_true", help="when interrupted, cancel jobs in the queue (default: they go on)"
     )
     parser.epilog = "What follows -- is passed on to snakemake as it is."
 
@@ -58,12 +59,13 @@ def drive(
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
     from buran.cli.terminal import style
-    from buran.engine import cluster, controller
+    from buran.engine import controller
     from buran.errors import Exit
     from buran.loop.plan import first_plan
+    from buran.measure.schedulers.none import NONE
 
     where = controller.find_profile(profile)
-    options = cluster.engine_options() if where.is_slurm else []
+    options = where.scheduler.engine_options()
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )
@@ -88,7 +90,8 @@ def drive(
 
     with controller.sole_controller(layout, waiting) as lock:
         drivers = _Drivers(session, command, log, lock, say, extra)
-        end = drivers.on_slurm(retry_failed, cancel) if where.is_slurm else drivers.here(retry_failed)
+        followed = where.scheduler is not NONE
+        end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.here(retry_failed)
     if end.interrupted:
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
@@ -144,9 +147,9 @@ class _Drivers:
             finished.remember(layout, campaign)
         return end
 
-    def on_slurm(self, retry_failed: bool, cancel: bool) -> End:
+    def in_jobs(self, scheduler: Scheduler, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
-        from buran.engine import cluster, controller
+        from buran.engine import controller, watchdog
         from buran.errors import Exit
         from buran.measure.machine.process import Interrupted, interruptible
         from buran.measure.store import claims
@@ -154,38 +157,36 @@ class _Drivers:
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
             self.say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
-        restarts, stuck = 0, cluster.StuckJobs(self.say)
+        restarts, stuck = 0, watchdog.StuckJobs(scheduler, self.say)
         with claims.claimed(claim):
             while True:
                 try:
                     with interruptible():
-                        cluster.wait_for_jobs(folder, stuck, lambda: claims.beat(claim))
+                        watchdog.wait_for_jobs(folder, stuck, lambda: claims.beat(claim))
                 except Interrupted:
-                    self._leave(cancel)
+                    self._leave(scheduler, cancel)
                     return controller.End(Exit.INTERRUPTED, interrupted=True)
-                watchdog = cluster.Watchdog(folder, self.log, lambda: claims.beat(claim), stuck)
-                end = self.here(retry_failed and not restarts, watchdog.engine_hangs)
+                dog = watchdog.Watchdog(folder, self.log, stuck, lambda: claims.beat(claim))
+                end = self.here(retry_failed and not restarts, dog.engine_hangs)
                 if end.interrupted:
-                    self._leave(cancel)
+                    self._leave(scheduler, cancel)
                     return end
-                ends = cluster.job_ends(self.log)
-                for line in ends.in_words():
+                ends = scheduler.job_ends(self.log)
+                for line in ends.words:
                     self.say(line)
-                if end.code == 0 or restarts == cluster.MOST_RESTARTS or not (end.hung or ends.may_resume):
+                if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not (end.hung or ends.may_resume):
                     return end
                 restarts += 1
                 why = "the workflow engine lost its jobs" if end.hung else "some jobs did not get to their end"
                 self.say(f"{why}; going on with what is left")
 
-    def _leave(self, cancel: bool) -> None:
-        from buran.measure.schedulers import slurm
-
-        jobs = slurm.campaign_jobs(self.session.layout.root)
+    def _leave(self, scheduler: Scheduler, cancel: bool) -> None:
+        jobs = scheduler.campaign_jobs(self.session.layout.root)
         if cancel:
-            slurm.cancel(jobs or [])
+            scheduler.cancel(jobs or [])
             self.say(f"{len(jobs or [])} jobs cancelled")
         elif jobs is None:
-            self.say("Slurm does not answer; jobs in the queue go on")
+            self.say(f"{scheduler.title} does not answer; jobs in the queue go on")
         elif jobs:
             self.say(f"{len(jobs)} jobs go on in the queue; --cancel would have ended them")
 

@@ -62,9 +62,8 @@ def _show(state: Progress, *, as_json: bool) -> int:
         print(table(header, rows, right=(0, 3, 4, 5, 6, 7, 8)))
     if state.queue is not None and (state.queue.running or state.queue.pending):
         why = ", ".join(f"{number} {reason}" for reason, number in sorted(state.queue.reasons.items()))
-        print(
-            f"jobs in Slurm: {state.queue.running} running, {state.queue.pending} waiting{f' ({why})' if why else ''}"
-        )
+        counts = f"{state.queue.running} running, {state.queue.pending} waiting"
+        print(f"jobs in {state.queue.scheduler}: {counts}{f' ({why})' if why else ''}")
     budget = "" if state.budget_core_hours is None else f" of {state.budget_core_hours:.4g}"
     left = "unknown" if state.remaining_core_hours is None else f"{state.remaining_core_hours:.4g}"
     claimed = f"{state.claimed_core_hours:.4g} being spent, " if state.claimed_core_hours else ""

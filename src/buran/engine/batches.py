@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from buran.campaign.plan import Bundle, Plan
-from buran.engine.jobs import STARTUP_S, JobRequest, job_limit_s, job_request
+from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
 from buran.files import digest, read_json, write_json
 from buran.loop.session import Session
+from buran.measure.schedulers.base import JobRequest
 
 
 def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -39,7 +40,7 @@ def _groups(session: Session, plan: Plan, most: int) -> list[list[Bundle]]:
     for bundle in plan.bundles:
         if not session.layout.bundle_pointer(bundle.id).is_file():
             request = None if virtual else job_request(session, bundle)
-            shape = request and replace(request, runtime=0, walltime_min=0, walltime_s=0)
+            shape = request and replace(request, minutes=0)
             shapes.setdefault(shape, []).append(bundle)
     found = []
     for bundles in shapes.values():
@@ -57,6 +58,4 @@ def batch_request(session: Session, batch: str) -> JobRequest:
 def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
     """Return what one job for several bundles of the same shape asks for; it starts only once."""
     limit_s = STARTUP_S + sum(job_limit_s(session, bundle) - STARTUP_S for bundle in bundles)
-    minutes = math.ceil(limit_s / 60.0)
-    shape = job_request(session, bundles[0])
-    return replace(shape, runtime=minutes, walltime_min=minutes, walltime_s=minutes * 60)
+    return replace(job_request(session, bundles[0]), minutes=math.ceil(limit_s / 60.0))

@@ -19,6 +19,9 @@ from buran.campaign.layout import Layout
 from buran.campaign.records import BuildOutcome, BundleOutcome, RunKey, Status
 from buran.errors import UsageError
 from buran.measure.machine.process import die_with_parent
+from buran.measure.schedulers.base import Scheduler
+from buran.measure.schedulers.none import NONE
+from buran.measure.schedulers.registry import scheduler_of_profile
 from buran.measure.store import ledger, store
 
 _POLL_S = 0.3
@@ -108,20 +111,15 @@ class Profile:
 
     Attributes
     ----------
-    executor
-        Plugin of the workflow engine that runs jobs; ``local`` for this machine.
+    scheduler
+        Whose jobs measurements are, as far as Buran can follow them.
     submit_program
         What submits jobs, where that is known.
     """
 
     folder: Path
-    executor: str
+    scheduler: Scheduler = NONE
     submit_program: str | None = None
-
-    @property
-    def is_slurm(self) -> bool:
-        """Tell whether measurements are Slurm jobs."""
-        return self.executor == "slurm"
 
 
 def find_profile(name: str) -> Profile:
@@ -148,9 +146,9 @@ def find_profile(name: str) -> Profile:
     except (OSError, yaml.YAMLError) as error:
         raise UsageError("the profile cannot be read", where=path, why=str(error)) from error
     settings = settings if isinstance(settings, dict) else {}
-    executor = str(settings.get("executor", "local"))
-    submit = "sbatch" if executor == "slurm" else str(settings.get("cluster-generic-submit-cmd", ""))
-    return Profile(folder.resolve(), executor, next(iter(submit.split()), None))
+    scheduler = scheduler_of_profile(settings)
+    submit = scheduler.submit_program or str(settings.get("cluster-generic-submit-cmd", ""))
+    return Profile(folder.resolve(), scheduler, next(iter(submit.split()), None))
 
 
 def engine_command(campaign_file: Path, layout: Layout, profile: Profile, extra: Sequence[str]) -> list[str]:

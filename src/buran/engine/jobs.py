@@ -4,66 +4,70 @@ from __future__ import annotations
 
 import math
 import shlex
-from dataclasses import dataclass
 
+from buran.campaign.launcher import Placement
 from buran.campaign.plan import Bundle
+from buran.campaign.shape import Resources
 from buran.loop.session import Session
 from buran.measure.build import tree
+from buran.measure.schedulers.base import JobRequest
+from buran.measure.schedulers.registry import SCHEDULERS
 
 STARTUP_S = 120.0  # of a job: the workflow engine, file systems, reading profiles
 _PER_RUN_S = 5.0
 
 
-@dataclass(frozen=True)
-class JobRequest:
-    """Resources of a job, under the names the workflow engine's executors and our profiles know."""
-
-    nodes: int
-    tasks: int
-    cpus_per_task: int
-    ranks_per_node: int
-    cores_per_node: int
-    runtime: int
-    walltime_min: int
-    walltime_s: int
-    slurm_extra: str
-    mem_mb: int | None
-    slurm_partition: str | None
-    slurm_account: str | None
-    constraint: str | None
-    qos: str | None
-
-
 def job_request(session: Session, bundle: Bundle) -> JobRequest:
     """Return what a bundle's job asks for; its time grows each time a job ran out of it."""
     campaign, point = session.campaign, bundle.point
-    resources, placement = campaign.config.resources, campaign.placement(point)
     minutes = math.ceil(job_limit_s(session, bundle) / 60.0)
+    return _request(campaign.config.resources, campaign.placement(point), minutes, campaign.memory_mb(point))
+
+
+def _request(resources: Resources, placement: Placement, minutes: int, memory_mb: int | None) -> JobRequest:
     return JobRequest(
         nodes=placement.nodes,
         tasks=placement.ranks,
         cpus_per_task=placement.threads,
         ranks_per_node=placement.ranks_per_node,
-        cores_per_node=placement.ranks_per_node * placement.threads,
-        runtime=minutes,
-        walltime_min=minutes,
-        walltime_s=minutes * 60,
-        slurm_extra=shlex.join(_extra(session, bundle)) + (f" {resources.extra}" if resources.extra else ""),
-        mem_mb=campaign.memory_mb(point),
-        slurm_partition=resources.partition,
-        slurm_account=resources.account,
+        minutes=minutes,
+        tasks_per_node=placement.tasks_per_node,
+        memory_mb=memory_mb,
+        partition=resources.partition,
+        account=resources.account,
         constraint=resources.constraint,
         qos=resources.qos,
+        exclusive=resources.exclusive,
+        reservation=resources.reservation,
+        extra=resources.extra,
     )
 
 
-def _extra(session: Session, bundle: Bundle) -> list[str]:
-    resources, per_node = session.campaign.config.resources, session.campaign.placement(bundle.point).tasks_per_node
-    return [
-        *(["--exclusive"] if resources.exclusive else []),
-        *([f"--ntasks-per-node={per_node}"] if per_node is not None else []),
-        *([f"--reservation={resources.reservation}"] if resources.reservation else []),
-    ]
+def engine_resources(request: JobRequest) -> dict[str, int | str]:
+    """Return a job's resources under the names that our profiles and the workflow engine's executors know.
+
+    What the campaign file leaves open is not among them: the profile may say it.
+    """
+    named: dict[str, int | str | None] = {
+        "nodes": request.nodes,
+        "tasks": request.tasks,
+        "cpus_per_task": request.cpus_per_task,
+        "ranks_per_node": request.ranks_per_node,
+        "cores_per_node": request.ranks_per_node * request.cpus_per_task,
+        "runtime": request.minutes,
+        "walltime_min": request.minutes,
+        "walltime_s": request.minutes * 60,
+        "mem_mb": request.memory_mb,
+    }
+    for scheduler in SCHEDULERS:
+        named |= scheduler.engine_resources(request)
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def resource_names(session: Session) -> tuple[str, ...]:
+    """Return the names of the resources that the campaign file decides, which are the same for all points."""
+    memory_mb = None if session.campaign.formulas.memory_mb is None else 1
+    return tuple(engine_resources(_request(session.campaign.config.resources, Placement(1), 1, memory_mb)))
 
 
 def job_limit_s(session: Session, bundle: Bundle) -> float:
@@ -92,18 +96,3 @@ def launch_lines(session: Session, bundle: Bundle) -> list[str]:
         words = [*(f"{name}={value}" for name, value in variables.items()), *argv]
         lines.append(f"{shlex.join(words)}  # {run.mode}, {run.name}")
     return lines
-
-
-def resource_names(session: Session) -> tuple[str, ...]:
-    """Return the resources that the campaign file decides; what it leaves open, the profile may say."""
-    resources = session.campaign.config.resources
-    given = {
-        "mem_mb": session.campaign.formulas.memory_mb,
-        "slurm_partition": resources.partition,
-        "slurm_account": resources.account,
-        "constraint": resources.constraint,
-        "qos": resources.qos,
-    }
-    optional = [name for name, value in given.items() if value is not None]
-    shape = ("nodes", "tasks", "cpus_per_task", "ranks_per_node", "cores_per_node")
-    return (*shape, "runtime", "walltime_min", "walltime_s", "slurm_extra", *optional)

@@ -30,7 +30,8 @@ from buran.measure.build import run_filter, tree
 from buran.measure.machine.machine import RunJob
 from buran.measure.machine.process import Interrupted, Outcome, interruptible
 from buran.measure.machine.provenance import environment_of, record_node, tool_versions
-from buran.measure.schedulers import slurm
+from buran.measure.schedulers.base import Allocation, Outages, Scheduler, mismatch, misplaced
+from buran.measure.schedulers.registry import current_scheduler, first_failure
 from buran.measure.store import claims, ledger, store
 from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
@@ -84,14 +85,15 @@ def measure_bundle(
     """
     slots = slots_of(target, layout, bundle)
     if any(slot.verdict() is None for _, slot in slots):
-        given = slurm.allocation()
+        scheduler = current_scheduler()
+        given = scheduler.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
         wait = given is None or not given.is_for(job or bundle.id)
         with interruptible(), claims.claimed(claim, wait=wait), target.backend.machine.held():
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
-            outages = slurm.Outages() if given is not None else None
+            outages = scheduler.outages()
             booked = ledger.Reader(layout.store)
 
             def spent() -> float:
@@ -104,11 +106,15 @@ def measure_bundle(
                 for left in reversed(range(_TRIES)):
                     with store.reserve(slot, wait=wait) as temporary:
                         if temporary is not None:
-                            _measure(_Attempt(target, layout, bundle, run, slot, temporary, given, outages, not wait))
+                            _measure(
+                                _Attempt(
+                                    target, layout, bundle, run, slot, temporary, scheduler, given, outages, not wait
+                                )
+                            )
                     if slot.verdict():
                         break
                     if not left:
-                        raise Interrupted("Slurm is away again and again")
+                        raise Interrupted(f"{scheduler.title} is away again and again")
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
 
 
@@ -135,8 +141,10 @@ class _Attempt:
     ----------
     temporary
         Folder that becomes the verdict, or is kept as an attempt without one.
+    scheduler
+        In whose job this is.
     given
-        What the job that this is was given; None outside of jobs.
+        What the job was given; None outside of jobs.
     outages
         Of the scheduler, since the last attempt; None outside of jobs.
     exact
@@ -149,8 +157,9 @@ class _Attempt:
     run: Run
     slot: store.Slot
     temporary: Path
-    given: slurm.Allocation | None
-    outages: slurm.Outages | None
+    scheduler: Scheduler
+    given: Allocation | None
+    outages: Outages | None
     exact: bool
 
     def beat(self) -> None:
@@ -160,8 +169,8 @@ class _Attempt:
 
 
 def _measure(attempt: _Attempt) -> None:
-    """Make a run; afterwards there is a verdict on it, unless Slurm was away."""
-    temporary, given, outages = attempt.temporary, attempt.given, attempt.outages
+    """Make a run; afterwards there is a verdict on it, unless the scheduler was away."""
+    temporary, given, outages, scheduler = attempt.temporary, attempt.given, attempt.outages, attempt.scheduler
     machine = attempt.target.backend.machine
     record = _opened(attempt)
     refusal = _refusal(attempt)
@@ -184,15 +193,15 @@ def _measure(attempt: _Attempt) -> None:
         raise
     if reason:
         check_room(temporary)  # a program that cannot write says nothing about itself
-    ended = slurm.why_ended(given) if reason and given is not None else None
+    ended = scheduler.why_ended(given) if reason and given is not None else None
     if ended is not None:  # no verdict on the program
         _give_up(attempt, record, f"{ended}; before that: {reason}")
         raise Interrupted(ended)
     if outages is not None and outages.one_since():
         if reason:
-            _give_up(attempt, record, f"Slurm was away meanwhile; {reason}")
+            _give_up(attempt, record, f"{scheduler.title} was away meanwhile; {reason}")
             return
-        record = replace(record, disturbances=(*record.disturbances, "Slurm was away for some time"))
+        record = replace(record, disturbances=(*record.disturbances, f"{scheduler.title} was away for some time"))
     status = Status.FAILED if reason else Status.MEASURED
     record = replace(record, status=status, reason=reason, after=machine.state())
     _clean(job.cwd)
@@ -223,8 +232,9 @@ def _opened(attempt: _Attempt) -> RunRecord:
         clock_ahead_s=clock_ahead_s,
         clock=machine.clock,
         disturbances=(*machine.disturbances(), *_skew(clock_ahead_s)),
-        slurm_job=None if given is None else given.job,
-        slurm=None if given is None else _described(given),
+        scheduler=None if given is None else attempt.scheduler.name,
+        job=None if given is None else given.job,
+        allocation=None if given is None else _described(given),
         cores=target.campaign.cores(bundle.point),
     )
 
@@ -236,7 +246,7 @@ def _refusal(attempt: _Attempt) -> str | None:
     if attempt.given is None:
         return None
     placement = attempt.target.campaign.placement(attempt.bundle.point)
-    return slurm.mismatch(attempt.given, placement, exact=attempt.exact)
+    return mismatch(attempt.scheduler, attempt.given, placement, exact=attempt.exact)
 
 
 def _job(attempt: _Attempt) -> RunJob:
@@ -251,7 +261,9 @@ def _job(attempt: _Attempt) -> RunJob:
     argv, variables = campaign.launch(
         point, built / campaign.binary, built, backend.mpi_flavour, backend.mpiexec, usable_cores()
     )
-    shown = {} if attempt.given is None else slurm.launch_variables(attempt.given, campaign.placement(point))
+    shown = (
+        {} if attempt.given is None else attempt.scheduler.launch_variables(attempt.given, campaign.placement(point))
+    )
     return RunJob(
         argv=argv,
         cwd=work,
@@ -290,7 +302,7 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
 
 
 def _failure(outcome: Outcome, log: Path) -> str | None:
-    first = slurm.first_failure(log) if outcome.failure else None
+    first = first_failure(log) if outcome.failure else None
     return f"{outcome.failure} ({first})" if first else outcome.failure
 
 
@@ -304,7 +316,7 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
     if attempt.given is None:
         return record, None
     wanted = attempt.target.campaign.placement(job.point)
-    return record, slurm.misplaced((each["host"] for each in placement), wanted)
+    return record, misplaced((each["host"] for each in placement), wanted)
 
 
 def _with_usage(record: RunRecord, outcome: Outcome) -> RunRecord:
@@ -340,7 +352,7 @@ def _skew(ahead_s: float) -> list[str]:
     return [f"the clock of this node is {ahead_s:+.0f} s off the file system's: have it set, as by NTP"]
 
 
-def _described(given: slurm.Allocation) -> dict[str, Any]:
+def _described(given: Allocation) -> dict[str, Any]:
     return {key: value for key, value in asdict(given).items() if key != "asked_s"}
 
 

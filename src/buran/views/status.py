@@ -12,12 +12,13 @@ from typing import Any
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan
 from buran.campaign.records import RECORD, BuildOutcome, BundleOutcome, Status, read_record
-from buran.engine.cluster import job_ends
 from buran.loop.findings import Findings
 from buran.loop.imported import ImportOutcome
 from buran.loop.session import Session
 from buran.measure.bundle import slots_of
-from buran.measure.schedulers import slurm
+from buran.measure.schedulers.base import Job, Scheduler
+from buran.measure.schedulers.none import NONE
+from buran.measure.schedulers.registry import scheduler_of_campaign
 from buran.measure.store import claims, ledger, store
 from buran.views.account import Item, account_of
 
@@ -33,18 +34,21 @@ class Failure:
 
 @dataclass(frozen=True)
 class Queue:
-    """The campaign's jobs in Slurm's queue.
+    """The campaign's jobs in a scheduler's queue.
 
     Attributes
     ----------
+    scheduler
+        As sentences name it.
     reasons
-        Why jobs wait, in Slurm's words, with their numbers.
+        Why jobs wait, in its words, with their numbers.
     median_wait_s
         How long the jobs so far waited; None before the first one began.
     bundles
         What the jobs measure.
     """
 
+    scheduler: str
     running: int
     pending: int
     reasons: dict[str, int]
@@ -63,7 +67,7 @@ class Row:
     Attributes
     ----------
     queued
-        Their job is in Slurm's queue.
+        Their job is in the queue.
     missing
         Nobody works on them now.
     """
@@ -97,7 +101,7 @@ class Progress:
     eta_s
         Predicted time until the plans so far are carried out, from predicted run times and observed waiting times.
     queue
-        None where no Slurm is, or none of its jobs ever measured for this campaign.
+        None where no scheduler is, or none of its jobs ever measured for this campaign.
     account
         What the core hours that are spent went into.
     """
@@ -153,13 +157,14 @@ def progress_of(session: Session) -> Progress:
     rows: list[Row] = []
     failures: dict[Path, Failure] = {}
     ahead = _Ahead()
-    queue = _queue(layout)
+    waits = _waits(layout)
+    scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
+    queue = _queue(layout, scheduler, waits)
     for plan in plans:
         rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
         if plan.imported:
             failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
     failures |= dict(_not_mixed(layout, session.id, plans))
-    is_slurm = slurm.is_available() and layout.slurm_logs.is_dir()
     entries = ledger.read(layout.store)
     last = plans[-1] if plans else None
     return Progress(
@@ -170,7 +175,7 @@ def progress_of(session: Session) -> Progress:
         rows=tuple(rows),
         failures=tuple(failures.values()),
         interruptions=tuple(ahead.interruptions),
-        problems=tuple(job_ends(layout.engine_log).in_words()) if is_slurm and not (last and last.done) else (),
+        problems=() if last and last.done else scheduler.job_ends(layout.engine_log).words,
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
         remaining_core_hours=None if ahead.unknown or not plans else ahead.core_hours,
@@ -213,31 +218,31 @@ class _Ahead:
         return max(total / at_once, max(self.seconds.values())) + waves * (queue.median_wait_s or 0.0)
 
 
-def _queue(layout: Layout) -> Queue | None:
-    """Look into Slurm's queue, if this campaign was ever measured by its jobs."""
-    waits = dict(line.split() for line in _lines(layout.waits))  # of a job with several bundles, once
-    if not slurm.is_available() or not (waits or layout.slurm_logs.is_dir()):
-        return None
-    jobs = slurm.campaign_jobs(layout.root)
+def _waits(layout: Layout) -> list[float]:
+    """Return how long each job waited; one with several bundles counts once."""
+    lines = layout.waits.read_text().splitlines() if layout.waits.is_file() else []
+    return [float(seconds) for seconds in dict(line.split() for line in lines).values()]
+
+
+def _queue(layout: Layout, scheduler: Scheduler, waits: Sequence[float]) -> Queue | None:
+    """Look into the queue, if this campaign was ever measured by jobs."""
+    jobs = None if scheduler is NONE else scheduler.campaign_jobs(layout.root)
     if jobs is None:
         return None
-    pending = [job for job in jobs if job.state == "PENDING"]
+    pending = [job for job in jobs if job.waits]
     return Queue(
+        scheduler=scheduler.title,
         running=len(jobs) - len(pending),
         pending=len(pending),
         reasons=dict(Counter(job.reason.strip("()") for job in pending)),
-        median_wait_s=median(map(float, waits.values())) if waits else None,
+        median_wait_s=median(waits) if waits else None,
         bundles=frozenset(bundle for job in jobs for bundle in _bundles_of(layout, job)),
     )
 
 
-def _bundles_of(layout: Layout, job: slurm.Job) -> tuple[str, ...]:
-    name = job.comment.rpartition("_")[2]
+def _bundles_of(layout: Layout, job: Job) -> tuple[str, ...]:
+    name = job.purpose.rpartition("_")[2]
     return layout.read_batch_spec(name) if layout.batch_spec(name).is_file() else (name,)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.is_file() else []
 
 
 def _rows(

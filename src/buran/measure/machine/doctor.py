@@ -10,16 +10,14 @@ import platform
 import struct
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
-from buran.errors import ToolError
+from buran.errors import BuranError, PluginError, ToolError
 from buran.measure.backends.scorep import find_scorep
+from buran.measure.finding import Finding, State
 from buran.measure.machine.machine import disturbances
 from buran.measure.machine.provenance import read_system_file
-from buran.measure.schedulers import slurm
+from buran.measure.schedulers.registry import SCHEDULERS
 from buran.measure.toolchain.tool import find_tool
 from buran.measure.toolchain.toolchain import (
     CLANG_PLUGIN,
@@ -31,44 +29,9 @@ from buran.measure.toolchain.toolchain import (
     find_toolchain,
 )
 
-_SLURM_PLUGIN = "snakemake-executor-plugin-slurm"
 _SYSCALL = {"x86_64": 298, "aarch64": 241}  # perf_event_open
 _INSTRUCTIONS = (0, 112, 1)  # type hardware, size of the structure, event
 _USER_ONLY = 1 << 5 | 1 << 6  # neither the kernel nor a hypervisor
-
-
-class State(StrEnum):
-    """How a part of the machine stands."""
-
-    WORKS = "works"
-    LIMITED = "limited"
-    MISSING = "missing"
-    NEEDED = "needed"  # missing, and nothing can be measured without it
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One part of the machine.
-
-    Attributes
-    ----------
-    found
-        What is there, or why it is not.
-    costs
-        What the lack costs; empty where all is well.
-    remedy
-        The command or the setting that helps.
-    """
-
-    part: str
-    state: State
-    found: str
-    costs: str = ""
-    remedy: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
 
 
 def examine(folder: Path) -> list[Finding]:
@@ -82,7 +45,7 @@ def examine(folder: Path) -> list[Finding]:
     return [
         Finding("Python", State.WORKS, f"{platform.python_version()}, snakemake {_version('snakemake')}"),
         *_measuring(),
-        _slurm(),
+        *_schedulers(),
         _scorep(),
         _counters(),
         _frequency(),
@@ -139,25 +102,19 @@ def _measuring() -> Iterator[Finding]:
         yield Finding("Fortran", State.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
 
 
-def _said(error: ToolError) -> str:
+def _said(error: BuranError) -> str:
     return " ".join((f"{error.what}: {error.why}" if error.why else error.what).split())
 
 
-def _slurm() -> Finding:
-    if not slurm.is_available():
-        costs = "campaigns run on this machine alone (profiles for PBS and LSF are there too)"
-        return Finding("Slurm", State.MISSING, "no sbatch in PATH", costs, "try it on one machine: make slurm-sandbox")
-    if _version(_SLURM_PLUGIN) is None:
-        costs = "the profile slurm cannot submit jobs"
-        return Finding("Slurm", State.LIMITED, f"no {_SLURM_PLUGIN}", costs, f"pip install {_SLURM_PLUGIN}")
-    if slurm.campaign_jobs(Path()) is None:
-        costs = "the profile slurm cannot follow its jobs; campaigns run on this machine alone"
-        remedy = "ask the controller: scontrol ping; a Slurm of its own to try it: make slurm-sandbox"
-        return Finding("Slurm", State.LIMITED, "installed, but squeue gets no answer", costs, remedy)
-    if not slurm.has_accounting():
-        costs = "after a restart of slurmctld, ends of jobs are only known for as long as it remembers them"
-        return Finding("Slurm", State.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd")
-    return Finding("Slurm", State.WORKS, "answers, with accounting")
+def _schedulers() -> Iterator[Finding]:
+    """Say how each stands; one that another package brings and that does not work is named."""
+    for name in SCHEDULERS.names:
+        try:
+            finding = SCHEDULERS.load(name).finding()
+        except PluginError as error:
+            finding = Finding(name, State.LIMITED, _said(error), "no campaign can be run", error.hint or "")
+        if finding is not None:
+            yield finding
 
 
 def _scorep() -> Finding:

@@ -17,7 +17,7 @@ from buran.errors import ToolError
 from buran.files import digest
 from buran.measure.machine.process import Outcome, kill_marked, run_limited
 from buran.measure.machine.provenance import machine_state, read_system_file
-from buran.measure.schedulers import slurm
+from buran.measure.schedulers.registry import current_scheduler
 
 _LOCK = "buran-measurement.lock"
 Clock = Literal["real", "virtual"]
@@ -143,9 +143,9 @@ class ThisMachine:
 def lock_path() -> Path:
     """Return the lock file that all users and campaigns of this machine share.
 
-    In a Slurm job it belongs to the job's node: emulated nodes share one host.
+    In a scheduler's job it belongs to the job's node: emulated nodes share one host.
     """
-    node = slurm.this_node()
+    node = current_scheduler().this_node()
     return Path(os.environ.get("BURAN_LOCK_FOLDER", "/tmp")) / (f"{_LOCK}.{node}" if node else _LOCK)
 
 

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from buran.files import digest, write_json
-from buran.measure.schedulers import slurm
+from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 
 _ALLOWED = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LOADEDMODULES", "TZ", "LANG", "LC_ALL", "CPATH", "LIBRARY_PATH")
 _ALLOWED_PREFIXES = (
     *("OMP_", "GOMP_", "KMP_", "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "MPICH_", "I_MPI_", "UCX_", "FI_"),
     *("MALLOC_", "GLIBC_TUNABLES"),
 )
-_TOOLS = ("buran", "snakemake", "numpy", "scipy", "pycubexr", "snakemake-executor-plugin-slurm")
+_TOOLS = ("buran", "snakemake", "numpy", "scipy", "pycubexr")
 _LARGEST_DIFF = 1_000_000
 _VARYING = ("MHz", "scaling", "BogoMIPS")
 
@@ -40,7 +40,7 @@ def environment_of(variables: Mapping[str, str]) -> dict[str, str]:
 @cache
 def _installed() -> dict[str, str | None]:
     found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in _TOOLS:
+    for name in (*_TOOLS, *(package for each in SCHEDULERS for package in each.packages)):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -102,7 +102,7 @@ def describe_node() -> dict[str, Any]:
     """Describe the hardware and system software of this host; what cannot be read is None."""
     cpu = _cpuinfo()
     return {
-        "host": slurm.this_node() or socket.gethostname(),
+        "host": current_scheduler().this_node() or socket.gethostname(),
         "kernel": platform.release(),
         "machine": platform.machine(),
         "libc": " ".join(platform.libc_ver()),

@@ -1,119 +1,299 @@
-"""What Slurm says: a campaign's jobs, the state of one job, and what this job was really given."""
+"""Slurm: its jobs, what a job was really given, and what the workflow engine's executor for it must be told.
+
+The names of that executor's options, resources and logs stand here and in ``profiles/slurm`` alone.
+"""
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from enum import Enum
 from pathlib import Path
 
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
+from buran.measure.finding import Finding, State
+from buran.measure.schedulers.base import Allocation, Job, JobEnds, JobRequest, JobState, Scheduler
 
 ENDED_STATES = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"))
 LOST_STATES = frozenset(("NODE_FAIL", "BOOT_FAIL"))
 CONF_VARIABLE = "BURAN_SLURM_CONF"
 """Carries SLURM_CONF into jobs: the workflow engine removes variables of that name there."""
 
+_PLUGIN = "snakemake-executor-plugin-slurm"
 _TIMEOUT_S = 30.0
-_EARLY_S = 5.0  # Slurm looks at its jobs every few seconds
 _PATIENCE_S = 900.0
 _ASK_AGAIN_S = 5.0
+_ENDED_JOB = re.compile(r"SLURM-job '(\d+)' failed\b.{0,200}?SLURM status is:\s*'(\w+)'", re.DOTALL)
+_REFUSED = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'\.", re.DOTALL)
+_NOT_SUBMITTED = re.compile(
+    r"Job submission failed with exception: (?!SLURM sbatch failed)(.*?)For further error details", re.DOTALL
+)
+_NEXT_STEPS = {  # the first that fits
+    r"\baccount\b": "`sacctmgr show associations user=$USER` lists yours; say which in resources.account",
+    r"partition": "`sinfo` lists the partitions; say which in resources.partition",
+    r"\bqos\b": "`sacctmgr show qos` lists them; say which in resources.qos",
+    r"feature|constraint": "`sinfo -o '%N %f'` lists what nodes have; see resources.constraint",
+    r"reservation": "`scontrol show reservation` lists them; see resources.reservation",
+    r"memory": "`sinfo -o '%N %m'` lists what nodes have; see resources.memory_mb",
+    r"time limit": "`sinfo -o '%P %l'` lists the partitions' limits; see resources.time_limit_s and time_margin",
+    r"node count|node configuration|cpu count|more processors": "see resources.nodes, tasks_per_node and threads",
+    r"credential|authentication|munge": "the clocks here and of Slurm differ, or munged is down: `munge -n | unmunge`",
+}
+_NEVER_STARTS = re.compile(
+    r"Partition|BadConstraints|JobHeld|Held|DependencyNeverSatisfied|NotAllowed|Invalid|ReqNodeNotAvail|"
+    r"(Assoc|QOS)\w*(PerJob|Minutes|Wall|Min)|launch failed"
+)
+_NEXT_STEP_OF_REASON = {
+    "PartitionTimeLimit": "the partition gives less time: see resources.time_limit_s, expected_s and time_margin",
+    "PartitionConfig": "the partition has less than that: see resources.nodes, tasks_per_node and threads, and `sinfo`",
+    "PartitionNodeLimit": "the partition gives fewer nodes: see resources.nodes",
+    "PartitionDown": "ask the operators of the cluster, or choose another in resources.partition",
+    "ReqNodeNotAvail": "its nodes are down or reserved: `sinfo -R` says why",
+}
+_NO_ANSWER = re.compile(r"Unable to contact slurm controller|Connection refused|Socket timed out", re.IGNORECASE)
+_ENDS = {
+    "TIMEOUT": "ran out of time",
+    "CANCELLED": "was cancelled",
+    "NODE_FAIL": "lost its node",
+    "OUT_OF_MEMORY": "ran out of memory (resources.memory_mb)",
+}
 
 
-class JobState(Enum):
-    """What can be known of a job."""
+class Slurm(Scheduler):
+    """Slurm, with the workflow engine's executor for it."""
 
-    LIVE = "live"  # queued or running, not restarted since
-    ENDED = "ended"  # all its processes are gone
-    LOST = "lost"  # ended without its node's word for it, or started anew: processes may live on
-    UNKNOWN = "unknown"  # Slurm does not answer
+    name = "slurm"
+    title = "Slurm"
+    packages = (_PLUGIN,)
+    programs = frozenset(("squeue", "sacct", "scontrol"))
+    submit_program = "sbatch"
+
+    def is_available(self) -> bool:
+        """Tell whether Slurm's commands are on PATH."""
+        return shutil.which("squeue") is not None
+
+    def finding(self) -> Finding:
+        """Tell whether it answers, and whether it keeps accounts."""
+        if not self.is_available():
+            costs = "campaigns run on this machine alone (profiles for PBS and LSF are there too)"
+            return Finding(
+                "Slurm", State.MISSING, "no sbatch in PATH", costs, "try it on one machine: make slurm-sandbox"
+            )
+        if not _installed(_PLUGIN):
+            costs = "the profile slurm cannot submit jobs"
+            return Finding("Slurm", State.LIMITED, f"no {_PLUGIN}", costs, f"pip install {_PLUGIN}")
+        if self.campaign_jobs(Path()) is None:
+            costs = "the profile slurm cannot follow its jobs; campaigns run on this machine alone"
+            remedy = "ask the controller: scontrol ping; a Slurm of its own to try it: make slurm-sandbox"
+            return Finding("Slurm", State.LIMITED, "installed, but squeue gets no answer", costs, remedy)
+        if not has_accounting():
+            costs = "after a restart of slurmctld, ends of jobs are only known for as long as it remembers them"
+            return Finding(
+                "Slurm", State.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd"
+            )
+        return Finding("Slurm", State.WORKS, "answers, with accounting")
+
+    def this_job(self) -> str | None:
+        """Return the number of the Slurm job this process runs in."""
+        return os.environ.get("SLURM_JOB_ID")
+
+    def this_node(self) -> str | None:
+        """Return the name of this node in Slurm, inside a job."""
+        return os.environ.get("SLURMD_NODENAME") if self.this_job() else None
+
+    def allocation(self) -> Allocation | None:
+        """Return what this job was given; None outside of Slurm.
+
+        Raises
+        ------
+        RunError
+            This is a job, but Slurm does not tell what it was given.
+        """
+        job = self.this_job()
+        if job is None:
+            return None
+        fields = _insist(job)
+        if isinstance(fields, JobState):
+            raise RunError("Slurm does not tell what this job was given", where=f"job {job}")
+        return allocation_of(fields)
+
+    def why_ended(self, given: Allocation) -> str | None:
+        """Return why this job is over, or may be, although this process still runs; None if it goes on.
+
+        Slurm ends programs and the process that measures them in any order. While it is away, nothing can be said.
+        """
+        fields = _insist(given.job)
+        if isinstance(fields, JobState):
+            return f"Slurm did not tell what became of its job {given.job}"
+        if fields["JobState"] == "RUNNING" and int(fields.get("Restarts", "0")) == given.restarts:
+            return None
+        return f"Slurm ended its job {given.job} ({fields['JobState']})"
+
+    def outages(self) -> SlurmOutages:
+        """Notice outages of its controller."""
+        return SlurmOutages()
+
+    def launch_variables(self, given: Allocation, placement: Placement) -> dict[str, str]:
+        """Return the variables by which launchers know an allocation; the workflow engine removes them in its jobs."""
+        nodes = str(len(given.nodes))
+        fullest = placement.ranks_per_node
+        per_node = f"{fullest}(x{nodes})" if len(given.nodes) > 1 else str(fullest)
+        return {
+            **_conf(),
+            "SLURM_JOB_ID": given.job,
+            "SLURM_JOBID": given.job,
+            "SLURM_JOB_NODELIST": given.node_list,
+            "SLURM_NODELIST": given.node_list,
+            "SLURM_JOB_NUM_NODES": nodes,
+            "SLURM_NNODES": nodes,
+            "SLURM_NTASKS": str(placement.ranks),
+            "SLURM_NPROCS": str(placement.ranks),
+            "SLURM_TASKS_PER_NODE": per_node,
+            "SLURM_RESTART_COUNT": str(given.restarts),
+        }
+
+    def first_failure(self, log: Path) -> str | None:
+        """Return what srun says of the first task that failed; its exit code may be that of a task it ended."""
+        ends = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", log.read_text(errors="replace"), re.MULTILINE)
+        return next((end for end in ends if not end.endswith((": Terminated", ": Killed"))), None)
+
+    def job_state(self, job: str, restarts: int) -> JobState:
+        """Ask what became of a job.
+
+        Parameters
+        ----------
+        restarts
+            How often it had been started anew when it was known last.
+        """
+        fields = show_job(job)
+        if isinstance(fields, JobState):
+            return fields
+        state = fields["JobState"]
+        if int(fields.get("Restarts", "0")) > restarts or state in LOST_STATES:
+            return JobState.LOST
+        return JobState.ENDED if state in ENDED_STATES else JobState.LIVE
+
+    def restarts(self, job: str) -> int:
+        """Ask how often a job was started anew."""
+        fields = show_job(job)
+        return 0 if isinstance(fields, JobState) else int(fields.get("Restarts", "0"))
+
+    def campaign_jobs(self, folder: Path) -> list[Job] | None:
+        """Return the queued and running jobs that work in a campaign's folder; None if Slurm does not answer."""
+        done = _ask(["squeue", "--me", "--noheader", "--format", "%i|%T|%k|%R|%Z"])
+        if done is None or done.returncode != 0:
+            return None
+        wanted = folder.resolve()
+        jobs = []
+        for line in done.stdout.splitlines():
+            number, state, comment, reason, place = line.split("|", 4)
+            if Path(place).resolve() == wanted:
+                jobs.append(Job(number, state, comment, reason, waits=state == "PENDING"))
+        return jobs
+
+    def never_starts(self, job: Job) -> str | None:
+        """Look at the reason why it is pending."""
+        reason = job.reason.strip("()")
+        if not job.waits or not _NEVER_STARTS.match(reason):
+            return None
+        known = (step for key, step in _NEXT_STEP_OF_REASON.items() if reason.startswith(key))
+        return next(known, "`scontrol show job` tells more")
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """Cancel jobs.
+
+        Raises
+        ------
+        ToolError
+            Slurm does not answer.
+        """
+        if not jobs:
+            return
+        done = _ask(["scancel", *(job.id for job in jobs)])
+        if done is None or done.returncode != 0:
+            why = done.stderr.strip() if done else "scancel is missing or does not answer"
+            raise ToolError(
+                "the jobs could not be cancelled", why=why, hint=f"scancel {' '.join(job.id for job in jobs)}"
+            )
+
+    def serves(self, profile: Mapping[str, object]) -> bool:
+        """Tell whether the profile names the executor for Slurm."""
+        return profile.get("executor") == "slurm"
+
+    def engine_options(self) -> list[str]:
+        """Return what the Slurm executor must be told on this machine.
+
+        Raises
+        ------
+        ToolError
+            There is no Slurm here.
+        """
+        if not self.is_available():
+            raise ToolError(
+                "there is no Slurm here",
+                why="squeue is not on PATH",
+                hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",
+            )
+        accounting = has_accounting()
+        command = ["--slurm-status-command", "sacct" if accounting else "squeue"]
+        return command if accounting else [*command, "--slurm-no-account"]
+
+    def engine_resources(self, request: JobRequest) -> dict[str, int | str | None]:
+        """Return the executor's names, and sbatch's options for what it has none for."""
+        options = [
+            *(["--exclusive"] if request.exclusive else []),
+            *([f"--ntasks-per-node={request.tasks_per_node}"] if request.tasks_per_node is not None else []),
+            *([f"--reservation={request.reservation}"] if request.reservation else []),
+        ]
+        return {
+            "slurm_partition": request.partition,
+            "slurm_account": request.account,
+            "constraint": request.constraint,
+            "qos": request.qos,
+            "slurm_extra": shlex.join(options) + (f" {request.extra}" if request.extra else ""),
+        }
+
+    def worked_in(self, folder: Path) -> bool:
+        """Look for the logs of jobs, which the executor keeps in the campaign's folder."""
+        return (folder / ".snakemake" / "slurm_logs").is_dir()
+
+    def job_ends(self, log: Path) -> JobEnds:
+        """Read what the executor wrote."""
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        states = dict(_ENDED_JOB.findall(text))
+        refused = tuple(" ".join(why.split()) for why in (*_REFUSED.findall(text), *_NOT_SUBMITTED.findall(text)))
+        passing = set(states.values()) <= {"TIMEOUT", *LOST_STATES} and all(map(_NO_ANSWER.search, refused))
+        ends = (f"Slurm job {job} {_ENDS.get(state, f'ended as {state}')}" for job, state in states.items())
+        refusals = (f"Slurm refused a job: {why}{next_step(why)}" for why in dict.fromkeys(refused))
+        return JobEnds(states, refused, bool(states or refused) and passing, (*ends, *refusals))
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job in the queue.
-
-    Attributes
-    ----------
-    comment
-        As the workflow engine sets it: rule and wildcards.
-    reason
-        Why it waits, in Slurm's words; the nodes it runs on otherwise.
-    """
-
-    id: str
-    state: str
-    comment: str
-    reason: str
+SLURM = Slurm()
 
 
-@dataclass(frozen=True)
-class Allocation:
-    """What Slurm gave to a job.
+class SlurmOutages:
+    """Notices that Slurm was away: while it is, launchers that ask it for a step wait or fail."""
 
-    Attributes
-    ----------
-    restarts
-        How often Slurm started it anew.
-    left_s
-        Time that was left when Slurm was asked, by its own clock; None without a limit.
-    asked_s
-        When that was, on this process's monotonic clock.
-    time_limit_s
-        None without a limit.
-    exclusive
-        Whether nobody else can be on its nodes.
-    waited_s
-        From being submitted to being started.
-    """
+    def __init__(self) -> None:
+        self._start = _controller_start()
 
-    job: str
-    restarts: int
-    nodes: tuple[str, ...]
-    tasks: int
-    cpus: int
-    cpus_per_task: int
-    left_s: float | None
-    asked_s: float
-    time_limit_s: float | None
-    exclusive: bool
-    waited_s: float | None
-    partition: str
-    account: str | None
-    qos: str | None
-    constraint: str | None
-    comment: str
-    node_list: str
-
-    def is_for(self, bundle: str) -> bool:
-        """Tell whether the job was submitted for a bundle, and not by a user for whatever runs inside."""
-        return self.comment.endswith(bundle)
-
-    def time_is_over(self) -> bool:
-        """Tell whether Slurm ends the job about now for lack of time."""
-        return self.left_s is not None and time.monotonic() - self.asked_s >= self.left_s - _EARLY_S
+    def one_since(self) -> bool:
+        """Tell whether Slurm's controller was started anew, or has not answered, since this was asked last."""
+        before, self._start = self._start, _controller_start()
+        return before is None or before != self._start
 
 
-def is_available() -> bool:
-    """Tell whether Slurm's commands are on PATH."""
-    return shutil.which("squeue") is not None
-
-
-def this_job() -> str | None:
-    """Return the number of the Slurm job this process runs in."""
-    return os.environ.get("SLURM_JOB_ID")
-
-
-def this_node() -> str | None:
-    """Return the name of this node in Slurm, inside a job."""
-    return os.environ.get("SLURMD_NODENAME") if this_job() else None
+def _controller_start() -> str | None:
+    shown = _ask(["scontrol", "show", "config"])
+    found = re.search(r"^BOOT_TIME\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
+    return found and found[1]
 
 
 def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
@@ -132,36 +312,6 @@ def _conf() -> dict[str, str]:
     return {"SLURM_CONF": conf} if conf and "SLURM_CONF" not in os.environ else {}
 
 
-def job_state(job: str, restarts: int) -> JobState:
-    """Ask what became of a job.
-
-    Parameters
-    ----------
-    restarts
-        How often it had been started anew when it was known last.
-    """
-    fields = show_job(job)
-    if isinstance(fields, JobState):
-        return fields
-    state = fields["JobState"]
-    if int(fields.get("Restarts", "0")) > restarts or state in LOST_STATES:
-        return JobState.LOST
-    return JobState.ENDED if state in ENDED_STATES else JobState.LIVE
-
-
-def why_ended(given: Allocation) -> str | None:
-    """Return why this job is over, or may be, although this process still runs; None if it goes on.
-
-    Slurm ends programs and the process that measures them in any order. While it is away, nothing can be said.
-    """
-    fields = _insist(given.job)
-    if isinstance(fields, JobState):
-        return f"Slurm did not tell what became of its job {given.job}"
-    if fields["JobState"] == "RUNNING" and int(fields.get("Restarts", "0")) == given.restarts:
-        return None
-    return f"Slurm ended its job {given.job} ({fields['JobState']})"
-
-
 def show_job(job: str) -> dict[str, str] | JobState:
     """Return what Slurm's controller knows of a job; `ENDED` if it has forgotten it, `UNKNOWN` without an answer."""
     done = _ask(["scontrol", "show", "job", "--details", "--oneliner", job])
@@ -172,42 +322,20 @@ def show_job(job: str) -> dict[str, str] | JobState:
     return JobState.ENDED if "nvalid job id" in done.stdout + done.stderr else JobState.UNKNOWN
 
 
+def _insist(job: str) -> dict[str, str] | JobState:
+    """Ask about this job until Slurm answers; it may be away for minutes."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while (fields := show_job(job)) is JobState.UNKNOWN and time.monotonic() < deadline:
+        time.sleep(_ASK_AGAIN_S)
+    return fields
+
+
 def parse_job(text: str) -> dict[str, str]:
     """Parse the one line that ``scontrol show job --oneliner`` prints; the first of equal keys counts."""
     fields: dict[str, str] = {}
     for key, value in re.findall(r"(?:^|\s)([A-Za-z_:/]+)=(\S*)", text):
         fields.setdefault(key, value)
     return fields
-
-
-def campaign_jobs(folder: Path) -> list[Job] | None:
-    """Return the queued and running jobs that work in a campaign's folder; None if Slurm does not answer."""
-    done = _ask(["squeue", "--me", "--noheader", "--format", "%i|%T|%k|%R|%Z"])
-    if done is None or done.returncode != 0:
-        return None
-    wanted = folder.resolve()
-    jobs = []
-    for line in done.stdout.splitlines():
-        number, state, comment, reason, place = line.split("|", 4)
-        if Path(place).resolve() == wanted:
-            jobs.append(Job(number, state, comment, reason))
-    return jobs
-
-
-def cancel(jobs: Sequence[Job]) -> None:
-    """Cancel jobs.
-
-    Raises
-    ------
-    ToolError
-        Slurm does not answer.
-    """
-    if not jobs:
-        return
-    done = _ask(["scancel", *(job.id for job in jobs)])
-    if done is None or done.returncode != 0:
-        why = done.stderr.strip() if done else "scancel is missing or does not answer"
-        raise ToolError("the jobs could not be cancelled", why=why, hint=f"scancel {' '.join(job.id for job in jobs)}")
 
 
 def has_accounting() -> bool:
@@ -222,47 +350,12 @@ def has_accounting() -> bool:
     return done is not None and done.returncode == 0
 
 
-def allocation() -> Allocation | None:
-    """Return what this job was given; None outside of Slurm.
-
-    Raises
-    ------
-    RunError
-        This is a job, but Slurm does not tell what it was given.
-    """
-    job = this_job()
-    if job is None:
-        return None
-    fields = _insist(job)
-    if isinstance(fields, JobState):
-        raise RunError("Slurm does not tell what this job was given", where=f"job {job}")
-    return allocation_of(fields)
-
-
-def _insist(job: str) -> dict[str, str] | JobState:
-    """Ask about this job until Slurm answers; it may be away for minutes."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while (fields := show_job(job)) is JobState.UNKNOWN and time.monotonic() < deadline:
-        time.sleep(_ASK_AGAIN_S)
-    return fields
-
-
-class Outages:
-    """Notices that Slurm was away: while it is, launchers that ask it for a step wait or fail."""
-
-    def __init__(self) -> None:
-        self._start = _controller_start()
-
-    def one_since(self) -> bool:
-        """Tell whether Slurm's controller was started anew, or has not answered, since this was asked last."""
-        before, self._start = self._start, _controller_start()
-        return before is None or before != self._start
-
-
-def _controller_start() -> str | None:
-    shown = _ask(["scontrol", "show", "config"])
-    found = re.search(r"^BOOT_TIME\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
-    return found and found[1]
+def _installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def allocation_of(fields: Mapping[str, str]) -> Allocation:
@@ -285,7 +378,7 @@ def allocation_of(fields: Mapping[str, str]) -> Allocation:
         account=_given(fields.get("Account")),
         qos=_given(fields.get("QOS")),
         constraint=_given(fields.get("Features")),
-        comment=fields.get("Comment", ""),
+        purpose=fields.get("Comment", ""),
         node_list=nodes,
     )
 
@@ -331,58 +424,7 @@ def _expand(part: str) -> list[str]:
     return names
 
 
-def mismatch(given: Allocation, wanted: Placement, *, exact: bool) -> str | None:
-    """Return how an allocation differs from the one a run needs, in words; None if it does not.
-
-    Parameters
-    ----------
-    exact
-        Whether more than needed is a difference too: it is where the job was submitted for this run.
-    """
-    pairs = [
-        ("nodes", len(given.nodes), wanted.nodes),
-        ("tasks", given.tasks, wanted.ranks),
-        ("CPUs a task", given.cpus_per_task, wanted.threads),
-        ("CPUs", given.cpus, wanted.ranks * wanted.threads),
-    ]
-    problems = []
-    for what, have, need in pairs:
-        is_count = what in ("nodes", "tasks")
-        differs = have != need if exact and is_count else have < need
-        if differs and (exact or what in ("nodes", "CPUs")):  # in a user's own job only room counts
-            problems.append(f"{have} {what} instead of {need}")
-    return f"Slurm gave {', '.join(problems)} (job {given.job})" if problems else None
-
-
-def misplaced(hosts: Iterable[str], wanted: Placement) -> str | None:
-    """Return in words that a program's ranks said they ran on another number of nodes than wanted; None if not."""
-    names = sorted(set(hosts))
-    if len(names) == wanted.nodes:
-        return None
-    return f"the ranks ran on {len(names)} nodes instead of {wanted.nodes}: {', '.join(names)}"
-
-
-def first_failure(log: Path) -> str | None:
-    """Return what srun says of the first task that failed; its exit code may be that of a task it ended."""
-    ends = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", log.read_text(errors="replace"), re.MULTILINE)
-    return next((end for end in ends if not end.endswith((": Terminated", ": Killed"))), None)
-
-
-def launch_variables(given: Allocation, placement: Placement) -> dict[str, str]:
-    """Return the variables by which launchers know an allocation; the workflow engine removes them in its jobs."""
-    nodes = str(len(given.nodes))
-    fullest = placement.ranks_per_node
-    per_node = f"{fullest}(x{nodes})" if len(given.nodes) > 1 else str(fullest)
-    return {
-        **_conf(),
-        "SLURM_JOB_ID": given.job,
-        "SLURM_JOBID": given.job,
-        "SLURM_JOB_NODELIST": given.node_list,
-        "SLURM_NODELIST": given.node_list,
-        "SLURM_JOB_NUM_NODES": nodes,
-        "SLURM_NNODES": nodes,
-        "SLURM_NTASKS": str(placement.ranks),
-        "SLURM_NPROCS": str(placement.ranks),
-        "SLURM_TASKS_PER_NODE": per_node,
-        "SLURM_RESTART_COUNT": str(given.restarts),
-    }
+def next_step(why: str) -> str:
+    """Return what to do about Slurm's complaint, after a colon; empty if nothing is known of it."""
+    found = (step for pattern, step in _NEXT_STEPS.items() if re.search(pattern, why, re.IGNORECASE))
+    return next((f": {step}" for step in found), "")

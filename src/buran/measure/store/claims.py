@@ -1,7 +1,7 @@
 """Claims: who measures or builds what right now, so that nobody else does it at the same time.
 
 A claim is a file that only one process can create. It names its owner; an owner that is gone, on this host
-by its process, in a Slurm job by what Slurm says, elsewhere by a heartbeat that stopped, gets one successor.
+by its process, in a scheduler's job by what that says, elsewhere by a heartbeat that stopped, gets one successor.
 
 Successors form a chain: who follows the owner with the nonce X creates the file ``.<claim>.X.next``, and only
 one process can. The last of the chain owns the claim. Only ``link``, ``rename`` and ``unlink`` are needed, which
@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,14 +22,16 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+from buran.campaign.records import with_scheduler
 from buran.errors import RunError
-from buran.measure.schedulers import slurm
+from buran.measure.schedulers.base import JobState
+from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 
 HEARTBEAT_TIMEOUT_S = 120.0
 _POLL_S = 0.2
 _FOREIGN_POLL_S = 2.0
-_SLURM_MEMORY_S = 2.0
-_live_jobs: dict[tuple[str, int], float] = {}
+_LIVE_MEMORY_S = 2.0
+_live_jobs: dict[tuple[str, str, int], float] = {}
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,15 @@ class Owner:
     Attributes
     ----------
     host
-        Name of the host, or of the node in Slurm.
+        Name of the host, or of the node as the scheduler knows it.
     started
         Start time of the process in clock ticks since boot, against reused process numbers.
     boot
         Identity of the host's last boot.
+    scheduler, job
+        Name of the scheduler and number of its job; None outside of jobs.
     restarts
-        How often Slurm had started the job anew.
+        How often the job had been started anew.
     nonce
         Unlike that of any other claim ever made.
     """
@@ -53,31 +58,46 @@ class Owner:
     pid: int
     started: int
     boot: str
-    slurm_job: str | None = None
+    scheduler: str | None = None
+    job: str | None = None
     restarts: int = 0
     nonce: str = ""
 
     @classmethod
     def this_process(cls) -> Owner:
         """Describe the calling process."""
-        pid, job = os.getpid(), slurm.this_job()
-        return cls(
-            _host(), pid, _start_ticks(pid) or 0, _boot_id(), job, _restarts(job) if job else 0, os.urandom(8).hex()
-        )
+        pid, scheduler = os.getpid(), current_scheduler()
+        place = (_host(), pid, _start_ticks(pid) or 0, _boot_id())
+        job = scheduler.this_job()
+        if job is None:
+            return cls(*place, nonce=os.urandom(8).hex())
+        return cls(*place, scheduler.name, job, _restarts(scheduler.name, job), os.urandom(8).hex())
 
     def __str__(self) -> str:
         where = f"process {self.pid} on {self.host}"
-        return where if self.slurm_job is None else f"Slurm job {self.slurm_job} ({where})"
+        if self.scheduler is None:
+            return where
+        is_known = self.scheduler in SCHEDULERS.names
+        return f"{SCHEDULERS.load(self.scheduler).title if is_known else self.scheduler} job {self.job} ({where})"
+
+    @property
+    def doubt(self) -> str | None:
+        """Why nobody here can tell whether the owner is alive, and what to do; None if it can be told."""
+        if self.scheduler is None or self.scheduler in SCHEDULERS.names:
+            return None
+        return (
+            f"Buran here does not know the scheduler {self.scheduler!r} and cannot ask it what became of the job "
+            f"{self.job}: install the package that brings it, or remove the claim if the job is gone"
+        )
 
 
 def _host() -> str:
-    return slurm.this_node() or socket.gethostname()
+    return current_scheduler().this_node() or socket.gethostname()
 
 
 @cache  # a job that is started anew has new processes
-def _restarts(job: str) -> int:
-    fields = slurm.show_job(job)
-    return 0 if isinstance(fields, slurm.JobState) else int(fields.get("Restarts", "0"))
+def _restarts(scheduler: str, job: str) -> int:
+    return SCHEDULERS.load(scheduler).restarts(job)
 
 
 def _start_ticks(pid: int) -> int | None:
@@ -99,8 +119,8 @@ def _boot_id() -> str:
 def _read(path: Path) -> Owner | None:
     """Return who a claim's file names; None if it was left unreadable, as by a full disk."""
     try:
-        return Owner(**json.loads(path.read_text()))
-    except (ValueError, TypeError):
+        return Owner(**with_scheduler(json.loads(path.read_text())))
+    except (ValueError, TypeError, AttributeError):
         return None
 
 
@@ -153,24 +173,33 @@ def _lives(path: Path, owner: Owner | None) -> bool:
         return _heartbeat_age_s(path) < HEARTBEAT_TIMEOUT_S
     if owner.host == _host():
         return owner.boot == _boot_id() and _start_ticks(owner.pid) == owner.started
-    if owner.slurm_job is not None and slurm.is_available():
-        match _job_state(owner.slurm_job, owner.restarts):
-            case slurm.JobState.LIVE | slurm.JobState.UNKNOWN:
-                # Waiting while Slurm is silent costs time; a second measurement would cost the result.
-                return True
-            case slurm.JobState.ENDED:
-                return False
+    match _job_state(owner):
+        case JobState.LIVE | JobState.UNKNOWN:
+            # Waiting while a scheduler is silent costs time; a second measurement would cost the result.
+            return True
+        case JobState.ENDED:
+            return False
     return _heartbeat_age_s(path) < HEARTBEAT_TIMEOUT_S
 
 
-def _job_state(job: str, restarts: int) -> slurm.JobState:
-    """Ask Slurm, but not again at once: all runs of a bundle have the same job."""
-    seen = _live_jobs.get((job, restarts))
-    if seen is not None and time.monotonic() - seen < _SLURM_MEMORY_S:
-        return slurm.JobState.LIVE
-    state = slurm.job_state(job, restarts)
-    if state is slurm.JobState.LIVE:
-        _live_jobs[job, restarts] = time.monotonic()
+def _job_state(owner: Owner) -> JobState | None:
+    """Ask the scheduler about an owner's job; None if there is no such job, or no scheduler here that could be asked.
+
+    It is not asked again at once: all runs of a bundle have the same job.
+    """
+    if owner.scheduler is None or owner.job is None:
+        return None
+    if owner.doubt:
+        return JobState.UNKNOWN
+    scheduler, key = SCHEDULERS.load(owner.scheduler), (owner.scheduler, owner.job, owner.restarts)
+    if not scheduler.is_available():
+        return None
+    seen = _live_jobs.get(key)
+    if seen is not None and time.monotonic() - seen < _LIVE_MEMORY_S:
+        return JobState.LIVE
+    state = scheduler.job_state(owner.job, owner.restarts)
+    if state is JobState.LIVE:
+        _live_jobs[key] = time.monotonic()
     return state
 
 
@@ -259,7 +288,7 @@ def claimed(claim: Path, *, wait: bool = True) -> Iterator[None]:
     RunError
         Somebody alive holds the claim.
     """
-    owner = Owner.this_process()
+    owner, doubt = Owner.this_process(), None
     while not _link(owner, claim):
         try:
             path, current = _tail(claim)
@@ -277,6 +306,9 @@ def claimed(claim: Path, *, wait: bool = True) -> Iterator[None]:
                 hint="nothing to do: its result will be used",
             )
         else:
+            if current is not None and current.doubt != doubt:
+                doubt = current.doubt
+                print(f"waiting for {claim}, held by {current}: {doubt}", file=sys.stderr, flush=True)
             local = current is None or current.host == owner.host
             time.sleep(_POLL_S if local else _FOREIGN_POLL_S)
     try:

@@ -1,0 +1,41 @@
+"""How a part of this machine stands, and what its lack costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    """How a part of the machine stands."""
+
+    WORKS = "works"
+    LIMITED = "limited"
+    MISSING = "missing"
+    NEEDED = "needed"  # missing, and nothing can be measured without it
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part of the machine.
+
+    Attributes
+    ----------
+    found
+        What is there, or why it is not.
+    costs
+        What the lack costs; empty where all is well.
+    remedy
+        The command or the setting that helps.
+    """
+
+    part: str
+    state: State
+    found: str
+    costs: str = ""
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)

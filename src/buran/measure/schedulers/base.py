@@ -1,0 +1,301 @@
+"""What Buran asks a scheduler, whichever it is, and in what terms it is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from buran.campaign.launcher import Placement
+from buran.measure.finding import Finding
+
+_EARLY_S = 5.0  # schedulers look at their jobs every few seconds
+
+
+class JobState(Enum):
+    """What can be known of a job."""
+
+    LIVE = "live"  # queued or running, not restarted since
+    ENDED = "ended"  # all its processes are gone
+    LOST = "lost"  # ended without its node's word for it, or started anew: processes may live on
+    UNKNOWN = "unknown"  # the scheduler does not answer
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job in the queue.
+
+    Attributes
+    ----------
+    state
+        In the scheduler's words.
+    purpose
+        What it was submitted for: the workflow engine's rule, and at the end the bundle or the batch of bundles.
+    reason
+        Why it waits, in the scheduler's words; the nodes it runs on otherwise.
+    waits
+        Whether it has not started.
+    """
+
+    id: str
+    state: str
+    purpose: str
+    reason: str
+    waits: bool
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """What a job asks for.
+
+    Attributes
+    ----------
+    ranks_per_node
+        On the fullest node.
+    tasks_per_node
+        As the campaign file says it, for all nodes alike; None if it leaves that open.
+    memory_mb
+        On each node; None for what the partition gives.
+    exclusive
+        Whether nobody else may be on its nodes.
+    extra
+        Further options of the submit command, as the user wrote them.
+    """
+
+    nodes: int
+    tasks: int
+    cpus_per_task: int
+    ranks_per_node: int
+    minutes: int
+    tasks_per_node: int | None
+    memory_mb: int | None
+    partition: str | None
+    account: str | None
+    constraint: str | None
+    qos: str | None
+    exclusive: bool
+    reservation: str | None
+    extra: str | None
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What a job was given.
+
+    Attributes
+    ----------
+    restarts
+        How often the scheduler started it anew.
+    left_s
+        Time that was left when the scheduler was asked, by its own clock; None without a limit.
+    asked_s
+        When that was, on this process's monotonic clock.
+    time_limit_s
+        None without a limit.
+    exclusive
+        Whether nobody else can be on its nodes.
+    waited_s
+        From being submitted to being started.
+    purpose
+        As in `Job`.
+    node_list
+        The nodes in the scheduler's own notation.
+    """
+
+    job: str
+    restarts: int
+    nodes: tuple[str, ...]
+    tasks: int
+    cpus: int
+    cpus_per_task: int
+    left_s: float | None
+    asked_s: float
+    time_limit_s: float | None
+    exclusive: bool
+    waited_s: float | None
+    partition: str
+    account: str | None
+    qos: str | None
+    constraint: str | None
+    purpose: str
+    node_list: str
+
+    def is_for(self, bundle: str) -> bool:
+        """Tell whether the job was submitted for a bundle, and not by a user for whatever runs inside."""
+        return self.purpose.endswith(bundle)
+
+    def time_is_over(self) -> bool:
+        """Tell whether the scheduler ends the job about now for lack of time."""
+        return self.left_s is not None and time.monotonic() - self.asked_s >= self.left_s - _EARLY_S
+
+
+@dataclass(frozen=True)
+class JobEnds:
+    """How jobs ended that did not succeed, as the workflow engine's log tells it.
+
+    Attributes
+    ----------
+    states
+        The scheduler's state by job.
+    refused
+        Why jobs could not be submitted.
+    may_resume
+        Whether starting again can help: time can be longer, nodes others, the scheduler back.
+    words
+        A sentence for each, with the next step where one is known.
+    """
+
+    states: Mapping[str, str]
+    refused: tuple[str, ...]
+    may_resume: bool
+    words: tuple[str, ...]
+
+
+class Outages(Protocol):
+    """Notices that a scheduler was away: while it is, launchers that ask it for resources wait or fail."""
+
+    def one_since(self) -> bool:
+        """Tell whether it was started anew, or has not answered, since this was asked last."""
+
+
+class Scheduler(Protocol):
+    """A scheduler. Whoever subclasses this says only what differs from having no jobs at all.
+
+    Attributes
+    ----------
+    name
+        As claims and records name it.
+    title
+        As sentences name it.
+    packages
+        Distributions of Python that it needs; their versions belong into records.
+    programs
+        Names of the programs by which the workflow engine asks it.
+    submit_program
+        What submits jobs.
+    """
+
+    name: str
+    title: str
+    packages: tuple[str, ...] = ()
+    programs: frozenset[str] = frozenset()
+    submit_program: str | None = None
+
+    def is_available(self) -> bool:
+        """Tell whether its commands are on PATH."""
+        return False
+
+    def finding(self) -> Finding | None:
+        """Return how it stands on this machine, for ``buran doctor``; None for nothing to say."""
+        return None
+
+    # The job that this process runs in
+
+    def this_job(self) -> str | None:
+        """Return its number; None outside of this scheduler's jobs."""
+        return None
+
+    def this_node(self) -> str | None:
+        """Return the name of this node as the scheduler knows it, inside a job."""
+        return None
+
+    def allocation(self) -> Allocation | None:
+        """Return what this job was given; None outside of jobs. Raises `RunError` if the scheduler does not tell."""
+        return None
+
+    def why_ended(self, given: Allocation) -> str | None:
+        """Return why this job is over, or may be, although this process still runs; None if it goes on.
+
+        Schedulers end programs and the process that measures them in any order.
+        """
+        return None
+
+    def outages(self) -> Outages | None:
+        """Return what notices outages from now on; None if nothing does."""
+        return None
+
+    def launch_variables(self, given: Allocation, placement: Placement) -> dict[str, str]:
+        """Return the variables by which launchers know an allocation; the workflow engine removes them in its jobs."""
+        return {}
+
+    def first_failure(self, log: Path) -> str | None:
+        """Return what the scheduler's launcher wrote of the first rank that failed, as it may end the others itself."""
+        return None
+
+    # Jobs of others
+
+    def job_state(self, job: str, restarts: int) -> JobState:
+        """Ask what became of a job that had been started anew so often when it was known last."""
+        return JobState.UNKNOWN
+
+    def restarts(self, job: str) -> int:
+        """Return how often a job was started anew; zero if that is not known."""
+        return 0
+
+    def campaign_jobs(self, folder: Path) -> list[Job] | None:
+        """Return the queued and running jobs that work in a campaign's folder; None without an answer."""
+        return []
+
+    def never_starts(self, job: Job) -> str | None:
+        """Return what to do about a queued job that waits for what waiting alone may never bring; None for others."""
+        return None
+
+    def cancel(self, jobs: Sequence[Job]) -> None:
+        """Cancel jobs; raises `ToolError` if that fails."""
+        return None
+
+    # The workflow engine, which submits jobs
+
+    def serves(self, profile: Mapping[str, object]) -> bool:
+        """Tell whether jobs of a profile of the workflow engine, given by its settings, are this scheduler's."""
+        return False
+
+    def engine_options(self) -> list[str]:
+        """Return what the engine's executor must be told on this machine; raises `ToolError` if it cannot work."""
+        return []
+
+    def engine_resources(self, request: JobRequest) -> dict[str, int | str | None]:
+        """Return a job's resources under the names that the executor wants; None for what the profile may say."""
+        return {}
+
+    def worked_in(self, folder: Path) -> bool:
+        """Tell whether the executor submitted jobs for the campaign in a folder."""
+        return False
+
+    def job_ends(self, log: Path) -> JobEnds:
+        """Read from the engine's log what became of its jobs."""
+        return JobEnds({}, (), False, ())
+
+
+def mismatch(scheduler: Scheduler, given: Allocation, wanted: Placement, *, exact: bool) -> str | None:
+    """Return how an allocation differs from the one a run needs, in words; None if it does not.
+
+    Parameters
+    ----------
+    exact
+        Whether more than needed is a difference too: it is where the job was submitted for this run.
+    """
+    pairs = [
+        ("nodes", len(given.nodes), wanted.nodes),
+        ("tasks", given.tasks, wanted.ranks),
+        ("CPUs a task", given.cpus_per_task, wanted.threads),
+        ("CPUs", given.cpus, wanted.ranks * wanted.threads),
+    ]
+    problems = []
+    for what, have, need in pairs:
+        is_count = what in ("nodes", "tasks")
+        differs = have != need if exact and is_count else have < need
+        if differs and (exact or what in ("nodes", "CPUs")):  # in a user's own job only room counts
+            problems.append(f"{have} {what} instead of {need}")
+    return f"{scheduler.title} gave {', '.join(problems)} (job {given.job})" if problems else None
+
+
+def misplaced(hosts: Iterable[str], wanted: Placement) -> str | None:
+    """Return in words that a program's ranks said they ran on another number of nodes than wanted; None if not."""
+    names = sorted(set(hosts))
+    if len(names) == wanted.nodes:
+        return None
+    return f"the ranks ran on {len(names)} nodes instead of {wanted.nodes}: {', '.join(names)}"

@@ -1,0 +1,47 @@
+"""Which schedulers there are, and which of them a process, a profile or a campaign has to do with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from buran.measure.schedulers.base import Scheduler
+from buran.measure.schedulers.none import NONE
+from buran.plugins import Door
+
+SCHEDULERS: Door[Scheduler] = Door(
+    "scheduler",
+    "buran.schedulers",
+    Scheduler,
+    {
+        "none": "buran.measure.schedulers.none:NONE",
+        "slurm": "buran.measure.schedulers.slurm:SLURM",
+    },
+)
+
+
+def current_scheduler() -> Scheduler:
+    """Return the scheduler in one of whose jobs this process runs; `NONE` outside of jobs."""
+    return next((each for each in SCHEDULERS if each.this_job() is not None), NONE)
+
+
+def scheduler_of_profile(settings: Mapping[str, object]) -> Scheduler:
+    """Return the scheduler whose jobs a profile of the workflow engine submits; `NONE` if it is none we know."""
+    return next((each for each in SCHEDULERS if each.serves(settings)), NONE)
+
+
+def scheduler_of_campaign(folder: Path, *, had_jobs: bool) -> Scheduler:
+    """Return the scheduler on this machine that has, or may have, jobs of the campaign in a folder; else `NONE`.
+
+    Parameters
+    ----------
+    had_jobs
+        Whether some of its measurements ran in jobs, of whichever scheduler.
+    """
+    here = [each for each in SCHEDULERS if each.is_available()]
+    return next((each for each in here if each.worked_in(folder)), here[0] if here and had_jobs else NONE)
+
+
+def first_failure(log: Path) -> str | None:
+    """Return what any scheduler's launcher wrote of the first rank that failed; None if it wrote nothing."""
+    return next((words for each in SCHEDULERS if (words := each.first_failure(log))), None)
