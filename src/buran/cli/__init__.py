@@ -35,7 +35,7 @@ VERBS = (
 ELSEWHERE = {"evaluate": "buran-studies", "generate": "buran-studies"}
 """Verbs that are not here, and the distributions that bring them."""
 
-DOOR: Door[Verb] = Door("verb", "buran.verbs", Verb, {verb: f"buran.cli.{verb}" for verb in VERBS})  # type: ignore[type-abstract]
+DOOR: Door[Verb] = Door("verb", "buran.verbs", Verb, {verb: f"buran.cli.{verb}" for verb in VERBS})
 
 _FIRST_STEPS = "first steps: buran init --example stencil demo; cd demo; buran run"
 

@@ -74,7 +74,7 @@ class Preset(Protocol):
         """Return the model that `put` took apart."""
 
 
-PRESETS: Door[Preset] = Door("preset", "buran.tensor_presets", Preset, {})  # type: ignore[type-abstract]
+PRESETS: Door[Preset] = Door("preset", "buran.tensor_presets", Preset, {})
 
 
 def preset_of(name: str, where: Path | None = None) -> Preset:
