@@ -61,6 +61,11 @@ class BuranError(Exception):
         self.hint = hint
         super().__init__(what)
 
+    @property
+    def line(self) -> str:
+        """What went wrong and why, on one line."""
+        return " ".join((f"{self.what}: {self.why}" if self.why else self.what).split())
+
     def __str__(self) -> str:
         labelled = (("where", self.where), ("why", self.why), ("next", self.hint))
         lines = [self.what]

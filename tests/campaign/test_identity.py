@@ -20,8 +20,9 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Bundle, Purpose
 from buran.campaign.point import Point
 from buran.campaign.shape import CampaignFile
-from buran.measure import target as target_module
+from buran.measure.backends.registry import SYSTEMS
 from buran.measure.bundle import configuration
+from buran.measure.target import open_target
 
 FULL: dict[str, Any] = {
     "environment": "here",
@@ -131,10 +132,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "before").mkdir()
     (tmp_path / "before" / "report.json").write_text("{}")
 
-    def backend(name: str, compiler: str, scratch: Path, counters: object, memory_mb: int, metric: object) -> object:
-        return SimpleNamespace(identity=f"{name} {compiler} {counters} {metric}")
+    def backend(campaign: Campaign, scratch: Path) -> object:
+        config = campaign.config
+        identity = f"{config.backend} {config.compiler} {config.counters} {config.scorep.effort_metric}"
+        return SimpleNamespace(identity=identity)
 
-    monkeypatch.setattr(target_module, "open_backend", backend)
+    for name in ("embedded", "scorep"):
+        monkeypatch.setattr(SYSTEMS.load(name), "open", backend)
     return tmp_path
 
 
@@ -155,7 +159,7 @@ def loaded(folder: Path, changes: Mapping[str, Any]) -> Campaign:
 
 def identities(campaign: Campaign) -> tuple[str, str, dict[str, Any]]:
     """Of target, question and run."""
-    target = target_module.open_target(campaign, Layout(campaign.folder / "nowhere"))
+    target = open_target(campaign, Layout(campaign.folder / "nowhere"))
     bundle = Bundle(Point.of({"n": 10, "p": 4}), Purpose.MODEL, ())
     return target.id, campaign.digest(), configuration(target, bundle)
 

@@ -5,15 +5,16 @@ import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from native_programs import toolchain
 
 from buran.campaign.plan import Mode
-from buran.errors import BuildError, ConfigError, RunError, ToolError
+from buran.errors import BuildError, RunError, ToolError, UsageError
 from buran.measure.backends.embedded import EmbeddedBackend
-from buran.measure.backends.registry import open_backend
+from buran.measure.backends.registry import SYSTEMS
 from buran.measure.backends.scorep import (
     Installation,
     ScorePBackend,
@@ -85,14 +86,20 @@ def test_one_that_says_no_version_is_refused(installed):
         find_scorep()
 
 
-def test_unknown_backends_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match="unknown backend 'tau'"):
-        open_backend("tau", "auto", tmp_path)
+def campaign_with(**scorep):
+    """What a campaign says to the backend, and no more."""
+    settings = {"process_memory_mb": 128, "effort_metric": None, **scorep}
+    return SimpleNamespace(config=SimpleNamespace(compiler="auto", counters=(), scorep=SimpleNamespace(**settings)))
+
+
+def test_unknown_backends_are_refused():
+    with pytest.raises(UsageError, match="unknown backend 'tau'"):
+        SYSTEMS.load("tau")
 
 
 @pytest.mark.mpi
 def test_it_is_opened_by_name(installed, tmp_path):
-    backend = open_backend("scorep", "auto", tmp_path, (), 100)
+    backend = SYSTEMS.load("scorep").open(campaign_with(process_memory_mb=100), tmp_path)
     assert isinstance(backend, ScorePBackend) and backend.memory_mb == 100
     assert backend.identity.startswith("scorep-8.4-embedded-")
     assert backend.description["scorep"] == "8.4"
@@ -250,7 +257,7 @@ def test_hooks_of_c_have_no_names():
 @pytest.mark.mpi
 @pytest.mark.skipif(shutil.which("scorep") is None, reason="Score-P is not installed")
 def test_a_real_program(tmp_path):
-    backend = open_backend("scorep", "auto", tmp_path)
+    backend = SYSTEMS.load("scorep").open(campaign_with(), tmp_path)
     (tmp_path / "a.c").write_text(
         "#include <mpi.h>\nint work(int n) { return n + 1; }\n"
         "int main(int c, char **v) { MPI_Init(&c, &v); c = work(c); MPI_Finalize(); return c == 0; }\n"

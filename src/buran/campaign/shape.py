@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
+from buran.campaign.backends import backend_names
 from buran.campaign.identity import Decides, Part
 from buran.campaign.point import canonical
 from buran.campaign.strategies import STRATEGIES
@@ -573,7 +574,7 @@ class CampaignFile(Part):
     aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    backend: OfTarget[Literal["embedded", "scorep", "simulated"]] = Field(
+    backend: OfTarget[Annotated[str, OneOf(backend_names)]] = Field(
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then "
         "counted in builds of their own with Buran's. `simulated`: nothing is measured, everything follows from the "

@@ -67,10 +67,6 @@ class Session:
     def target(self) -> Target:
         """Source, backend and identity."""
         self.layout.root.mkdir(parents=True, exist_ok=True)
-        if self.campaign.backend == "simulated":
-            from buran.simulate.target import open_simulated
-
-            return open_simulated(self.campaign, self.layout)
         return open_target(self.campaign, self.layout)
 
     @property

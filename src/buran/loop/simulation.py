@@ -20,7 +20,7 @@ from buran.loop.session import Session
 from buran.model.model_set import read_models
 from buran.simulate.backend import hooked_functions
 from buran.simulate.run import Variant, generator
-from buran.simulate.target import program_of_campaign
+from buran.simulate.system import program_of_campaign
 
 POINTS_PER_JOB = 50
 _SHARE = 0.01

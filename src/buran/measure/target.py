@@ -12,8 +12,8 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.files import digest
-from buran.measure.backends.embedded import Backend
-from buran.measure.backends.registry import open_backend
+from buran.measure.backends.base import Backend
+from buran.measure.backends.registry import SYSTEMS
 from buran.measure.source import Source, git_source, local_source
 
 
@@ -66,25 +66,22 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
 
     Raises
     ------
-    ConfigError, ToolError
-        The source, a compiler or an MPI cannot be had.
+    ConfigError, ToolError, PluginError
+        The source, a compiler, an MPI or the measurement system cannot be had.
     """
+    system = SYSTEMS.load(campaign.backend)
+    of_its_own = system.source(campaign, layout.root)
+    source, skipped = _source_of(campaign, layout) if of_its_own is None else (of_its_own, ())
+    return Target(campaign, source, system.open(campaign, layout.root), skipped)
+
+
+def _source_of(campaign: Campaign, layout: Layout) -> tuple[Source, tuple[Path, ...]]:
+    """Return the source that a campaign names, and what lies in its folder and does not belong to it."""
     skipped: tuple[Path, ...] = (campaign.results_root, campaign.path)
     if campaign.source_git is not None:
-        source = git_source(*campaign.source_git, layout.root / "sources")
-    else:
-        folder = campaign.source_folder
-        skipped = (*skipped, folder / campaign.binary)
-        if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
-            skipped = (*skipped, campaign.results_root.parent)
-        source = local_source(folder, skipped)
-    config = campaign.config
-    backend = open_backend(
-        config.backend,
-        config.compiler,
-        layout.root,
-        config.counters,
-        config.scorep.process_memory_mb,
-        config.scorep.effort_metric,
-    )
-    return Target(campaign, source, backend, skipped)
+        return git_source(*campaign.source_git, layout.root / "sources"), skipped
+    folder = campaign.source_folder
+    skipped = (*skipped, folder / campaign.binary)
+    if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
+        skipped = (*skipped, campaign.results_root.parent)
+    return local_source(folder, skipped), skipped

@@ -1,4 +1,4 @@
-"""Backends: how a target is instrumented and where its profiles come from."""
+"""Measuring with our own compiler plugin, runtime and MPI layer."""
 
 from __future__ import annotations
 
@@ -7,72 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.errors import BuildError
+from buran.files import digest, write_text
+from buran.measure.backends.base import MeasurementSystem
 from buran.measure.dump import read_dumps
 from buran.measure.machine.machine import Machine, ThisMachine
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import hook_cost_s
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain.toolchain import GCC_FALLBACK, Toolchain
+from buran.measure.toolchain.toolchain import GCC_FALLBACK, Toolchain, find_toolchain
 from buran.measure.toolchain.wrappers import ccache
 from buran.profile.profile import Profile
-
-
-class Backend(Protocol):
-    """What the rest of the package needs of a measurement system."""
-
-    @property
-    def identity(self) -> str:
-        """Everything of the backend and the compiler that can change what is measured."""
-
-    @property
-    def description(self) -> Mapping[str, str | None]:
-        """Compiler, MPI and their versions, in words, for the record of a build."""
-
-    @property
-    def mpi_flavour(self) -> str:
-        """``openmpi`` or ``mpich``: decides how programs are launched."""
-
-    @property
-    def mpiexec(self) -> str:
-        """Launcher program of this MPI."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What is missing on this machine and what that costs, in words."""
-
-    @property
-    def machine(self) -> Machine:
-        """What builds and runs the programs."""
-
-    def tools(self, mode: Mode) -> Mapping[str, str]:
-        """Return the compilers for the placeholders of the build command."""
-
-    def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
-        """Return environment variables for the build."""
-
-    def visit_cost_s(self) -> float | None:
-        """Return what entering and leaving a function costs on this machine, in seconds; None if unknown."""
-
-    def inspect_build(
-        self, binary: Path, folder: Path, filter_text: str, mode: Mode
-    ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
-        """Return static features of an instrumented program and what a user should know of it, in sentences.
-
-        Without features this backend knows none. Raises `BuildError` if runs of the program would be worthless.
-        """
-
-    def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
-        """Return environment variables for a run that leaves its raw profile in `folder`.
-
-        With a filter file, hooks of functions that it excludes are passed over.
-        """
-
-    def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
-        """Read the raw profile of a run; raise `RunError` unless all ranks are there and whole."""
 
 
 @dataclass(frozen=True)
@@ -189,3 +137,41 @@ class EmbeddedBackend:
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
         """Merge the dumps of all ranks."""
         return read_dumps(folder, ranks)
+
+
+def open_embedded(compiler: str, scratch: Path, counters: tuple[str, ...] = ()) -> EmbeddedBackend:
+    """Prepare the embedded backend for use on this machine.
+
+    Parameters
+    ----------
+    compiler
+        Wanted compiler family, or ``auto``.
+    scratch
+        Folder for files that builds refer to.
+    counters
+        As in the campaign file.
+
+    Raises
+    ------
+    ToolError
+        A compiler or an MPI is missing.
+    """
+    toolchain = find_toolchain(compiler=compiler)
+    text = toolchain.to_json()
+    path = scratch / f"toolchain-{digest(text)}.json"
+    if not path.is_file():
+        write_text(path, text)
+    return EmbeddedBackend(toolchain, path, counters)
+
+
+class Embedded(MeasurementSystem):
+    """Buran's own measurement system."""
+
+    name = "embedded"
+
+    def open(self, campaign: Campaign, scratch: Path) -> EmbeddedBackend:
+        """Find a compiler and an MPI."""
+        return open_embedded(campaign.config.compiler, scratch, campaign.config.counters)
+
+
+EMBEDDED = Embedded()

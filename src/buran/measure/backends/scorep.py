@@ -16,9 +16,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, RunError, ToolError
-from buran.measure.backends.embedded import EmbeddedBackend
+from buran.measure.backends.base import MeasurementSystem
+from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
+from buran.measure.finding import Finding, State
 from buran.measure.machine.machine import Machine
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
@@ -325,3 +328,26 @@ def notes_on_hooks(number: int, hooked: frozenset[str] | None, wanted: frozenset
         return ()
     some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
     return (f"{len(lacking)} functions of the filter have no hooks, they are absent or were inlined away: {some}",)
+
+
+class ScoreP(MeasurementSystem):
+    """Score-P, which must be in PATH."""
+
+    name = "scorep"
+
+    def open(self, campaign: Campaign, scratch: Path) -> ScorePBackend:
+        """Find a compiler, an MPI and Score-P."""
+        config = campaign.config
+        embedded = open_embedded(config.compiler, scratch, config.counters)
+        return ScorePBackend(find_scorep(), embedded, config.scorep.process_memory_mb, config.scorep.effort_metric)
+
+    def finding(self) -> Finding:
+        """Look for it."""
+        try:
+            return Finding("Score-P", State.WORKS, find_scorep().version)
+        except ToolError as error:
+            costs = "none for the embedded backend; filter lists for Score-P are written anyway"
+            return Finding("Score-P", State.MISSING, error.line, costs, "module load scorep, or spack install scorep")
+
+
+SCOREP = ScoreP()

@@ -12,11 +12,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from buran.errors import BuranError, PluginError, ToolError
-from buran.measure.backends.scorep import find_scorep
+from buran.errors import PluginError, ToolError
+from buran.measure.backends.base import MeasurementSystem
+from buran.measure.backends.registry import SYSTEMS
 from buran.measure.finding import Finding, State
 from buran.measure.machine.machine import disturbances
 from buran.measure.machine.provenance import read_system_file
+from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.registry import SCHEDULERS
 from buran.measure.toolchain.tool import find_tool
 from buran.measure.toolchain.toolchain import (
@@ -28,6 +30,7 @@ from buran.measure.toolchain.toolchain import (
     Toolchain,
     find_toolchain,
 )
+from buran.plugins import Door
 
 _SYSCALL = {"x86_64": 298, "aarch64": 241}  # perf_event_open
 _INSTRUCTIONS = (0, 112, 1)  # type hardware, size of the structure, event
@@ -45,8 +48,8 @@ def examine(folder: Path) -> list[Finding]:
     return [
         Finding("Python", State.WORKS, f"{platform.python_version()}, snakemake {_version('snakemake')}"),
         *_measuring(),
-        *_schedulers(),
-        _scorep(),
+        *_brought(SCHEDULERS),
+        *_brought(SYSTEMS),
         _counters(),
         _frequency(),
         _quiet(),
@@ -80,13 +83,13 @@ def _measuring() -> Iterator[Finding]:
         assert isinstance(reason, ToolError)
         no_mpi = "MPI" in reason.what
         remedy = reason.hint or (NO_MPI_HINT if no_mpi else "")
-        yield Finding("MPI" if no_mpi else "compiler", State.NEEDED, _said(reason), "nothing can be measured", remedy)
+        yield Finding("MPI" if no_mpi else "compiler", State.NEEDED, reason.line, "nothing can be measured", remedy)
         return
     other = {"clang": isinstance(found["gcc"], Toolchain), "gcc": isinstance(found["clang"], Toolchain)}
     for name, each in found.items():
         if isinstance(each, ToolError):
             costs = "gcc is used instead" if other[name] else plugin_costs
-            yield Finding(f"{name} plugin", State.MISSING, _said(each), costs, each.hint or "")
+            yield Finding(f"{name} plugin", State.MISSING, each.line, costs, each.hint or "")
         elif each.kind == GCC_FALLBACK:
             costs = "clang is used instead" if other[name] else plugin_costs
             yield Finding(
@@ -102,27 +105,16 @@ def _measuring() -> Iterator[Finding]:
         yield Finding("Fortran", State.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
 
 
-def _said(error: BuranError) -> str:
-    return " ".join((f"{error.what}: {error.why}" if error.why else error.what).split())
-
-
-def _schedulers() -> Iterator[Finding]:
-    """Say how each stands; one that another package brings and that does not work is named."""
-    for name in SCHEDULERS.names:
+def _brought(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Finding]:
+    """Let all of a kind say how they stand; one that another package brings and that does not work is named."""
+    for name in door.names:
         try:
-            finding = SCHEDULERS.load(name).finding()
+            finding = door.load(name).finding()
         except PluginError as error:
-            finding = Finding(name, State.LIMITED, _said(error), "no campaign can be run", error.hint or "")
-        if finding is not None:
-            yield finding
-
-
-def _scorep() -> Finding:
-    try:
-        return Finding("Score-P", State.WORKS, find_scorep().version)
-    except ToolError as error:
-        costs = "none for the embedded backend; filter lists for Score-P are written anyway"
-        return Finding("Score-P", State.MISSING, _said(error), costs, "module load scorep, or spack install scorep")
+            yield Finding(f"{door.noun} {name}", State.NEEDED, error.line, error.where or "", error.hint or "")
+        else:
+            if finding is not None:
+                yield finding
 
 
 def _counters() -> Finding:

@@ -11,8 +11,8 @@ from pathlib import Path
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError
-from buran.measure.backends.embedded import Backend
-from buran.measure.backends.registry import open_backend
+from buran.measure.backends.base import Backend
+from buran.measure.backends.embedded import open_embedded
 from buran.measure.machine.machine import free_marker
 from buran.measure.machine.process import Outcome, run_limited
 from buran.profile.profile import Profile
@@ -33,7 +33,7 @@ class Workshop:
     def open(cls, folder: Path, compiler: str = "auto") -> Workshop:
         """Find compiler and MPI."""
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(open_backend("embedded", compiler, folder), folder)
+        return cls(open_embedded(compiler, folder), folder)
 
     def build(self, command: str, source: Path, binary: str, mode: Mode) -> tuple[Path, Outcome]:
         """Build a variant in a folder of its own; `command` has placeholders for compilers.

@@ -1,0 +1,21 @@
+"""The measurement systems that a campaign file can name; `measure.backends` says what they are."""
+
+from __future__ import annotations
+
+from buran.plugins import Door
+
+BACKENDS: Door[object] = Door(
+    "backend",
+    "buran.backends",
+    object,
+    {
+        "embedded": "buran.measure.backends.embedded:EMBEDDED",
+        "scorep": "buran.measure.backends.scorep:SCOREP",
+        "simulated": "buran.simulate.system:SIMULATED",
+    },
+)
+
+
+def backend_names() -> tuple[str, ...]:
+    """Return what the key `backend` can be."""
+    return BACKENDS.names

@@ -1,0 +1,98 @@
+"""What the rest of the package needs of a measurement system, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from buran.campaign.config import Campaign
+from buran.campaign.plan import Mode
+from buran.measure.finding import Finding
+from buran.measure.machine.machine import Machine
+from buran.measure.source import Source
+from buran.measure.toolchain.static_features import StaticFeatures
+from buran.profile.profile import Profile
+
+
+class Backend(Protocol):
+    """A measurement system, ready for a campaign on this machine: how programs are instrumented, and their profiles."""
+
+    @property
+    def identity(self) -> str:
+        """Everything of the backend and the compiler that can change what is measured."""
+
+    @property
+    def description(self) -> Mapping[str, str | None]:
+        """Compiler, MPI and their versions, in words, for the record of a build."""
+
+    @property
+    def mpi_flavour(self) -> str:
+        """``openmpi`` or ``mpich``: decides how programs are launched."""
+
+    @property
+    def mpiexec(self) -> str:
+        """Launcher program of this MPI."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is missing on this machine and what that costs, in words."""
+
+    @property
+    def machine(self) -> Machine:
+        """What builds and runs the programs."""
+
+    def tools(self, mode: Mode) -> Mapping[str, str]:
+        """Return the compilers for the placeholders of the build command."""
+
+    def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
+        """Return environment variables for the build."""
+
+    def visit_cost_s(self) -> float | None:
+        """Return what entering and leaving a function costs on this machine, in seconds; None if unknown."""
+
+    def inspect_build(
+        self, binary: Path, folder: Path, filter_text: str, mode: Mode
+    ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
+        """Return static features of an instrumented program and what a user should know of it, in sentences.
+
+        Without features this backend knows none. Raises `BuildError` if runs of the program would be worthless.
+        """
+
+    def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
+        """Return environment variables for a run that leaves its raw profile in `folder`.
+
+        With a filter file, hooks of functions that it excludes are passed over.
+        """
+
+    def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
+        """Read the raw profile of a run; raise `RunError` unless all ranks are there and whole."""
+
+
+class MeasurementSystem(Protocol):
+    """A measurement system by name, before it is prepared for a campaign.
+
+    Attributes
+    ----------
+    name
+        As campaign files name it, key `backend`.
+    """
+
+    name: str
+
+    def open(self, campaign: Campaign, scratch: Path) -> Backend:
+        """Prepare it for use on this machine; raises `ToolError` if it lacks something.
+
+        Parameters
+        ----------
+        scratch
+            Folder of the campaign for files that builds refer to.
+        """
+
+    def source(self, campaign: Campaign, scratch: Path) -> Source | None:
+        """Return the source of the program, where it is not the campaign's target; else None."""
+        return None
+
+    def finding(self) -> Finding | None:
+        """Return how it stands on this machine, for ``buran doctor``; None for nothing to say."""
+        return None
