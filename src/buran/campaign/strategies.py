@@ -81,7 +81,7 @@ BUILT_IN = {
     "random": "buran.select.simple:RANDOM",
     "grid": "buran.select.simple:GRID",
 }
-STRATEGIES: Door[Declared] = Door("strategy", "buran.strategies", Declared, BUILT_IN)  # type: ignore[type-abstract]
+STRATEGIES: Door[Declared] = Door("strategy", "buran.strategies", Declared, BUILT_IN)
 
 
 def abilities_of(name: str) -> Abilities:

@@ -34,7 +34,7 @@ class Evolution(Protocol):
         """Run the procedure as published; `progress` is told how many trials are done."""
 
 
-EVOLUTIONS: Door[Evolution] = Door("evolutionary search", "buran.evolutions", Evolution, {})  # type: ignore[type-abstract]
+EVOLUTIONS: Door[Evolution] = Door("evolutionary search", "buran.evolutions", Evolution, {})
 NAME = "mecp"
 
 
