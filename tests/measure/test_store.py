@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran.campaign.records import Record, RunKey, Status, read_record
+from buran.campaign.records import RECORD, Record, RunKey, Status, read_record, read_run
 from buran.errors import RunError
 from buran.files import check_room, storage_error
 from buran.measure.schedulers.base import JobState
@@ -330,3 +330,14 @@ def test_a_file_system_that_takes_no_files_is_named(
     assert os.strerror(number) in shown and step in shown and str(tmp_path) in shown
     assert not list(tmp_path.iterdir())
     assert storage_error(FileNotFoundError(errno.ENOENT, "no such file")) is None
+
+
+@pytest.mark.parametrize("job", [None, "12"])
+def test_a_run_of_version_01_tells_its_scheduler(tmp_path: Path, job: str | None) -> None:
+    """The name of the scheduler was part of the keys."""
+    given = None if job is None else {"cpus": 4}
+    record = {"schema": 1, "status": "measured", "reason": None, "build": "b", "target": "t", "mode": "time"}
+    record |= {"point": {"p": 2}, "repetition": 0, "clock": "real", "cores": 2, "slurm_job": job, "slurm": given}
+    (tmp_path / RECORD).write_text(json.dumps(record))
+    run = read_run(tmp_path)
+    assert (run.scheduler, run.job, run.allocation) == (job and "slurm", job, given)
