@@ -94,7 +94,7 @@ class TermFamily(Protocol):
 FAMILIES: Door[TermFamily] = Door(
     "term family",
     "buran.terms",
-    TermFamily,  # type: ignore[type-abstract]
+    TermFamily,
     {"powers": "buran.model.powers:POWERS"},
 )
 
