@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from buran.campaign.records import Status, read_run
+from buran.campaign.layout import Layout
+from buran.campaign.load import load_campaign
+from buran.campaign.plan import Mode
+from buran.campaign.records import BuildRecord, read_build, read_run
 from buran.cli import main
 from buran.files import file_sha256, not_synced
 from buran.loop.in_process import carry_out
 from buran.loop.session import open_session
+from buran.measure.source import Source, local_source
 from buran.measure.store import store
+from buran.measure.target import Target
+from buran.views.changes import differences
 
 DATA = Path(__file__).parents[1] / "data" / "earlier-version"
 
@@ -42,6 +51,7 @@ def test_what_was_simulated_is_shown_and_continued(tmp_path: Path, capsys: pytes
     assert main(["status", str(file)]) == 0
     shown = capsys.readouterr().out
     assert "core hours: 0.03117 spent" in shown
+    assert "59 finished runs are of this target" in shown and "a new plan uses them" in shown
 
     session = open_session(file)
     runs = session.layout.store
@@ -56,8 +66,88 @@ def test_what_was_simulated_is_shown_and_continued(tmp_path: Path, capsys: pytes
 
 
 def test_what_was_measured_is_read(tmp_path: Path) -> None:
-    session = open_session(unpacked("real", tmp_path))
-    runs = session.layout.store
-    records = [read_run(folder) for folder in store.run_folders(runs)]
-    assert [each.status for each in records] == [Status.MEASURED] * 6
-    assert not any(store.damage(folder) for folder in store.run_folders(runs))
+    layout = Layout(unpacked("real", tmp_path).parent / "results" / "small")
+    folders = list(store.run_folders(layout.store))
+    assert [read_run(folder).status for folder in folders] == ["measured"] * 6
+    assert not any(store.damage(folder) for folder in folders)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("verb", ["status", "plan"])
+def test_a_campaign_that_measures_again_says_why(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = unpacked("real", tmp_path)
+    before = finished_runs(tmp_path / "results" / "small" / "store")
+    assert main([verb, str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "6 finished runs do not fit today's target; since then has changed: " in shown
+    assert "They are kept, and every point is measured again" in shown
+    assert "the sources" not in shown and "the flags" not in shown and "the build command" not in shown
+    assert finished_runs(tmp_path / "results" / "small" / "store") == before
+
+
+@dataclass
+class Today:
+    """A backend that has not changed since a build, but for some words."""
+
+    record: BuildRecord
+    changed: dict[str, str]
+
+    @property
+    def identity(self) -> str:
+        return self.changed.get("identity", self.record.backend)
+
+    @property
+    def description(self) -> dict[str, Any]:
+        return {**self.record.toolchain, **self.changed}
+
+    def tools(self, mode: Mode) -> dict[str, str]:
+        return {"mpicc": "/where it is now/bin/buran-mpicc"}
+
+
+RUNTIME = {"identity": "embedded-0123456789abcdef"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "backend", "words"),
+    [
+        ({"target.flags": "-O3"}, {}, ("the flags ('-O2' then, '-O3' now)",)),
+        ({"target.build": "make -j2 MPICC={mpicc} CFLAGS='{flags}'"}, {}, ("the build command",)),
+        ({"target.build": "make MPICC={mpicc} SIZE={n} CFLAGS='{flags}'"}, {}, ("the build command",)),
+        ({"environments": {"here": {"modules": ["gcc"]}}}, {}, ("the modules",)),
+        ({"environments": {"here": {"variables": {"A": 1}}}}, {}, ("the path of the program, or the environment's",)),
+        ({}, RUNTIME, ("Buran's measurement runtime (Buran 0.1.0 built it then)",)),
+        ({}, {**RUNTIME, "mpi": "mpich 5"}, ("the MPI (openmpi 4.1.4 then, mpich 5 now)",)),
+        ({"target.flags": "-O3"}, {**RUNTIME, "compiler": "gcc"}, ("the flags", "the compiler (Debian clang")),
+        ({}, {"identity": "scorep-9.0-embedded-423bd2affb21df1f"}, ("the backend (embedded then, scorep now)",)),
+        ({}, {"identity": "embedded-423bd2affb21df1f-cycles"}, ("what the backend was asked for (counters",)),
+        ({}, {**RUNTIME, "fc": "/somewhere/gfortran"}, ("Buran's measurement runtime",)),
+    ],
+)
+def test_what_has_changed_is_named(
+    tmp_path: Path, changes: dict[str, Any], backend: dict[str, str], words: tuple[str, ...]
+) -> None:
+    file = unpacked("real", tmp_path)
+    record = read_build(next((tmp_path / "results" / "small" / "store").glob("*/build")))
+    data = yaml.safe_load(file.read_text())
+    for key, value in changes.items():
+        section, _, name = key.partition(".")
+        if name:
+            data[section][name] = value
+        else:
+            data[section] = value
+    file.write_text(yaml.safe_dump(data))
+    source = Source(tmp_path / "source", str(record.source["identity"]), None)
+    found = differences(record, Target(load_campaign(file), source, Today(record, backend), ()))  # type: ignore[arg-type]
+    assert len(found) == len(words)
+    for text, expected in zip(found, words, strict=True):
+        assert text.startswith(expected)
+
+
+def test_changed_sources_are_named(tmp_path: Path) -> None:
+    file = unpacked("real", tmp_path)
+    record = read_build(next((tmp_path / "results" / "small" / "store").glob("*/build")))
+    campaign = load_campaign(file)
+    assert local_source(tmp_path / "source").identity == record.source["identity"]
+    (tmp_path / "source" / "program.c").write_text("int main(void) { return 0; }\n")
+    target = Target(campaign, local_source(tmp_path / "source"), Today(record, {}), ())  # type: ignore[arg-type]
+    assert differences(record, target) == ("the sources",)

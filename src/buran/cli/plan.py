@@ -22,12 +22,15 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.plan import first_plan
     from buran.loop.session import open_session
     from buran.measure.bundle import slots_of
+    from buran.views.changes import changes_in_words
 
     session = open_session(arguments.file)
     plans = session.layout.read_plans(session.id) or [first_plan(session)]
     if arguments.json:
         print(json.dumps([plan.to_json() for plan in plans], indent=2))
         return 0
+    for change in changes_in_words(session):
+        print(f"{style('note:', 'yellow')} {change}")
     for plan in plans:
         print(style(f"iteration {plan.iteration}: {plan.reason}", "bold"))
         if plan.done:

@@ -63,13 +63,14 @@ def drive(
     from buran.errors import Exit
     from buran.loop.plan import first_plan
     from buran.measure.schedulers.none import NONE
+    from buran.views.changes import changes_in_words
 
     where = controller.find_profile(profile)
     options = where.scheduler.engine_options()
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )
-    for note in session.target.backend.notes:
+    for note in (*session.target.backend.notes, *changes_in_words(session)):
         print(f"{style('note:', 'yellow')} {note}")
     first_plan(session)
     layout = session.layout

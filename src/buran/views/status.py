@@ -21,6 +21,7 @@ from buran.measure.schedulers.none import NONE
 from buran.measure.schedulers.registry import scheduler_of_campaign
 from buran.measure.store import claims, ledger, store
 from buran.views.account import Item, account_of
+from buran.views.changes import changes_in_words
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,8 @@ class Progress:
         None where no scheduler is, or none of its jobs ever measured for this campaign.
     account
         What the core hours that are spent went into.
+    changes
+        Which finished runs are not used as they are, and why, in words.
     """
 
     campaign: str
@@ -122,6 +125,7 @@ class Progress:
     queue: Queue | None
     other_targets: int
     account: tuple[Item, ...] = ()
+    changes: tuple[str, ...] = ()
 
     @property
     def measured(self) -> int:
@@ -184,6 +188,7 @@ def progress_of(session: Session) -> Progress:
         queue=queue,
         other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
+        changes=changes_in_words(session),
     )
 
 

@@ -1,0 +1,100 @@
+"""Finished runs that today's campaign does not count as its own, and what has changed since: in words."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.point import Point
+from buran.campaign.records import RECORD, BuildRecord, Status, read_build
+from buran.loop.session import Session
+from buran.measure.store import ledger
+from buran.measure.target import Target
+
+_TOOLS = {
+    "kind": "how functions get their hooks",
+    "compiler": "the compiler",
+    "fortran": "the Fortran compiler",
+    "mpi": "the MPI",
+    "scorep": "Score-P",
+}
+_WRAPPER = re.compile(r"'?/[^'=:;&|]*/((?:buran|scorep)-\w+)'?")
+_RUNTIME = re.compile(r"embedded-([0-9a-f]{16})")
+
+
+def changes_in_words(session: Session) -> tuple[str, ...]:
+    """Say which finished runs are not used as they are, and why; nothing once today's target has runs in its plans."""
+    entries = (each for each in ledger.read(session.layout.store) if each.status == Status.MEASURED)
+    runs = Counter(each.target for each in entries if each.mode != Mode.IMPORTED and not each.run.endswith("/build"))
+    if ours := runs.pop(session.target.id, 0):
+        if session.layout.read_plans(session.id):
+            return ()
+        return (
+            f"{ours} finished runs are of this target, but the campaign file has changed since they were planned, or "
+            "an earlier version of Buran planned them; a new plan uses them wherever it asks for them",
+        )
+    record = _newest_build(session, runs)
+    if record is None:
+        return ()
+    count = runs[record.spec.target]
+    return (
+        f"{count} finished runs do not fit today's target; since then has changed: "
+        f"{'; '.join(differences(record, session.target))}. They are kept, and every point is measured again",
+    )
+
+
+def _newest_build(session: Session, targets: Mapping[str, int]) -> BuildRecord | None:
+    """Return the record of the build that was made last of all that have finished runs."""
+    paths = session.layout.store.glob(f"*/build/{RECORD}")
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
+        record = read_build(path.parent)
+        if record.spec.target in targets:
+            return record
+    return None
+
+
+def differences(record: BuildRecord, target: Target) -> tuple[str, ...]:
+    """Return what of a target is not as it was when a build was made, from the build's record; at least one thing."""
+    return tuple(_differences(record, target)) or ("the path of the program, or the environment's variables",)
+
+
+def _differences(record: BuildRecord, target: Target) -> Iterator[str]:
+    campaign, backend, then = target.campaign, target.backend, record.toolchain
+    if record.source["identity"] != target.source.identity:
+        yield "the sources"
+    if record.flags != campaign.flags:
+        yield f"the flags ({record.flags!r} then, {campaign.flags!r} now)"
+    elif _command(record.command) != _command_now(record.spec, target):
+        yield "the build command"
+    if list(record.modules) != list(campaign.active_environment.modules):
+        yield "the modules"
+    tools = [
+        f"{what} ({then[key]} then, {backend.description.get(key)} now)"
+        for key, what in _TOOLS.items()
+        if key in then and then[key] != backend.description.get(key) and (key != "fortran" or target.source.has_fortran)
+    ]
+    yield from tools
+    if not tools and record.backend != backend.identity:
+        yield _what_of_backend(record, backend.identity)
+
+
+def _what_of_backend(record: BuildRecord, now: str) -> str:
+    runtimes = [found and found[1] for found in map(_RUNTIME.search, (record.backend, now))]
+    if record.backend.partition("-")[0] != now.partition("-")[0]:
+        return f"the backend ({record.backend.partition('-')[0]} then, {now.partition('-')[0]} now)"
+    if runtimes[0] != runtimes[1]:
+        return f"Buran's measurement runtime (Buran {record.tools['buran']} built it then)"
+    return "what the backend was asked for (counters, the effort metric or, simulated, the seed)"
+
+
+def _command_now(spec: BuildSpec, target: Target) -> str | None:
+    if {name for name, _ in spec.values} != set(target.campaign.build_parameters):
+        return None
+    return _command(target.campaign.build_command(Point.of(dict(spec.values)), target.backend.tools(spec.mode)))
+
+
+def _command(text: str) -> str:
+    """Return a build command without the folders of our wrappers, which may move."""
+    return _WRAPPER.sub(r"\1", text)
