@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from snippets import ROOT, blocks_of
 
+from buran.cli import main
 from buran.errors import FormatError, UsageError
 from buran.files import not_synced
 from buran.loop.in_process import carry_out
@@ -52,7 +53,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         del sys.modules[module]
 
 
-def test_a_family_of_terms_is_one_file(install: Install, tmp_path: Path) -> None:
+def test_a_family_of_terms_is_one_file(install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="unknown term family 'saturation'"):
         named_space("full+saturation")
     install("add-a-term.md")
@@ -75,6 +76,13 @@ def test_a_family_of_terms_is_one_file(install: Install, tmp_path: Path) -> None
     write_models(tmp_path / "models.json", [own])
     assert '"family": "saturation"' in (tmp_path / "models.json").read_text()
     assert read_models(tmp_path / "models.json") == (own,)
+    table = [
+        {"params": dict(zip("pn", point, strict=True)), "metric": "time", "value": value, "callpath": "main"}
+        for point, value in zip(points.tolist(), values.tolist(), strict=True)
+    ]
+    (tmp_path / "measured.jsonl").write_text("".join(json.dumps(line) + "\n" for line in table))
+    assert main(["model", str(tmp_path / "measured.jsonl"), "--space", "full+saturation"]) == 0
+    assert "3 + 5 (p / (p + 8.0)) * n^2" in capsys.readouterr().out
     (tmp_path / "space.txt").write_text("1 0\n2 0\nsaturation\n")
     assert read_space(tmp_path / "space.txt").families == ("saturation",)
 

@@ -11,6 +11,8 @@ from buran.errors import PluginError
 from buran.profile import metrics
 from buran.profile.metrics import METRICS, Metric, metric_of
 
+FORMATS = Path(__file__).parents[2] / "docs" / "reference" / "formats.md"
+
 
 def test_names_are_those_of_the_entries_and_roles_fit_the_builds() -> None:
     for name, metric in METRICS.items():
@@ -18,6 +20,16 @@ def test_names_are_those_of_the_entries_and_roles_fit_the_builds() -> None:
         assert metric.builds
         assert (metric.unit == "sec") == (metric.role == "time")
         assert not metric.perf or metric.key == "counters"
+
+
+def test_the_page_on_formats_lists_what_buran_writes() -> None:
+    rows = [line for line in FORMATS.read_text().splitlines() if line.startswith("| `")]
+    others = {"loop_trips", "min_time", "max_time"}  # other tools write these
+    for name in METRICS.keys() - others:
+        row = next(row for row in rows if f"`{name}`" in row)
+        metric = METRICS[name]
+        assert f"| {metric.unit} | {metric.kind} |" in row
+        assert metric.dtype in row
 
 
 def test_each_group_of_metrics_is_asked_of_the_table() -> None:

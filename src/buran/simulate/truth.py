@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from buran.errors import ConfigError
+from buran.model.terms import ModelFunction
+from buran.model.text import format_function
 
 TRUTH_SCHEMA = "buran-truth/1"
 ROUND_S = 2e-9
@@ -27,7 +29,7 @@ def program_of_truth(data: Mapping[str, Any], parameters: Sequence[str], where: 
         if lacking:
             raise ConfigError(f"the campaign has no parameter {lacking[0]!r}, which the program has", where=where)
         kernels = {kernel["kernel"]: _kernel(kernel, own) for kernel in data["kernels"]}
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ConfigError("the ground truth is damaged", where=where, why=f"missing or wrong: {error}") from None
     return {"startup_s": 0.01, "program": {"main": {"time_s": 1e-4, "calls": kernels}}}
 
@@ -50,14 +52,4 @@ def _kernel(kernel: Mapping[str, Any], parameters: Sequence[str]) -> dict[str, A
 
 
 def _expression(function: Mapping[str, Any], parameters: Sequence[str]) -> str:
-    parts = [repr(float(function["constant"]))]
-    for term in function["terms"]:
-        factors = [repr(float(term["coefficient"]))]
-        for factor in term["factors"]:
-            name = parameters[factor["parameter"]]
-            if factor["exponent"] != "0":
-                factors.append(f"{name} ** ({factor['exponent']})")
-            if factor["log_exponent"]:
-                factors.append(f"log2({name}) ** {factor['log_exponent']}")
-        parts.append(" * ".join(factors))
-    return " + ".join(parts)
+    return format_function(ModelFunction.from_json(function), parameters, "python")
