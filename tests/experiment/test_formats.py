@@ -16,8 +16,9 @@ from buran.experiment.collect import split_call_path
 from buran.experiment.extrap_json import write_extrap_json
 from buran.experiment.extrap_text import write_extrap_text
 from buran.experiment.extrap_tree import list_runs, read_runs, write_extrap_tree
+from buran.experiment.formats import READERS
 from buran.experiment.jsonl import read_jsonl, write_jsonl
-from buran.experiment.read import FORMATS, detect_format, read_experiment
+from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.source import export_names
 from buran.experiment.table import Experiment
 from buran.profile.profile import CallTree, Region
@@ -298,7 +299,7 @@ def test_mistakes_are_named_with_their_place(content: str, place: str | None, re
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    kind=st.sampled_from(FORMATS[1:]),
+    kind=st.sampled_from(READERS.names[1:]),
     cut=st.integers(0, 400),
     insert=st.text(max_size=4) | st.sampled_from(['"', "}", "null", "1e999", "\n", "DATA", "(", "nan"]),
     length=st.integers(0, 30),
@@ -364,7 +365,7 @@ def test_formats_that_do_not_exist_and_single_profiles(tmp_path: Path) -> None:
     (tmp_path / "p.cubex").touch()
     with pytest.raises(UsageError, match="single profile"):
         read_experiment(tmp_path / "p.cubex")
-    with pytest.raises(UsageError, match="no format"):
+    with pytest.raises(UsageError, match="unknown format"):
         read_experiment(tmp_path, "csv")
     with pytest.raises(FormatError, match="cannot be read"):
         read_experiment(tmp_path / "none.txt")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.errors import BuranError, Exit, UsageError
+from buran.experiment.formats import READERS, Writer, writer_for
 
 if TYPE_CHECKING:
+    from buran.experiment.build import Run
     from buran.experiment.table import Aggregate, Experiment
 
 HELP = "convert measurements between Score-P's and Extra-P's formats"
 
-_FORMATS = ("cubex", "text", "json", "jsonl", "talpas")
 _AGGREGATES = ("mean", "median", "min", "max", "sum")
-_SUFFIXES = ".jsonl, .json, .txt, or a folder's name without a suffix"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         metavar="IN",
         type=Path,
-        help="folder of runs with cubex files, or a text, JSON, JSON Lines or TaLPas file of Extra-P",
+        help="folder of runs with cubex files, or a text, JSON, JSON Lines or TaLPas file of Extra-P, or what an "
+        "installed package reads",
     )
     parser.add_argument(
         "output",
@@ -33,7 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="FILE.jsonl (keeps everything), FILE.json, FILE.txt; from cubex files also a folder for Extra-P",
     )
-    parser.add_argument("--from", dest="format", choices=_FORMATS, help="format of IN (default: its content)")
+    parser.add_argument(
+        "--from",
+        dest="format",
+        metavar="FORMAT",
+        help=f"format of IN: {', '.join(READERS.builtin)}, or that of an installed package (default: its content)",
+    )
     parser.add_argument(
         "--aggregate",
         choices=_AGGREGATES,
@@ -49,23 +56,17 @@ def run(arguments: argparse.Namespace) -> int:
     target: Path = arguments.output
     if not source.exists():
         raise UsageError("there is no such file or folder", where=source)
-    if target.suffix not in (".jsonl", ".json", ".txt", ""):
-        raise UsageError(
-            f"cannot tell a format from the name {target.name!r}",
-            where=target,
-            why=f"OUT ends with {target.suffix!r}",
-            hint=f"use {_SUFFIXES}",
-        )
-    if target.suffix and target.is_dir():
+    writer = writer_for(target)
+    if writer.suffix and target.is_dir():
         raise UsageError("there is a folder of this name", where=target, hint="name another file")
     if target.is_file() and not arguments.force:
         raise UsageError("the file is there already", where=target, hint="add --force to replace it")
     problems: list[BuranError] = []
     try:
-        if target.suffix:
-            said = _to_file(source, target, arguments.format, arguments.aggregate, problems)
+        if writer.write_runs is not None:
+            said = _write_runs(writer.write_runs, source, target, arguments.format, problems)
         else:
-            said = _to_tree(source, target, arguments.format, problems)
+            said = _write_table(writer, source, target, arguments.format, arguments.aggregate, problems)
     except OSError as error:
         raise UsageError("cannot write there", where=target, why=error.strerror) from error
     for problem in problems:
@@ -74,27 +75,23 @@ def run(arguments: argparse.Namespace) -> int:
     return int(Exit.SOME_RUNS_FAILED if problems else Exit.DONE)
 
 
-def _to_file(source: Path, target: Path, format: str | None, aggregate: Aggregate, problems: list[BuranError]) -> str:
-    from buran.experiment.extrap_json import write_extrap_json
-    from buran.experiment.extrap_text import write_extrap_text
-    from buran.experiment.jsonl import write_jsonl
+def _write_table(
+    writer: Writer, source: Path, target: Path, format: str | None, aggregate: Aggregate, problems: list[BuranError]
+) -> str:
     from buran.experiment.read import read_experiment
 
+    assert writer.write is not None
     experiment = read_experiment(source, format, problems)
-    if target.suffix == ".jsonl":
-        if aggregate != "mean":
-            raise UsageError("JSON Lines keep all values over locations", where="--aggregate", hint="leave it out")
-        write_jsonl(experiment, target)
-    else:
-        write = write_extrap_json if target.suffix == ".json" else write_extrap_text
-        if not _has_values(experiment, aggregate):
-            raise UsageError(
-                f"there is no {aggregate} over locations",
-                where=source,
-                why="the format has one value that stands for all locations",
-                hint="leave --aggregate out",
-            )
-        write(experiment, target, aggregate)
+    if writer.all_locations and aggregate != "mean":
+        raise UsageError("the format keeps all values over locations", where="--aggregate", hint="leave it out")
+    if not writer.all_locations and not _has_values(experiment, aggregate):
+        raise UsageError(
+            f"there is no {aggregate} over locations",
+            where=source,
+            why="the format has one value that stands for all locations",
+            hint="leave --aggregate out",
+        )
+    writer.write(experiment, target, aggregate)
     return _summary(experiment)
 
 
@@ -125,15 +122,21 @@ def _summary(experiment: Experiment) -> str:
     )
 
 
-def _to_tree(source: Path, target: Path, format: str | None, problems: list[BuranError]) -> str:
-    if not source.is_dir() or format not in (None, "cubex"):
-        raise UsageError(
-            "a folder for extrap --cube can only be made from cubex files",
-            where=source,
-            why="it is a file of measurements, which has no values of single ranks",
-            hint="name OUT with .jsonl, .json or .txt, which Extra-P opens too",
-        )
-    from buran.experiment.extrap_tree import read_runs, write_extrap_tree
+def _write_runs(
+    write: Callable[[Path, Iterable[Run]], int],
+    source: Path,
+    target: Path,
+    format: str | None,
+    problems: list[BuranError],
+) -> str:
+    from buran.experiment.extrap_tree import read_runs
+    from buran.experiment.read import detect_format
 
-    count = write_extrap_tree(target, read_runs(source, problems))
-    return f"{count} runs"
+    if READERS.load(format or detect_format(source)).list_runs is None:
+        raise UsageError(
+            "a folder of profiles can only be made from cubex files",
+            where=source,
+            why="it is a table of measurements, which has no values of single ranks",
+            hint="give OUT the suffix of a file",
+        )
+    return f"{write(target, read_runs(source, problems))} runs"

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from buran.errors import FormatError
+from buran.experiment import jsonl, talpas
 from buran.experiment.collect import Collector
+from buran.experiment.formats import Reader, Sample, Writer
 from buran.experiment.source import as_number, coordinates, export_names, read_text, wrong
 from buran.experiment.table import Aggregate, Experiment
 from buran.files import write_text
@@ -160,3 +162,12 @@ def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate =
             measurements[name] = own
     data = {"parameters": list(experiment.parameters), "measurements": measurements}
     write_text(path, json.dumps(data, indent=1) + "\n")
+
+
+def recognises(sample: Sample) -> bool:
+    """Tell whether a file begins with an object that is none of the formats with an object a line."""
+    return sample.first_line.startswith("{") and not jsonl.recognises(sample) and not talpas.recognises(sample)
+
+
+READER = Reader("a JSON file of Extra-P", recognises, lambda path, problems: read_extrap_json(path))
+WRITER = Writer(".json", "Extra-P's JSON", write_extrap_json)

@@ -11,6 +11,7 @@ import numpy as np
 
 from buran.errors import FormatError, UsageError
 from buran.experiment.collect import Collector
+from buran.experiment.formats import Reader, Sample, Writer
 from buran.experiment.jsonl import DEFAULT_METRIC, ROOT_CALL_PATH
 from buran.experiment.source import coordinates, export_names, read_text, wrong
 from buran.experiment.table import Aggregate, Experiment
@@ -171,3 +172,12 @@ def write_extrap_text(experiment: Experiment, path: Path, aggregate: Aggregate =
                 numbers = [_number(value) for value in row[~np.isnan(row)].tolist()]
                 lines.append(f"DATA {' '.join(numbers) or 'nan'}")
     write_bytes(path, "\n".join([*lines, ""]).encode("utf-8", "backslashreplace"))
+
+
+def recognises(sample: Sample) -> bool:
+    """Tell whether a file begins with a keyword of the format or a comment."""
+    return sample.first_line.startswith(("PARAMETER", "POINTS", "REGION", "METRIC", "DATA", "#"))
+
+
+READER = Reader("a text file of Extra-P", recognises, lambda path, problems: read_extrap_text(path))
+WRITER = Writer(".txt", "Extra-P's text format", write_extrap_text)

@@ -6,10 +6,13 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from buran.errors import BuranError, FormatError, UsageError
-from buran.experiment.build import Run
+from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.formats import Reader, Sample, Writer
+from buran.experiment.table import Experiment
 from buran.profile.call_paths import read_profile
 from buran.profile.cubex_write import write_cubex
 from buran.profile.extrap_names import extrap_names, folder_name, parse_folder_name
@@ -211,3 +214,34 @@ def write_extrap_tree(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return len(given)
+
+
+def recognises(sample: Sample) -> bool:
+    """Tell whether a folder has folders with profiles; a single profile is refused.
+
+    Raises
+    ------
+    UsageError
+        It is a profile.
+    """
+    if sample.path.suffix == ".cubex" and not sample.path.is_dir():
+        raise UsageError(
+            "a single profile is no series of measurements",
+            where=sample.path,
+            why="it says nothing about parameters",
+            hint="give the folder that holds the folders of all runs, named like prefix.n1000p4.r1",
+        )
+    return sample.path.is_dir() and any(sample.path.glob("*/*.cubex"))
+
+
+def read_tree(folder: Path, problems: list[BuranError] | None = None) -> Experiment:
+    """Read the profiles in a folder of runs into one table; see `read_runs`."""
+    runs = read_runs(folder, problems)
+    first = next(runs, None)
+    if first is None:
+        raise FormatError("no profile can be read", where=folder, why=str(problems[0]) if problems else None)
+    return experiment_from_profiles(chain([first], runs))
+
+
+READER = Reader("a folder of runs with cubex files", recognises, read_tree, list_runs)
+WRITER = Writer("", "a folder of runs for extrap --cube, from cubex files alone", write_runs=write_extrap_tree)

@@ -1,6 +1,6 @@
-"""JSON Lines and TaLPas: one object a line for each value.
+"""JSON Lines: an object a line for each value.
 
-JSON Lines are what Extra-P reads: ``params``, ``callpath``, ``metric``, ``value``. Buran writes the mean over
+They are what Extra-P reads: ``params``, ``callpath``, ``metric``, ``value``. Buran writes the mean over
 locations as the value, and more keys, which Extra-P passes over, so that nothing is lost:
 
 ``repetition``
@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -27,6 +26,7 @@ import numpy as np
 
 from buran.errors import FormatError
 from buran.experiment.collect import Collector
+from buran.experiment.formats import Reader, Sample, Writer
 from buran.experiment.source import as_number, coordinates, export_names, read_text, wrong
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.files import write_text
@@ -36,8 +36,6 @@ ROOT_CALL_PATH = "<root>"
 DEFAULT_METRIC = "<default>"
 
 _LINE = '{"params":{"x":4},"callpath":"main->solve","metric":"time","value":1.5}'
-_TALPAS_LINE = '{"parameters":{"x":4};"metric":"time";"callpath":"main->solve";"value":1.5}'
-_SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')
 _TYPES: Mapping[str, type] = {
     "name": str,
     "mangled": str,
@@ -49,9 +47,18 @@ _TYPES: Mapping[str, type] = {
 _DEFAULTS = {field.name: field.default for field in fields(Region) if field.default is not MISSING}
 
 
-def talpas_to_json(line: str) -> str:
-    """Replace the semicolons between the pairs of a TaLPas line; those within strings stay."""
-    return _SEMICOLON.sub(lambda match: "," if match[0] == ";" else match[0], line)
+def json_object(line: str) -> dict[str, Any]:
+    """Return the object that a line is; an empty one for any other line."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def recognises(sample: Sample) -> bool:
+    """Tell whether the first line is an object with parameters."""
+    return "params" in json_object(sample.first_line)
 
 
 def _regions(given: Any) -> list[Region] | None:
@@ -157,18 +164,41 @@ class _Lines:
             raise wrong(self.path, str(error), expected=self.example) from error
 
 
-def _read(path: Path, lines: _Lines, talpas: bool) -> Experiment:
+def read_lines(
+    path: Path,
+    params: str,
+    example: str,
+    to_json: Callable[[str], str] = str,
+    default_path: str | None = None,
+    default_metric: str | None = None,
+) -> Experiment:
+    """Read a file that has an object a line.
+
+    Parameters
+    ----------
+    params
+        Key of the parameters.
+    example
+        A line as it should be.
+    to_json
+        Makes JSON of a line.
+    default_path, default_metric
+        Those of lines that name none; None if they must.
+
+    Raises
+    ------
+    FormatError
+        Names the line and what is expected.
+    """
+    lines = _Lines(path, params, example)
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            data = json.loads(talpas_to_json(line) if talpas else line)
+            data = json.loads(to_json(line))
         except (ValueError, RecursionError) as error:
             raise lines.error(number, f"it is no JSON: {error}") from error
-        if talpas:
-            lines.add(data, number, None, None)
-        else:
-            lines.add(data, number, ROOT_CALL_PATH, DEFAULT_METRIC)
+        lines.add(data, number, default_path, default_metric)
     return lines.finish()
 
 
@@ -183,18 +213,7 @@ def read_jsonl(path: Path) -> Experiment:
     FormatError
         Names the line and what is expected.
     """
-    return _read(path, _Lines(path, "params", _LINE), talpas=False)
-
-
-def read_talpas(path: Path) -> Experiment:
-    """Read TaLPas lines: ``parameters``, ``callpath``, ``metric``, ``value``, separated by semicolons.
-
-    Raises
-    ------
-    FormatError
-        Names the line and what is expected.
-    """
-    return _read(path, _Lines(path, "parameters", _TALPAS_LINE), talpas=True)
+    return read_lines(path, "params", _LINE, default_path=ROOT_CALL_PATH, default_metric=DEFAULT_METRIC)
 
 
 def _region_record(region: Region) -> dict[str, object]:
@@ -245,3 +264,12 @@ def write_jsonl(experiment: Experiment, path: Path) -> None:
                     described.add(metric)
                 lines.append(json.dumps(record, separators=(",", ":")))
     write_text(path, "".join(line + "\n" for line in lines))
+
+
+READER = Reader("a JSON Lines file of Extra-P or Buran", recognises, lambda path, problems: read_jsonl(path))
+WRITER = Writer(
+    ".jsonl",
+    "JSON Lines, which keep everything",
+    lambda experiment, path, aggregate: write_jsonl(experiment, path),
+    all_locations=True,
+)

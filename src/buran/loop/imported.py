@@ -18,7 +18,7 @@ from buran.campaign.point import Point, Value
 from buran.campaign.records import read_run
 from buran.campaign.shape import Measurements
 from buran.errors import BuranError
-from buran.experiment.extrap_tree import list_runs
+from buran.experiment.formats import READERS
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.table import Experiment
 from buran.files import Document, decode, digest, read_document, write_json
@@ -184,11 +184,12 @@ class _Listing:
     def read(self) -> None:
         errors: list[BuranError] = []
         try:
-            if detect_format(self.path) == "cubex":
+            format = detect_format(self.path)
+            if (list_runs := READERS.load(format).list_runs) is not None:
                 files = list_runs(self.path, errors)
                 given: list[_Given] = [(run.point, run.repetition, run.path, None) for run in files]
             else:
-                self.table = read_experiment(self.path)
+                self.table = read_experiment(self.path, format)
                 given = list(_runs_of(self.table, self.path))
         except (OSError, BuranError) as error:
             key = ("measurements", self.number, "path")
