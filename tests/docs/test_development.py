@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from snippets import ROOT, blocks_of
 
+from buran.campaign.strategies import STRATEGIES
 from buran.cli import main
 from buran.errors import FormatError, UsageError
+from buran.experiment.read import detect_format, read_experiment
 from buran.files import not_synced
 from buran.loop.in_process import carry_out
 from buran.loop.report import gather
@@ -133,3 +135,67 @@ def test_a_metric_is_one_file(install: Install) -> None:
     said = render(gather(session))
     assert "\nFloating-point operations (occ, exclusive, mean over ranks)\n" in said
     assert "Counts were identical in all repetitions of every point." in said
+
+
+RUNS = "p,n,time_s\n" + "".join(
+    f"{p},{n},{1 + 0.01 * p * n + 0.001 * repetition}\n"
+    for p in (1, 2, 4, 8, 16)
+    for n in (10, 20, 30, 40, 50)
+    for repetition in range(2)
+    if p < 16 or n < 50
+)
+
+
+def test_a_format_is_one_file(install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs.csv"
+    runs.write_text(RUNS)
+    with pytest.raises(FormatError, match="it begins with 'p,n,time_s'"):
+        read_experiment(runs)
+    install("add-a-format.md")
+    assert detect_format(runs) == "runs-csv"
+    table = read_experiment(runs)
+    assert table.points.shape == (24, 2) and table.values["time"].shape[2] == 2
+    assert main(["model", str(runs)]) == 0
+    assert "program" in capsys.readouterr().out
+    assert main(["suggest", str(runs), "--processes", "p", "-n", "1"]) == 0
+    for before, after in (("runs.csv", "t.jsonl"), ("t.jsonl", "again.csv")):
+        assert main(["convert", str(tmp_path / before), str(tmp_path / after)]) == 0
+    again = read_experiment(tmp_path / "again.csv")
+    assert np.array_equal(again.values["time"], table.values["time"], equal_nan=True)
+    runs.write_text("p,time_s\n1,fast\n")
+    with pytest.raises(FormatError, match=r"could not convert string to float: 'fast'"):
+        read_experiment(runs)
+
+
+def test_a_strategy_is_one_file(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "farthest" not in STRATEGIES.names
+    folder = install("add-a-strategy.md")
+    assert STRATEGIES.names[-1] == "farthest"
+    data = folder / "data.txt"
+    points = "(1 10) (2 10) (8 10) (1 20) (1 80) (2 20) (2 80)"
+    data.write_text(f"PARAMETER p\nPARAMETER n\nPOINTS {points}\n" + "DATA 1\n" * 7)
+    assert main(["suggest", str(data), "--strategy", "farthest", "--json"]) == 0
+    (asked,) = json.loads(capsys.readouterr().out)["suggestions"]
+    assert asked["point"] == {"p": 8, "n": 80} and asked["reason"] == "far from all that was measured"
+    (folder / "program.json").write_text(
+        json.dumps({"schema": "buran-program/1", "program": {"main": {"time_s": "p + 0.1 * n"}}})
+    )
+    campaign = {
+        "name": "far",
+        "backend": "simulated",
+        "program": "program.json",
+        "parameters": {
+            "p": {"role": "ranks", "values": [1, 2, 4, 8, 16, 32, 64]},
+            "n": {"role": "size", "values": [10, 20, 40, 80, 160, 320, 640]},
+        },
+        "metrics": ["time", "visits"],
+        "strategy": {"name": "farthest", "max_iterations": 6, "batch": 9},
+        "refinement": {"enabled": False},
+    }
+    (folder / "campaign.json").write_text(json.dumps(campaign))
+    with not_synced():
+        session = open_session(folder / "campaign.json")
+        last = carry_out(session)
+    plans = [session.layout.read_plan(session.id, number) for number in range(last.iteration)]
+    far = next(plan for plan in plans if "far from all that was measured" in plan.reason)
+    assert far.bundles[0].point["p"] == 64
