@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Protocol, TypeVar
@@ -39,12 +39,15 @@ class Door(Generic[T]):
         Class of the protocol. If it has a `name`, that of each object is its entry point's.
     builtin
         Objects of this package by name, each as `module:attribute`.
+    elsewhere
+        Names that well-known distributions bring, with these distributions: who asks for one is told what to install.
     """
 
     noun: str
     group: str
     protocol: type
     builtin: Mapping[str, str]
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,17 +60,29 @@ class Door(Generic[T]):
         """
         return tuple(self._entries())
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Names of all that can be loaded here or once a well-known distribution is installed."""
+        return tuple(dict.fromkeys((*self.builtin, *self.elsewhere, *self.names)))
+
     def load(self, name: str) -> T:
         """Return the object of a name.
 
         Raises
         ------
         UsageError
-            There is none.
+            There is none, or its distribution is not installed.
         PluginError
             It cannot be imported, lacks something of the protocol, or has the name of another.
         """
         entries = self._entries()
+        if name not in entries and name in self.elsewhere:
+            brings = self.elsewhere[name]
+            raise UsageError(
+                f"the {self.noun} {name!r} is not installed",
+                why=f"the package {brings} brings it",
+                hint=f"pip install {brings}",
+            )
         if name not in entries:
             raise UsageError(
                 f"unknown {self.noun} {name!r}",

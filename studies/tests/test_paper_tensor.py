@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran import plugins
+from buran.errors import UsageError
 from buran.tensor import CPRegressor, load_model
-from buran.tensor.axes import InputError, columns_of, encode, fit_axes
+from buran.tensor.axes import columns_of, encode, fit_axes
 from buran_studies.tensor.paper.als import complete, rows_product
 from buran_studies.tensor.paper.cells import fill_cells, make_mode, unique_rows
 from buran_studies.tensor.paper.interpolate import predict_log_linear
@@ -100,10 +101,10 @@ def test_without_this_package_the_preset_and_its_files_name_it(tmp_path, monkeyp
     model = CPRegressor("paper", rank=1, cells=4, ridge=1e-3).fit(X, y)
     model.save(tmp_path / "model.npz")
     monkeypatch.setattr(plugins, "_installed", lambda group, path: ())
-    with pytest.raises(InputError, match="no preset is called 'paper'") as refused:
+    with pytest.raises(UsageError, match="the preset 'paper' is not installed") as refused:
         CPRegressor("paper").fit(X, y)
     assert "pip install buran-studies" in str(refused.value)
-    with pytest.raises(InputError, match="no preset is called 'paper'") as unread:
+    with pytest.raises(UsageError, match="cannot be read here") as unread:
         load_model(tmp_path / "model.npz")
     assert "model.npz" in str(unread.value) and "pip install buran-studies" in str(unread.value)
 

@@ -12,7 +12,6 @@ from buran.numerics.gaussian_process import fit_process, matern
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of
 from buran.select.design import Design, after_run, allocate, gains
-from buran.select.gpr import expected_improvement, repetition_weight
 from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Array
 
@@ -122,15 +121,6 @@ def test_call_paths_weigh_by_their_share_and_metrics_alike() -> None:
     assert apart is not None and apart.share == pytest.approx([0.5, 0.5])
 
 
-def test_weights_of_repetitions_are_those_of_the_paper() -> None:
-    runs = np.array([1.0, 3.0, 10.0])
-    expected = [-np.tanh(5 / 4 - 2.5) + 2 ** (r / 2 - 0.5) for r in runs]
-    assert repetition_weight(5.0, runs) == pytest.approx(expected)
-    low, high = repetition_weight(1.0, runs), repetition_weight(20.0, runs)
-    assert (high < low).all()
-    assert high[1] / high[0] > low[1] / low[0]
-
-
 def test_a_process_returns_to_its_data_and_knows_where_it_knows_little() -> None:
     x = np.linspace(0, 1, 7)[:, None]
     y = np.sin(4 * x[:, 0])
@@ -139,4 +129,3 @@ def test_a_process_returns_to_its_data_and_knows_where_it_knows_little() -> None
     assert mean == pytest.approx(y, abs=1e-3)
     assert deviation.max() < 1e-2 < own.predict(np.array([[2.0]]))[1][0]
     assert matern(x, x, np.ones(1)).diagonal() == pytest.approx(1)
-    assert expected_improvement(np.array([1.0]), np.array([0.0]), 0.5) == pytest.approx(0.5)

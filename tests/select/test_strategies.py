@@ -11,22 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated import constant, full_space, measured, plain, space
 
-from buran.campaign.strategies import BUILT_IN
+from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.model import Factor, PowerLog, Term
 from buran.select.base import base_places
 from buran.select.observations import PRIOR_NOISE, Observations
 from buran.select.outlook import Outlook, predicted_s
 from buran.select.protocol import Budget, PlanningState
-from buran.select.simple import TWICE, Base, grid_order, without_progress
+from buran.select.simple import TWICE, Base, without_progress
 from buran.select.space import Array, Space
 from buran.select.strategies import base_of, strategy_of
 
-ADAPTIVE = tuple(name for name in BUILT_IN if name not in ("full", "lines"))
+ADAPTIVE = tuple(name for name in STRATEGIES.names if name not in ("full", "lines"))
 BASE = base_places(space()).tolist()
 
 
-@pytest.mark.parametrize("name", tuple(BUILT_IN))
+@pytest.mark.parametrize("name", STRATEGIES.names)
 def test_everybody_begins_with_the_cheapest_lines_when_nothing_is_known(name: str) -> None:
     asked = space()
     advice = strategy_of(name).suggest(Observations.nothing(2), asked, Budget(1.0), PlanningState())
@@ -60,7 +60,7 @@ def test_nothing_is_asked_for_without_budget(name: str) -> None:
     assert not advice.suggestions and advice.stop and advice.budget_reached
 
 
-@pytest.mark.parametrize("name", tuple(BUILT_IN))
+@pytest.mark.parametrize("name", STRATEGIES.names)
 def test_failed_points_are_not_asked_for_again(name: str) -> None:
     asked = space()
     failed = frozenset({BASE[0], BASE[-1], 13})
@@ -185,16 +185,10 @@ def test_patience_ends_it_without_progress() -> None:
     assert not without_progress((5.0, 6.0, 7.0, 4.0), 3)
     assert not without_progress((5.0, 6.0, 7.0), 3)
     assert not without_progress((5.0,) * 9, None)
-    advice = strategy_of("gpr", patience=3).suggest(
+    advice = strategy_of("cpf", patience=3).suggest(
         measured(BASE, plain), space(), Budget(), PlanningState(errors=(1.0,) * 4)
     )
     assert advice.stop and "3 rounds" in advice.stop
-
-
-def test_the_grid_begins_with_the_corners() -> None:
-    asked = space()
-    first = asked.points[grid_order(asked)[:4]]
-    assert {tuple(point) for point in first} == {(4, 10), (4, 50), (64, 10), (64, 50)}
 
 
 def test_unknown_strategies_and_goals_are_refused() -> None:

@@ -309,7 +309,7 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         return  # without loading it, which takes a second
     try:
         abilities = abilities_of(strategy.name)
-    except PluginError as error:
+    except (PluginError, UsageError) as error:
         yield Mistake(("strategy", "name"), error.what, error.why, error.hint)
         return
     for key in given:

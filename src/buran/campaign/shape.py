@@ -54,7 +54,7 @@ class OneOf:
 
 MetricName = Annotated[str, OneOf(partial(asked_for_by, "metrics"))]
 CounterName = Annotated[str, OneOf(partial(asked_for_by, "counters"))]
-StrategyName = Annotated[str, OneOf(lambda: STRATEGIES.names)]
+StrategyName = Annotated[str, OneOf(lambda: STRATEGIES.known)]
 
 
 def _whole_text(value: object) -> object:
@@ -238,10 +238,11 @@ class StrategyPart(Part):
         description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, "
         "where there are two), and one point off the lines for each parameter. The others begin with these lines "
         "and go on from what the models say: `design`: the runs that make the prediction at `refinement.target` most "
-        "certain for their cost; `cpf`: cheapest points first; `gpr`: Gaussian process regression (`gpr-literal`: "
-        "in the words of the paper on cost-effective modelling), `hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: "
-        "where the largest errors are expected; `tensor`: where tensor models of the run time disagree most for the "
-        "cost, for many parameters and choices; `random`, `grid`: for comparison. Installed packages may bring more.",
+        "certain for their cost; `cpf`: cheapest points first; `tensor`: where tensor models of the run time disagree "
+        "most for the cost, for many parameters and choices. Installed packages bring more. For comparison, of "
+        "buran-studies: `gpr`: Gaussian process regression (`gpr-literal`: in the words of the paper on cost-effective "
+        "modelling), `hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: where the largest errors are expected; "
+        "`random`, `grid`.",
     )
     max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)]] = Field(
         4, description="The campaign ends after this many rounds of planning and measuring."

@@ -72,16 +72,10 @@ BUILT_IN = {
     "lines": "buran.select.simple:LINES",
     "design": "buran.select.design:DESIGN",
     "cpf": "buran.select.simple:CHEAPEST",
-    "gpr": "buran.select.gpr:PROCESS",
-    "gpr-literal": "buran.select.gpr:LITERAL",
-    "hybrid": "buran.select.gpr:HYBRID",
-    "bayes": "buran.select.gpr:IMPROVEMENT",
-    "ucb": "buran.select.gpr:CONFIDENCE",
     "tensor": "buran.select.tensor_guided:TENSOR",
-    "random": "buran.select.simple:RANDOM",
-    "grid": "buran.select.simple:GRID",
 }
-STRATEGIES: Door[Declared] = Door("strategy", "buran.strategies", Declared, BUILT_IN)
+FOR_COMPARISON = dict.fromkeys(("gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid"), "buran-studies")
+STRATEGIES: Door[Declared] = Door("strategy", "buran.strategies", Declared, BUILT_IN, FOR_COMPARISON)
 
 
 def abilities_of(name: str) -> Abilities:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from buran import __version__
-from buran.errors import BuranError, Exit, PluginError, UsageError
+from buran.errors import BuranError, Exit, PluginError
 from buran.plugins import Door
 
 
@@ -32,10 +32,13 @@ VERBS = (
     "init", "doctor", "check", "plan", "estimate", "simulate", "run", "status", "verify", "remeasure", "model",
     "convert", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
-ELSEWHERE = {"evaluate": "buran-studies", "generate": "buran-studies"}
-"""Verbs that are not here, and the distributions that bring them."""
-
-DOOR: Door[Verb] = Door("verb", "buran.verbs", Verb, {verb: f"buran.cli.{verb}" for verb in VERBS})
+DOOR: Door[Verb] = Door(
+    "verb",
+    "buran.verbs",
+    Verb,
+    {verb: f"buran.cli.{verb}" for verb in VERBS},
+    {"evaluate": "buran-studies", "generate": "buran-studies"},
+)
 
 _FIRST_STEPS = "first steps: buran init --example stencil demo; cd demo; buran run"
 
@@ -67,18 +70,6 @@ def command_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _refuse_what_is_not_there(verb: str) -> None:
-    """Raise where a verb's package is not installed or does not work, whatever arguments follow."""
-    if verb in DOOR.names:
-        DOOR.load(verb)
-    elif verb in ELSEWHERE:
-        raise UsageError(
-            f"`buran {verb}` is not installed",
-            why=f"the package {ELSEWHERE[verb]} brings it",
-            hint=f"pip install {ELSEWHERE[verb]}, or in a checkout of Buran: pip install ./studies",
-        )
-
-
 def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Split at the first `--` what is for `buran run` and what it passes on; argparse would take that for the file."""
     if arguments[0] != "run" or "--" not in arguments:
@@ -95,7 +86,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments:
             parser.print_help(sys.stderr)
             return int(Exit.USAGE)
-        _refuse_what_is_not_there(arguments[0])
+        if arguments[0] in DOOR.known:
+            DOOR.load(arguments[0])  # says what is wrong with it, whatever arguments follow
         own, passed_on = _divided(arguments)
         parsed = parser.parse_args(own, argparse.Namespace(passed_on=passed_on))
         return int(parsed.run(parsed))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Preset
 from buran.correct.data import prepare
-from buran.correct.evolution import evolution
+from buran.correct.evolution import EVOLUTIONS
 from buran.correct.gate import Gate
 from buran.correct.program import CASES, Case
 from buran.correct.robust import Options, correct_robustly
@@ -52,7 +52,7 @@ def correct(
     if case not in (None, "terms", *CASES):
         raise UsageError(f"there is no case {case!r}", hint="one of terms, 1, 2, 3, 4")
     if case in CASES:
-        evolution()  # before anything takes time
+        EVOLUTIONS.load("mecp")  # before anything takes time
     data = prepare(base, points, values)
     if preset == "robust":
         number = None if case in (None, "terms") else case
@@ -67,4 +67,4 @@ def correct(
         raise UsageError(
             "half of the data is for training, half for testing", why=f"there are {len(data.points)} points"
         )
-    return evolution().correct_as_published(base, data, case, trials, seed, progress)
+    return EVOLUTIONS.load("mecp").correct_as_published(base, data, case, trials, seed, progress)

@@ -12,7 +12,6 @@ from buran.correct.corrected import Corrected
 from buran.correct.data import Data
 from buran.correct.formula import Array
 from buran.correct.program import Case, Evolved
-from buran.errors import UsageError
 from buran.plugins import Door
 
 
@@ -34,24 +33,4 @@ class Evolution(Protocol):
         """Run the procedure as published; `progress` is told how many trials are done."""
 
 
-EVOLUTIONS: Door[Evolution] = Door("evolutionary search", "buran.evolutions", Evolution, {})
-NAME = "mecp"
-
-
-def evolution() -> Evolution:
-    """Return the search.
-
-    Raises
-    ------
-    UsageError
-        It is not installed.
-    PluginError
-        It does not work.
-    """
-    if NAME not in EVOLUTIONS.names:
-        raise UsageError(
-            "the cases 1 to 4 need an evolutionary search, which is not installed",
-            why="the package buran-studies brings it",
-            hint="pip install buran-studies, or leave the case out",
-        )
-    return EVOLUTIONS.load(NAME)
+EVOLUTIONS: Door[Evolution] = Door("evolutionary search", "buran.evolutions", Evolution, {}, {"mecp": "buran-studies"})

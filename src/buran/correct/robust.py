@@ -12,7 +12,7 @@ from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Report
 from buran.correct.data import Data, spawned
 from buran.correct.domain import objection, without_time
-from buran.correct.evolution import evolution
+from buran.correct.evolution import EVOLUTIONS
 from buran.correct.formula import Array
 from buran.correct.gate import Gate, Masks
 from buran.correct.program import Case
@@ -134,7 +134,9 @@ def _candidates(
         out["terms"] = replace(plain, terms=averaged(usable, len(points)))
     if options.case is not None:
         random = spawned(options.seed, _TRIALS, options.case, search)
-        found = evolution().compete(base, points, np.exp(logs), options.case, np.array(fitted.theta), random)
+        found = EVOLUTIONS.load("mecp").compete(
+            base, points, np.exp(logs), options.case, np.array(fitted.theta), random
+        )
         out["program"] = replace(plain, evolved=found)
     if not options.formula and len(points) <= MOST_POINTS:
         process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))

@@ -1,4 +1,4 @@
-"""Strategies without a model of what they gain: all points, lines, cheapest first, at random, grid."""
+"""Strategies without a model of what they gain: all points, lines, cheapest first."""
 
 from __future__ import annotations
 
@@ -145,21 +145,17 @@ def base_or_end(
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """Measures one point after the other in a fixed order, after the base.
-
-    ``cheapest``: CPF, Fig. 2 of the paper; each point with all its repetitions, until one does not fit. ``random``:
-    any run of any point. ``grid``: points spread evenly over the space, from the coarsest grid to the finest.
+class CheapestFirst:
+    """CPF, Fig. 2 of the paper: after the base one point after the other, the cheapest first, until one does not fit.
 
     Attributes
     ----------
     repetitions
-        Of each point; for ``random`` each run is drawn alone.
+        Of each point.
     patience
         So many rounds without a better fit end it; None for never.
     """
 
-    order: str
     base: Base = TWICE
     repetitions: int = 2
     patience: int | None = None
@@ -167,9 +163,9 @@ class Ordered:
     @property
     def abilities(self) -> Abilities:
         """What it can do."""
-        return Abilities(base_repetitions=self.base.repetitions, patience=self.order == "cheapest")
+        return Abilities(base_repetitions=self.base.repetitions, patience=True)
 
-    def configured(self, settings: Settings) -> Ordered:
+    def configured(self, settings: Settings) -> CheapestFirst:
         """Return it with another base, other repetitions, and a patience."""
         base = settings.base or self.base
         return replace(self, base=base, repetitions=settings.repetitions, patience=settings.patience)
@@ -181,52 +177,34 @@ class Ordered:
         if own is not None:
             return own
         assert look.cost is not None
-        most = state.most or (1 if self.order == "random" else self.repetitions)
-        wanted: list[int] = []
-        for place in self.ranked(look, space, state).tolist():
-            lacks = 1 if self.order == "random" else self.repetitions - int(look.runs[place])
-            if not look.free[place] or lacks <= 0:
-                continue
-            if look.cost[place] > budget.left:
-                if self.order == "random":
-                    continue
-                break
-            wanted += [place] * lacks
-            if len(wanted) >= most:
-                break
-        why = {"cheapest": "the cheapest point", "random": "drawn at random", "grid": "next of the grid"}[self.order]
-        out = suggestions(wanted, look, [-float(look.cost[place]) for place in wanted], [why] * len(wanted), budget)
-        return Advice(out[:most]) if out else nothing_left(look, budget)
-
-    def ranked(self, look: Outlook, space: Space, state: PlanningState) -> Ids:
-        """Return all places, the next one first."""
-        assert look.cost is not None
-        if self.order == "cheapest":
-            return np.argsort(look.cost, kind="stable")
-        if self.order == "random":
-            random = np.random.default_rng([state.seed, int(look.runs.sum())])
-            return random.permutation(len(space.points))
-        return grid_order(space)
+        order = np.argsort(look.cost, kind="stable")
+        return next_in_order(order, look, budget, self.repetitions, state.most, "the cheapest point")
 
 
-def grid_order(space: Space) -> Ids:
-    """Return the places from the corners of the space inwards: each value by how coarse a grid has it."""
-    level = np.zeros(len(space.points))
-    for column in space.points.T:
-        values = np.unique(column)
-        coarse = {0: 0, len(values) - 1: 0}
-        queue, depth = [(0, len(values) - 1)], 1
-        while queue:
-            halves = []
-            for low, high in queue:
-                if high - low > 1:
-                    middle = (low + high) // 2
-                    coarse[middle] = depth
-                    halves += [(low, middle), (middle, high)]
-            queue, depth = halves, depth + 1
-        level += np.array([coarse[k] for k in range(len(values))])[np.searchsorted(values, column)]
-    return np.argsort(level, kind="stable")
+def next_in_order(order: Ids, look: Outlook, budget: Budget, repetitions: int, most: int | None, why: str) -> Advice:
+    """Return the runs that lack of the next points of an order, until one does not fit into the budget.
+
+    Parameters
+    ----------
+    order
+        All places, the next one first.
+    most
+        Runs; None for one point.
+    """
+    assert look.cost is not None
+    most = most or repetitions
+    wanted: list[int] = []
+    for place in order.tolist():
+        lacks = repetitions - int(look.runs[place])
+        if not look.free[place] or lacks <= 0:
+            continue
+        if look.cost[place] > budget.left:
+            break
+        wanted += [place] * lacks
+        if len(wanted) >= most:
+            break
+    out = suggestions(wanted, look, [-float(look.cost[place]) for place in wanted], [why] * len(wanted), budget)
+    return Advice(out[:most]) if out else nothing_left(look, budget)
 
 
-FULL, LINES = Fixed(), Fixed(lines=True)
-CHEAPEST, RANDOM, GRID = Ordered("cheapest"), Ordered("random"), Ordered("grid")
+FULL, LINES, CHEAPEST = Fixed(), Fixed(lines=True), CheapestFirst()

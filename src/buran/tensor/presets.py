@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.plugins import Door
-from buran.tensor.axes import Array, Axis, InputError
+from buran.tensor.axes import Array, Axis
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -74,24 +73,4 @@ class Preset(Protocol):
         """Return the model that `put` took apart."""
 
 
-PRESETS: Door[Preset] = Door("preset", "buran.tensor_presets", Preset, {})
-
-
-def preset_of(name: str, where: Path | None = None) -> Preset:
-    """Return a preset; `where` is the model file that asks for it.
-
-    Raises
-    ------
-    InputError
-        It is not installed, or there is none of this name.
-    PluginError
-        It does not work.
-    """
-    if name not in PRESETS.names:
-        raise InputError(
-            f"no preset is called {name!r}",
-            where=where,
-            why=f"known here: {', '.join(('default', *PRESETS.names))}",
-            hint="pip install buran-studies, which brings it" if name == "paper" else None,
-        )
-    return PRESETS.load(name)
+PRESETS: Door[Preset] = Door("preset", "buran.tensor_presets", Preset, {}, {"paper": "buran-studies"})

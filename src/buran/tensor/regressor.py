@@ -16,7 +16,7 @@ from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
 from buran.tensor.blend import Blend, fit_blend, update_blend
 from buran.tensor.growth import fit_growth
 from buran.tensor.model import Model
-from buran.tensor.presets import GridOptions, Inner, preset_of
+from buran.tensor.presets import PRESETS, GridOptions, Inner
 from buran.tensor.trial import Wanted
 
 Outside = Literal["error", "clamp", "nan"]
@@ -150,6 +150,10 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             inner, self._training = fit_blend(points, np.log(times), axes, wanted, random)
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
+        elif self.preset not in PRESETS.known:
+            raise InputError(
+                f"no preset is called {self.preset!r}", hint=f"choose from default, {', '.join(PRESETS.known)}"
+            )
         else:
             options = GridOptions(
                 None if self.cells is None else _spread(self.cells, len(axes)),
@@ -159,7 +163,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 self.sweeps,
                 self.growth_rank,
             )
-            inner = preset_of(self.preset).fit(points, times, axes, free, options, random)
+            inner = PRESETS.load(self.preset).fit(points, times, axes, free, options, random)
         self.model_ = Model(axes, free, inner, growth, len(times))
         self._seen = (columns, times)
         self.n_features_in_ = len(axes)

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from buran.errors import FormatError
+from buran.errors import FormatError, UsageError
 from buran.files import write_bytes
-from buran.tensor.axes import Axis, InputError
+from buran.tensor.axes import Axis
 from buran.tensor.blend import Blend
 from buran.tensor.boost import Features, Trees
 from buran.tensor.growth import Growing, Growth, Lines, Monomials
 from buran.tensor.model import Model
-from buran.tensor.presets import Arrays, Inner, preset_of
+from buran.tensor.presets import PRESETS, Arrays, Inner, Preset
 from buran.tensor.smooth import Basis, Options, Part
 
 FORMAT = "buran-tensor-model"
@@ -52,7 +52,7 @@ def to_bytes(model: Model, notes: Mapping[str, str] | None = None) -> bytes:
         header["blend"] = _put_blend(model.inner, arrays)
     else:
         header["preset"] = model.inner.preset
-        header[model.inner.preset] = preset_of(model.inner.preset).put(model.inner, arrays)
+        header[model.inner.preset] = PRESETS.load(model.inner.preset).put(model.inner, arrays)
     if model.growth is not None:
         header["growth"] = _put_growth(model.growth, arrays)
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
@@ -88,15 +88,20 @@ def load_model(path: Path) -> tuple[Model, dict[str, str]]:
             inner = _get_blend(header["blend"], arrays, axes)
         else:
             preset = header.get("preset", "paper")  # what the only other preset of earlier files was called
-            inner = preset_of(preset, path).get(header[preset], arrays, axes)
+            inner = _preset(preset, path).get(header[preset], arrays, axes)
         growth = _get_growth(header["growth"], arrays, axes) if "growth" in header else None
         return Model(axes, tuple(header["free"]), inner, growth, int(header["observations"])), dict(header["notes"])
-    except InputError:  # of a preset that is not installed
-        raise
     except OSError as error:
         raise FormatError("cannot read a model file", where=path, why=error.strerror or str(error)) from error
     except (ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile) as error:
         raise FormatError("a file is no tensor model", where=path, why=str(error)) from error
+
+
+def _preset(name: str, path: Path) -> Preset:
+    try:
+        return PRESETS.load(name)
+    except UsageError as error:
+        raise FormatError("a model file cannot be read here", where=path, why=error.what, hint=error.hint) from error
 
 
 def is_model_file(path: Path) -> bool:

@@ -12,7 +12,7 @@ from buran.numerics.gaussian_process import Process, fit_process
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
-from buran.select.simple import TWICE, Base, Ordered, base_or_end, nothing_left, suggestions
+from buran.select.simple import TWICE, Base, CheapestFirst, base_or_end, nothing_left, suggestions
 from buran.select.space import Array, Ids, Space
 
 _MOST_CALLS = 20  # call paths with processes of their own: those with the largest shares of the run time
@@ -222,5 +222,5 @@ def _scaled(points: Array, space: Space, literal: bool) -> Array:
 
 
 PROCESS, LITERAL = GPR(), GPR(literal=True)
-HYBRID = Hybrid(Ordered("cheapest"), GPR())
+HYBRID = Hybrid(CheapestFirst(), GPR())
 IMPROVEMENT, CONFIDENCE = Bayes("ei"), Bayes("ucb")

@@ -1,0 +1,1 @@
+"""Strategies of the literature and simple ones, which the product's own are compared with."""

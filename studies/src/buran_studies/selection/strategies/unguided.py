@@ -1,0 +1,91 @@
+"""Strategies that look at nothing but costs: at random, and a grid that becomes finer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from buran.campaign.strategies import Abilities
+from buran.select.observations import Observations
+from buran.select.outlook import Outlook
+from buran.select.protocol import Advice, Budget, PlanningState, Settings
+from buran.select.simple import TWICE, Base, next_in_order, nothing_left, suggestions
+from buran.select.space import Ids, Space
+
+
+@dataclass(frozen=True)
+class Random:
+    """After the base any run of any point that fits into the budget."""
+
+    base: Base = TWICE
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(base_repetitions=self.base.repetitions)
+
+    def configured(self, settings: Settings) -> Random:
+        """Return it with another base."""
+        return replace(self, base=settings.base or self.base)
+
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Return the next runs."""
+        look = Outlook.of(measured, space, state)
+        own = self.base.advice(look, space, budget)
+        if own is not None:
+            return own
+        assert look.cost is not None
+        order = np.random.default_rng([state.seed, int(look.runs.sum())]).permutation(len(space.points))
+        most = state.most or 1
+        wanted = order[look.free[order] & (look.cost[order] <= budget.left)][:most].tolist()
+        scores = [-float(look.cost[place]) for place in wanted]
+        out = suggestions(wanted, look, scores, ["drawn at random"] * len(wanted), budget)
+        return Advice(out) if out else nothing_left(look, budget)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """After the base points spread evenly over the space, from the coarsest grid to the finest."""
+
+    base: Base = TWICE
+    repetitions: int = 2
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(base_repetitions=self.base.repetitions)
+
+    def configured(self, settings: Settings) -> Grid:
+        """Return it with another base, and other repetitions."""
+        return replace(self, base=settings.base or self.base, repetitions=settings.repetitions)
+
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Return the next point with its repetitions."""
+        look = Outlook.of(measured, space, state)
+        own = self.base.advice(look, space, budget)
+        if own is not None:
+            return own
+        return next_in_order(grid_order(space), look, budget, self.repetitions, state.most, "next of the grid")
+
+
+def grid_order(space: Space) -> Ids:
+    """Return the places from the corners of the space inwards: each value by how coarse a grid has it."""
+    level = np.zeros(len(space.points))
+    for column in space.points.T:
+        values = np.unique(column)
+        coarse = {0: 0, len(values) - 1: 0}
+        queue, depth = [(0, len(values) - 1)], 1
+        while queue:
+            halves = []
+            for low, high in queue:
+                if high - low > 1:
+                    middle = (low + high) // 2
+                    coarse[middle] = depth
+                    halves += [(low, middle), (middle, high)]
+            queue, depth = halves, depth + 1
+        level += np.array([coarse[k] for k in range(len(values))])[np.searchsorted(values, column)]
+    return np.argsort(level, kind="stable")
+
+
+RANDOM, GRID = Random(), Grid()
