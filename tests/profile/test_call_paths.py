@@ -12,7 +12,7 @@ from buran.experiment.build import experiment_from_profiles
 from buran.experiment.extrap_tree import read_runs
 from buran.experiment.modelling import model_experiment
 from buran.profile.call_paths import as_call_paths, read_profile
-from buran.profile.cubex_read import SKIPPED, read_cubex
+from buran.profile.cubex_read import SKIPPED, read_cubex, read_hosts
 from buran.profile.cubex_write import write_cubex
 from buran.profile.metrics import METRICS
 from buran.profile.profile import CallTree, Location, Profile, Region
@@ -158,3 +158,7 @@ def test_a_profile_that_was_cut_off_is_refused(tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(FormatError):
             read_profile(path)
+
+
+def test_the_system_tree_names_the_host_of_each_rank() -> None:
+    assert read_hosts(SCOREP / "dynamic" / "profile.cubex") == {0: "node1", 1: "node1"}

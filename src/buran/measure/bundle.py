@@ -310,10 +310,10 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
     """Keep the profile of a run; return why it is not of what was asked for, if it is not."""
     profile = attempt.target.backend.collect(job.mode, job.raw, job.ranks)
     write_cubex(profile, attempt.temporary / PROFILE)
-    placement = tuple(json.loads(profile.attributes["placement"]))
+    placement = tuple(json.loads(profile.attributes.get("placement", "[]")))
     lacking = profile.attributes.get("counters_unavailable") or None
     record = replace(record, placement=placement, counters_unavailable=lacking)
-    if attempt.given is None:
+    if attempt.given is None or not placement:  # not every measurement system says where ranks ran
         return record, None
     wanted = attempt.target.campaign.placement(job.point)
     return record, misplaced((each["host"] for each in placement), wanted)

@@ -411,17 +411,25 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         **{key: str(sum(numbers(key))) for key in _ADDED_UP},
         **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
         **_unavailable_counters(dumps),
-        "placement": json.dumps(_placement(dumps)),
+        "placement": placement_of(
+            {dump.rank: (dump.info.get("host", ""), dump.info.get("cpus", "")) for dump in dumps}
+        ),
         "polling_regions": json.dumps(_polling_regions(tree)),
     }
 
 
-def _placement(dumps: Sequence[Dump]) -> list[dict[str, str]]:
-    """Return where the ranks ran: for each host and set of CPUs, the ranks that had it, as in ``0-3,8``."""
+def placement_of(places: Mapping[int, tuple[str, str]]) -> str:
+    """Return where the ranks ran, as JSON: for each host and set of CPUs, the ranks that had it, as in ``0-3,8``.
+
+    Parameters
+    ----------
+    places
+        Host and CPUs of each rank; empty where they are not known.
+    """
     ranks: dict[tuple[str, str], list[int]] = {}
-    for dump in dumps:
-        ranks.setdefault((dump.info.get("host", ""), dump.info.get("cpus", "")), []).append(dump.rank)
-    return [{"host": host, "cpus": cpus, "ranks": _spans(own)} for (host, cpus), own in ranks.items()]
+    for rank, place in places.items():
+        ranks.setdefault(place, []).append(rank)
+    return json.dumps([{"host": host, "cpus": cpus, "ranks": _spans(own)} for (host, cpus), own in ranks.items()])
 
 
 def _spans(numbers: Sequence[int]) -> str:

@@ -292,6 +292,29 @@ def _read(path: Path) -> Profile:
     return _without_wrapper(profile) if WRAPPED in attributes else profile
 
 
+def read_hosts(path: Path) -> dict[int, str]:
+    """Return the host of each rank as the file's system tree names it; nothing where it names none.
+
+    Raises
+    ------
+    FormatError
+        As `read_cubex`.
+    """
+    hosts: dict[int, str] = {}
+
+    def look(node: Any, host: str) -> None:
+        own = node.name.removeprefix("node ") if node.clazz == "node" else host
+        if own:
+            hosts.update((int(group.rank), own) for group in node._location_group_children)
+        for below in node._system_tree_node_children:
+            look(below, own)
+
+    with _explained(path), _opened(path) as parser:
+        for top in parser._anchor_result.system_tree_nodes:
+            look(top, "")
+    return hosts
+
+
 def read_cubex(path: Path) -> Profile:
     """Read a profile of Score-P or of `write_cubex`, every value as it is stored.
 

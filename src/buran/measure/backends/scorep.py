@@ -21,12 +21,13 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, RunError, ToolError
 from buran.measure.backends.base import MeasurementSystem
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
+from buran.measure.dump import placement_of
 from buran.measure.finding import Finding, State
 from buran.measure.machine.machine import Machine
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
 from buran.measure.toolchain.tool import find_tool, run_tool
-from buran.profile.cubex_read import read_cubex
+from buran.profile.cubex_read import read_cubex, read_hosts
 from buran.profile.metrics import asked_for_by, metric_of, table
 from buran.profile.profile import Profile
 
@@ -288,8 +289,10 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
     if effort_metric:
         ours |= {effort_metric: "basic_blocks"}
     names = {name: ours.get(name, name) for name in profile.values}
+    hosts = {rank: (host, "") for rank, host in sorted(read_hosts(path).items())}
     return replace(
         profile,
+        attributes={**profile.attributes, "placement": placement_of(hosts)},
         metrics={new: table().get(new, profile.metrics[old]) for old, new in names.items()},
         values={new: _values(profile, old, new) for old, new in names.items()},
     )
