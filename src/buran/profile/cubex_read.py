@@ -303,11 +303,12 @@ def read_hosts(path: Path) -> dict[int, str]:
     hosts: dict[int, str] = {}
 
     def look(node: Any, host: str) -> None:
-        own = node.name.removeprefix("node ") if node.clazz == "node" else host
-        if own:
-            hosts.update((int(group.rank), own) for group in node._location_group_children)
+        kind, _, name = node.name.partition(" ")  # as Score-P writes it; pycubexr passes over the class
+        inside = name if kind == "node" else host
+        if inside:
+            hosts.update((int(group.rank), inside) for group in node._location_group_children)
         for below in node._system_tree_node_children:
-            look(below, own)
+            look(below, inside)
 
     with _explained(path), _opened(path) as parser:
         for top in parser._anchor_result.system_tree_nodes:
