@@ -73,6 +73,17 @@ def test_the_product_does_not_need_the_studies() -> None:
         assert "import buran_studies" not in path.read_text() and "from buran_studies" not in path.read_text(), path
 
 
+def test_no_scheduler_is_known_by_name_outside_of_its_file() -> None:
+    """But the registry, and our runtime, which asks Slurm's variables for the name of an emulated node."""
+    known = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.*") if mentions(path, "slurm")}
+    here = "measure/schedulers"
+    assert known == {f"{here}/slurm.py", f"{here}/registry.py", "measure/native/process.c"}
+
+
+def mentions(path: Path, word: str) -> bool:
+    return path.suffix in (".py", ".c", ".h", ".cpp", ".cc") and word in path.read_text().lower()
+
+
 def test_rule_script_and_log_have_one_name() -> None:
     for rule in (ROOT / "rules").glob("*.smk"):
         if rule.stem != "common":

@@ -10,10 +10,16 @@ from typing import Protocol
 
 import pytest
 
+from buran.cli import main
 from buran.errors import Exit, PluginError, UsageError
+from buran.measure.backends.registry import SYSTEMS
+from buran.measure.finding import State
+from buran.measure.machine import doctor
+from buran.measure.schedulers.registry import SCHEDULERS
 from buran.plugins import Door
 
 Bring = Callable[..., None]
+TARGET = {"source": "source", "build": "{mpicc} {flags} a.c", "binary": "a.out", "run": "{binary} {p}"}
 
 
 class Encoder(Protocol):
@@ -36,20 +42,21 @@ encoder = Encoder()
 @pytest.fixture
 def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
     """Put a distribution with one module and one entry point on the path."""
-    before = set(sys.modules)
+    brought = []
 
-    def make(distribution: str, name: str, code: str, attribute: str = "encoder") -> None:
+    def make(distribution: str, name: str, code: str, attribute: str = "encoder", group: str = "test.encoders") -> None:
         folder = tmp_path / distribution
         info = folder / f"{distribution}-1.5.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.5\n")
-        (info / "entry_points.txt").write_text(f"[test.encoders]\n{name} = {distribution}_code:{attribute}\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {distribution}_code:{attribute}\n")
         (folder / f"{distribution}_code.py").write_text(code.format(name=name))
         monkeypatch.syspath_prepend(folder)
+        brought.append(f"{distribution}_code")
 
     yield make
-    for module in set(sys.modules) - before:
-        del sys.modules[module]
+    for module in brought:
+        sys.modules.pop(module, None)
 
 
 @pytest.fixture
@@ -131,3 +138,74 @@ def test_two_distributions_cannot_have_one_name(door: Door[Encoder], bring: Brin
         _ = door.names
     text = str(refused.value)
     assert "distribution first 1.5" in text and "distribution second 1.5" in text
+
+
+def test_what_is_built_in_has_what_the_protocols_ask_for() -> None:
+    assert [each.name for each in SCHEDULERS] == ["none", "slurm"]
+    assert [each.name for each in SYSTEMS] == ["embedded", "scorep", "simulated"]
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """A simulated one."""
+    (tmp_path / "program.json").write_text(
+        json.dumps({"schema": "buran-program/1", "program": {"main": {"time_s": 0.01}}})
+    )
+    parameters = {"p": {"role": "ranks", "values": [2, 4, 8, 16, 32]}}
+    data = {"name": "small", "backend": "simulated", "program": "program.json", "parameters": parameters}
+    path = tmp_path / "campaign.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "why"),
+    [
+        ("moon", "raise ImportError('no library of the scheduler')", "ImportError: no library of the scheduler"),
+        ("moon", "class Moon: name = title = 'moon'\nencoder = Moon()", "it lacks is_available"),
+        (
+            "moon",
+            "from buran.measure.schedulers.base import Scheduler\n"
+            "class Moon(Scheduler):\n name = title = 'moon'\n def this_job(self, number): return None\n"
+            "encoder = Moon()",
+            "this_job cannot be called with ()",
+        ),
+        ("slurm", "encoder = 1", "buran itself, slurm = buran.measure.schedulers.slurm:SLURM has that name too"),
+    ],
+)
+def test_a_scheduler_that_does_not_work_is_named_before_anything_is_measured(
+    bring: Bring, campaign: Path, capsys: pytest.CaptureFixture[str], name: str, code: str, why: str
+) -> None:
+    bring("lunar", name, code, group="buran.schedulers")
+    for verb in ("run", "status"):
+        assert main([verb, str(campaign)]) == Exit.ENVIRONMENT
+        said = capsys.readouterr().err
+        assert f"the scheduler {name!r} cannot be used" in said and "distribution lunar 1.5" in said
+        assert why in " ".join(said.split()) and "next:" in said
+    assert not list((campaign.parent / "results").rglob("run.json"))
+
+
+def test_the_doctor_names_what_does_not_work(bring: Bring) -> None:
+    bring("lunar", "moon", "raise ImportError('no library of the scheduler')", group="buran.schedulers")
+    (finding,) = (each for each in doctor.stand_of(SCHEDULERS) if each.part == "scheduler moon")
+    assert finding.state is State.NEEDED and "no library of the scheduler" in finding.found
+    assert "distribution lunar 1.5" in finding.found and finding.remedy.endswith("pip uninstall lunar")
+
+
+def test_a_measurement_system_that_does_not_work_is_named(
+    bring: Bring, campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = campaign.read_text()
+    campaign.write_text(text.replace('"simulated"', '"tau"'))
+    assert main(["status", str(campaign)]) == Exit.USAGE
+    said = " ".join(capsys.readouterr().err.split())
+    assert "key backend: 'tau' is not allowed allowed are: embedded, scorep, simulated" in said
+    bring("outside", "tau", "class Tau: name = 'tau'\nencoder = Tau()", group="buran.backends")
+    data = json.loads(text) | {"backend": "tau", "target": TARGET}
+    del data["program"]
+    (campaign.parent / "source").mkdir()
+    (campaign.parent / "source" / "a.c").touch()
+    campaign.write_text(json.dumps(data))
+    assert main(["status", str(campaign)]) == Exit.ENVIRONMENT
+    said = capsys.readouterr().err
+    assert "the backend 'tau' cannot be used" in said and "distribution outside 1.5" in said and "lacks open" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction as F
@@ -12,14 +13,20 @@ import numpy as np
 import pytest
 from snippets import ROOT, blocks_of
 
+from buran.campaign.backends import backend_names
 from buran.campaign.strategies import STRATEGIES
 from buran.cli import main
+from buran.engine.controller import find_profile
+from buran.engine.watchdog import StuckJobs
 from buran.errors import FormatError, UsageError
 from buran.experiment.read import detect_format, read_experiment
-from buran.files import not_synced
+from buran.files import not_synced, write_json
 from buran.loop.in_process import carry_out
+from buran.loop.plan import first_plan
 from buran.loop.report import gather
 from buran.loop.session import open_session
+from buran.measure.schedulers.registry import SCHEDULERS
+from buran.measure.store import claims
 from buran.model import fit_models, format_function, growth_class
 from buran.model.basis import FAMILIES
 from buran.model.compare import compare
@@ -30,6 +37,7 @@ from buran.model.terms import Factor, ModelFunction, Term
 from buran.prior.algebra import multiplied, reciprocal
 from buran.profile.metrics import asked_for_by, metric_of
 from buran.report.text import render
+from buran.views.status import progress_of
 
 Install = Callable[[str], Path]
 
@@ -37,7 +45,6 @@ Install = Callable[[str], Path]
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Write the files of a page to a folder that Python looks into, as pip does with a distribution."""
-    before = set(sys.modules)
 
     def install(page: str) -> Path:
         for block in blocks_of(ROOT / "docs" / "development" / page):
@@ -51,8 +58,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         return tmp_path
 
     yield install
-    for module in set(sys.modules) - before:
-        del sys.modules[module]
+    for path in tmp_path.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 def test_a_family_of_terms_is_one_file(install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,3 +206,80 @@ def test_a_strategy_is_one_file(install: Install, capsys: pytest.CaptureFixture[
     plans = [session.layout.read_plan(session.id, number) for number in range(last.iteration)]
     far = next(plan for plan in plans if "far from all that was measured" in plan.reason)
     assert far.bundles[0].point["p"] == 64
+
+
+PROGRAM = """#!/bin/sh
+test -z "$PHASES" && exit 0
+echo "solve $1 $(($1 * $1)).0" > "$PHASES"
+"""
+
+
+def test_a_measurement_system_is_one_file(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = install("add-a-measurement-system.md")
+    assert backend_names()[-1] == "phases"
+    (folder / "source").mkdir()
+    (folder / "source" / "program.sh").write_text(PROGRAM)
+    (folder / "source" / "Makefile").write_text("program: program.sh\n\tcp $< $@ && chmod +x $@\n")
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(folder))
+    with not_synced():
+        session = open_session(folder / "campaign.json")
+        last = carry_out(session)
+    models = {each.metric: each for each in read_models(session.layout.models(session.id, last.iteration - 1))}
+    timed = models["time"]
+    solve = timed.models[timed.call_paths.index("program->solve")]
+    assert solve is not None
+    assert solve.function.lead(0) == (2, 0)
+    assert models["visits"].models[1] is not None
+
+
+def test_a_scheduler_is_one_file(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    campaign = tmp_path / "campaign.json"
+    parameters = {"p": {"role": "ranks", "values": [2, 4, 8, 16, 32]}}
+    described = {"backend": "simulated", "program": "program.json", "parameters": parameters}
+    campaign.write_text(json.dumps({"name": "queued", "refinement": {"enabled": False}, **described}))
+    program = {"schema": "buran-program/1", "program": {"main": {"time_s": 0.01}}}
+    (tmp_path / "program.json").write_text(json.dumps(program))
+    claim = tmp_path / "run.claim"
+    monkeypatch.setenv("SPOOL_JOB", "7")
+    with claims.claimed(claim):
+        assert json.loads(claim.read_text())["scheduler"] is None, "it is not installed"
+    folder = install("add-a-scheduler.md")
+    with claims.claimed(claim):
+        written = json.loads(claim.read_text())
+    assert (written["scheduler"], written["job"]) == ("spool", "7")
+    assert find_profile(f"{folder}/").scheduler is SCHEDULERS.load("spool")
+    assert find_profile(f"{folder}/").submit_program == "spool-submit"
+    monkeypatch.delenv("SPOOL_JOB")
+    monkeypatch.setenv("SPOOL", str(spool))
+
+    def job(number: int, **changes: object) -> None:
+        text = {"folder": str(session.layout.root), "state": "waiting", "reason": "", "purpose": "", "restarts": 0}
+        (spool / f"{number}.json").write_text(json.dumps({**text, **changes}))
+
+    session = open_session(campaign)
+    plan = first_plan(session)
+    write_json(session.layout.plan(session.id, 0), plan.to_json())
+    first, second, *_ = plan.bundles
+    assert progress_of(session).queue is None
+    job(7, state="running", purpose=f"rule_measure_{first.id}")
+    job(8, reason="too large", purpose=f"rule_measure_{second.id}")
+    state = progress_of(session)
+    assert state.queue is not None
+    assert (state.queue.running, state.queue.pending, state.queue.reasons) == (1, 1, {"too large": 1})
+    assert sum(row.queued for row in state.rows) == len(first.runs) + len(second.runs)
+    main(["status", str(campaign)])
+    assert "jobs in Spool: 1 running, 1 waiting (1 too large)" in capsys.readouterr().out
+    said: list[str] = []
+    StuckJobs(SCHEDULERS.load("spool"), said.append).look(SCHEDULERS.load("spool").campaign_jobs(session.layout.root))
+    assert "1 jobs may never start (too large): ask for less in resources.nodes" in said[0]
+    claim.write_text(json.dumps({**written, "host": "elsewhere", "nonce": "a"}))
+    os.utime(claim, (1, 1))
+    assert claims.is_alive(claim)
+    assert str(claims.owner_of(claim)).startswith("Spool job 7 (process ")
+    claims._live_jobs.clear()
+    (spool / "7.json").unlink()
+    assert not claims.is_alive(claim)

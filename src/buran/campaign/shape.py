@@ -463,29 +463,42 @@ class Resources(Part):
         examples=["1e-6 * n**3 / p"],
     )
     memory_mb: OfQueue[Formula | None] = Field(
-        None, description="Memory of a job on each node, in MB; by default what the partition gives. Only with Slurm."
+        None,
+        description="Memory of a job on each node, in MB; by default what the partition gives. "
+        "Only with a profile that hands it on.",
     )
     partition: OfRun[Word | None] = Field(
-        None, description="Partition to measure in. Runs in different partitions are kept apart. Only with Slurm."
+        None,
+        description="Partition to measure in. Runs in different partitions are kept apart. "
+        "Only with a profile that hands it on.",
     )
     constraint: OfRun[Text | None] = Field(
-        None, description="Features that nodes must have. Runs under different ones are kept apart. Only with Slurm."
+        None,
+        description="Features that nodes must have. Runs under different ones are kept apart. "
+        "Only with a profile that hands it on.",
     )
-    account: OfQueue[Word | None] = Field(None, description="Account that jobs are charged to. Only with Slurm.")
-    qos: OfQueue[Word | None] = Field(None, description="Quality of service. Only with Slurm.")
-    reservation: OfQueue[Word | None] = Field(None, description="Reservation to run in. Only with Slurm.")
+    account: OfQueue[Word | None] = Field(
+        None, description="Account that jobs are charged to. Only with a profile that hands it on."
+    )
+    qos: OfQueue[Word | None] = Field(None, description="Quality of service. Only with a profile that hands it on.")
+    reservation: OfQueue[Word | None] = Field(
+        None, description="Reservation to run in. Only with a profile that hands it on."
+    )
     exclusive: OfQueue[bool] = Field(
-        True, description="Whether jobs get whole nodes; without, others disturb the timings. Only with Slurm."
+        True,
+        description="Whether jobs get whole nodes; without, others disturb the timings. "
+        "Only with a profile that hands it on.",
     )
     extra: OfQueue[Annotated[Text, AfterValidator(_options)] | None] = Field(
         None,
-        description="Further options of sbatch, for what has no key here. Only with Slurm.",
+        description="Further options of the command that submits jobs, for what has no key here. "
+        "Only with a profile that hands it on.",
         examples=["--switches=1 --mail-type=FAIL"],
     )
     time_margin: OfQueue[Annotated[float, Field(ge=1, le=100)]] = Field(
         3.0,
         description="A job's time limit is the predicted time of its runs times this; it doubles each time a "
-        "job runs out of time, up to the sum of its runs' own limits. Only with Slurm.",
+        "job runs out of time, up to the sum of its runs' own limits. Only for jobs of a scheduler.",
     )
     points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)]] = Field(
         1,

@@ -9,14 +9,17 @@ from typing import Protocol
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.measure.finding import Finding
-from buran.measure.machine.machine import Machine
+from buran.measure.machine.machine import Machine, ThisMachine
 from buran.measure.source import Source
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.profile import Profile
 
 
 class Backend(Protocol):
-    """A measurement system, ready for a campaign on this machine: how programs are instrumented, and their profiles."""
+    """A measurement system, ready for a campaign on this machine: how programs are instrumented, and their profiles.
+
+    Whoever subclasses this says only what differs from a program that the compilers on PATH compile as it is.
+    """
 
     @property
     def identity(self) -> str:
@@ -25,6 +28,7 @@ class Backend(Protocol):
     @property
     def description(self) -> Mapping[str, str | None]:
         """Compiler, MPI and their versions, in words, for the record of a build."""
+        return {}
 
     @property
     def mpi_flavour(self) -> str:
@@ -37,19 +41,24 @@ class Backend(Protocol):
     @property
     def notes(self) -> tuple[str, ...]:
         """What is missing on this machine and what that costs, in words."""
+        return ()
 
     @property
     def machine(self) -> Machine:
         """What builds and runs the programs."""
+        return ThisMachine()
 
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return the compilers for the placeholders of the build command."""
+        return {"cc": "cc", "cxx": "c++", "fc": "gfortran", "mpicc": "mpicc", "mpicxx": "mpicxx", "mpifort": "mpifort"}
 
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
         """Return environment variables for the build."""
+        return {}
 
     def visit_cost_s(self) -> float | None:
         """Return what entering and leaving a function costs on this machine, in seconds; None if unknown."""
+        return None
 
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode
@@ -58,6 +67,7 @@ class Backend(Protocol):
 
         Without features this backend knows none. Raises `BuildError` if runs of the program would be worthless.
         """
+        return None, ()
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
         """Return environment variables for a run that leaves its raw profile in `folder`.

@@ -48,8 +48,8 @@ def examine(folder: Path) -> list[Finding]:
     return [
         Finding("Python", State.WORKS, f"{platform.python_version()}, snakemake {_version('snakemake')}"),
         *_measuring(),
-        *_brought(SCHEDULERS),
-        *_brought(SYSTEMS),
+        *stand_of(SCHEDULERS),
+        *stand_of(SYSTEMS),
         _counters(),
         _frequency(),
         _quiet(),
@@ -105,13 +105,14 @@ def _measuring() -> Iterator[Finding]:
         yield Finding("Fortran", State.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
 
 
-def _brought(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Finding]:
+def stand_of(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Finding]:
     """Let all of a kind say how they stand; one that another package brings and that does not work is named."""
     for name in door.names:
         try:
             finding = door.load(name).finding()
         except PluginError as error:
-            yield Finding(f"{door.noun} {name}", State.NEEDED, error.line, error.where or "", error.hint or "")
+            found, costs = f"{error.line} ({error.where})", "no campaign can be run while it is installed"
+            yield Finding(f"{door.noun} {name}", State.NEEDED, found, costs, error.hint or "")
         else:
             if finding is not None:
                 yield finding
