@@ -34,7 +34,6 @@ import numpy as np
 import yaml
 
 from buran.errors import Exit
-from buran.model.noise import inject
 from buran.model.repetitions import over_repetitions
 from buran.select.base import base_places
 from buran.select.observations import Observations
@@ -42,6 +41,7 @@ from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import ONCE
 from buran.select.strategies import strategy_of
 from buran_studies.functions import beyond, draw, grid
+from buran_studies.noise import inject
 from buran_studies.selection.cells import BATCH
 from buran_studies.selection.play import full_matrix_core_hours, play, space_of
 

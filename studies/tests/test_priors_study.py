@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.model.quality import exponent_deviation
 from buran_studies.evaluation.evaluation import Kind
 from buran_studies.evaluation.study import Settings
 from buran_studies.priors import simulated as priors_simulated
 from buran_studies.priors import study as priors
+from buran_studies.quality import exponent_deviation
 
 
 @pytest.mark.thorough

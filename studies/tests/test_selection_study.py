@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.model.noise import inject
 from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState, Suggestion
 from buran.select.simple import ONCE
@@ -17,6 +16,7 @@ from buran.select.strategies import strategy_of
 from buran_studies.evaluation.run import Run
 from buran_studies.evaluation.study import STUDIES, Settings
 from buran_studies.functions import accumulating, beyond, draw, grid
+from buran_studies.noise import inject
 from buran_studies.selection import study as selection
 from buran_studies.selection.cells import FAIR, TERMS_KNOWN, Cell, cells
 from buran_studies.selection.pairs import differences, pair_figures, pairs_table

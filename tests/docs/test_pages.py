@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from snippets import PAGES, ROOT, name_of
 
-from buran.cli import reference
+import command_line as reference
 from buran.errors import Exit
 
 DOCS = ROOT / "docs"
@@ -62,7 +62,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_the_page_of_the_command_line_is_current() -> None:
-    assert (ROOT / reference.PATH).read_text() == reference.reference_text(), "run: python -m buran.cli.reference"
+    assert (ROOT / reference.PATH).read_text() == reference.reference_text(), "python tools/reference/command_line.py"
 
 
 def test_the_page_of_the_command_line_is_written(tmp_path: Path) -> None:

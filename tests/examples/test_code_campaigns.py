@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from buran.campaign import schema
+import campaign_file as schema
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
 

@@ -14,18 +14,18 @@ from test_mpi_operations import functions_of, mpis, toolchain_of
 
 from buran.errors import ToolError
 from buran.measure.dump import read_dumps
-from buran.measure.toolchain.mpi_reference import reference
 from buran.measure.toolchain.mpi_table import OPERATIONS, POLLING, ROLES, names_of
 from buran.measure.toolchain.mpi_wrappers import declared_functions, wrappers_for
 from buran.measure.toolchain.toolchain import find_toolchain
 from buran.profile.profile import Profile
+from mpi_operations import reference
 
 REPOSITORY = Path(__file__).parents[2]
 
 
 def test_the_reference_page_is_current() -> None:
     page = (REPOSITORY / "docs" / "reference" / "mpi.md").read_text()
-    assert page == reference(), "python -m buran.measure.toolchain.mpi_reference > docs/reference/mpi.md"
+    assert page == reference(), "python tools/reference/mpi_operations.py > docs/reference/mpi.md"
 
 
 def test_roles_are_those_of_score_p() -> None:

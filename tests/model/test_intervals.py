@@ -5,7 +5,7 @@ import pytest
 
 from buran.errors import UsageError
 from buran.model import ModelSet, fit_models, full_space
-from buran.model.noise import inject
+from buran_studies.noise import inject
 
 POINTS = np.array([[p, n] for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 30, 40, 50)])
 BEYOND = np.array([[128.0, 60.0]])

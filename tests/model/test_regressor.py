@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 from buran.errors import UsageError
 from buran.model import HypothesisSpace, PMNFRegressor, full_space
-from buran.model.noise import inject
+from buran_studies.noise import inject
 
 X = np.array([[p, n] for p in (2.0, 4, 8, 16, 32) for n in (10.0, 20, 30, 40)])
 TRUE = np.stack([1 + 3 * X[:, 0] * X[:, 1], 7 + X[:, 1] ** 2, np.full(len(X), 4.0)], axis=1)

@@ -5,8 +5,8 @@ import pytest
 
 from buran.model import Scatter, SearchOptions, fit_models
 from buran.model.found import Found, beyond
-from buran.model.noise import inject
 from buran.model.repetitions import scatter_of
+from buran_studies.noise import inject
 
 SIZES = np.array([[4.0], [8], [16], [32], [64]])
 GRID = np.array([[p, n] for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 30, 40, 50)])

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from buran.model import fit_models
-from buran.model.noise import inject
 from buran.model.segments import find_segments
+from buran_studies.noise import inject
 
 X = 2.0 ** np.arange(1, 10)
 POINTS = X[:, None]

@@ -7,11 +7,11 @@ import pytest
 from prior_tables import POINTS
 
 from buran.errors import UsageError
-from buran.model.noise import inject
 from buran.model.terms import ModelFunction
 from buran.prior.algebra import added, multiplied, power, scaled
 from buran.prior.prior import Prior, computation_prior
 from buran.prior.resilient import FitOptions, fit_priors, predictions
+from buran_studies.noise import inject
 
 N, NP = power(1, 1), multiplied(power(0, 1), power(1, 1))
 EFFORT = added((ModelFunction(275.0), scaled(N, 1.6), scaled(NP, 0.48)))

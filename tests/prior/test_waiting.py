@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.model.noise import inject
 from buran.model.terms import ModelFunction
 from buran.prior.algebra import added, multiplied, power, scaled
 from buran.prior.communication import operation_of
 from buran.prior.noise import DISCREPANCY, PointNoise
 from buran.prior.prior import communication_prior, computation_prior
 from buran.prior.waiting import Verdict, diagnose
+from buran_studies.noise import inject
 
 POINTS = np.array([(p, n) for p in (64, 144, 256, 400, 576) for n in (8, 12, 16, 20, 24)], dtype=float)
 BYTES = scaled(power(1, 2), 100.0)

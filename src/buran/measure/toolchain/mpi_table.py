@@ -1,6 +1,6 @@
 """The one table of the MPI operations that are intercepted: what they look like and which bytes they move.
 
-`buran.measure.toolchain.mpi_wrappers` turns it into C, `buran.measure.toolchain.mpi_reference` into the reference page,
+`buran.measure.toolchain.mpi_wrappers` turns it into C, `tools/reference/mpi_operations.py` into the reference page,
 and the reader of profiles takes its roles from here. Byte rules are C expressions over the operation's parameters and
 these names:
 

@@ -16,7 +16,6 @@ from buran.correct.data import Data
 from buran.correct.domain import samples
 from buran.correct.formula import Array
 from buran.correct.program import CASES
-from buran.model.quality import mlogq
 from buran_studies.correction.evolution.trials import Trials, run_trials
 from buran_studies.correction.figures import summary
 from buran_studies.correction.truth import (
@@ -31,6 +30,7 @@ from buran_studies.correction.truth import (
 )
 from buran_studies.evaluation.evaluation import Evaluation
 from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.quality import mlogq
 
 _BASE = "evh1_2d_reconstructed"
 _PER_SHARD = 8

@@ -18,7 +18,6 @@ from buran.experiment.build import experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
 from buran.model.model import Model
-from buran.model.quality import exponent_deviation
 from buran.model.terms import Array, ModelFunction
 from buran.model.text import growth_class
 from buran.prior.algebra import multiplied, power
@@ -29,6 +28,7 @@ from buran.prior.tables import PathModel, models_from_priors
 from buran.profile.profile import Profile
 from buran_studies.priors.judged import at_points
 from buran_studies.priors.runs import Workshop
+from buran_studies.quality import exponent_deviation
 
 PARAMETERS = ("p", "n")
 REPETITIONS = 3

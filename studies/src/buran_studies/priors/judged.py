@@ -13,8 +13,6 @@ from buran.experiment.table import Experiment
 from buran.model.candidates import Ids, Mask
 from buran.model.fit import fit_models
 from buran.model.model import Model
-from buran.model.noise import inject
-from buran.model.quality import exponent_deviation
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import added
 from buran.prior.paths import priors_of
@@ -24,8 +22,10 @@ from buran.prior.sparse import effort_points, time_points
 from buran.prior.waiting import Verdict, diagnose
 from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import random_spec
+from buran_studies.noise import inject
 from buran_studies.priors.measured import PARTS, TEST_POINT, counted_table, rows_of
 from buran_studies.priors.simulated import SPARSE_SHARE
+from buran_studies.quality import exponent_deviation
 
 _ALONE = FitOptions(share=False)  # subsets and draws of one function must not help each other
 _AT: Array = np.array([list(TEST_POINT.values())], dtype=np.float64)

@@ -13,8 +13,6 @@ import numpy as np
 from buran.model.candidates import Ids
 from buran.model.fit import fit_models
 from buran.model.model import Model
-from buran.model.noise import inject
-from buran.model.quality import exponent_deviation
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import added, power, scaled
 from buran.prior.communication import operation_of
@@ -25,6 +23,8 @@ from buran.prior.sparse import effort_points, time_points
 from buran.prior.volume import bytes_of
 from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import random_spec
+from buran_studies.noise import inject
+from buran_studies.quality import exponent_deviation
 
 P, N = (128, 256, 512, 1024, 2048), (8000, 16000, 24000, 32000, 40000)
 POINTS: Array = np.array(list(product(P, N)), dtype=np.float64)

@@ -17,7 +17,6 @@ from buran.experiment.build import experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
 from buran.files import write_text
-from buran.model.quality import exponent_deviation
 from buran.model.terms import Array, ModelFunction
 from buran.model.text import format_function
 from buran.prior.algebra import multiplied, power
@@ -25,6 +24,7 @@ from buran.prior.tables import models_from_priors
 from buran.profile.profile import Profile
 from buran_studies.priors.judged import at_points
 from buran_studies.priors.runs import Workshop
+from buran_studies.quality import exponent_deviation
 
 BUILD = "{mpicxx} -std=c++17 -O2 -fopenmp -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -o threads threads.cpp"
 PARAMETERS = ("t", "n")

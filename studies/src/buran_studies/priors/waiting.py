@@ -13,7 +13,6 @@ import numpy as np
 from buran import assets
 from buran.campaign.plan import Mode
 from buran.experiment.build import experiment_from_profiles
-from buran.model.noise import inject
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.text import format_function
@@ -23,6 +22,7 @@ from buran.prior.paths import Source
 from buran.prior.prior import Prior, communication_prior
 from buran.prior.tables import models_from_priors
 from buran.prior.waiting import Verdict, diagnose
+from buran_studies.noise import inject
 from buran_studies.priors.runs import Workshop
 
 _BLOCKS = 4

@@ -16,7 +16,6 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.experiment.read import read_experiment
-from buran.model.noise import PATTERNS, inject
 from buran.select.protocol import Strategy
 from buran.select.simple import Base
 from buran.select.space import Array, Space
@@ -24,6 +23,7 @@ from buran.select.strategies import strategy_of
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.functions import accumulating, beyond, draw, grid
+from buran_studies.noise import PATTERNS, inject
 from buran_studies.selection.cells import (
     BATCH,
     FAIR,

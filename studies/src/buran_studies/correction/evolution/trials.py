@@ -15,9 +15,9 @@ from buran.correct.fit import least_squares
 from buran.correct.formula import Array
 from buran.correct.program import Case, Evolved
 from buran.correct.terms import Problem
-from buran.model.quality import mlogq
 from buran_studies.correction.evolution.evolve import Search, evolve
 from buran_studies.correction.evolution.forest import Ids
+from buran_studies.quality import mlogq
 
 _SPLIT, _TRIALS = 2, 3  # first numbers of the seeds' keys
 

@@ -1,6 +1,6 @@
 """The reference page of the intercepted MPI operations, from their table.
 
-Written to standard output: ``python -m buran.measure.toolchain.mpi_reference > docs/reference/mpi.md``.
+Written to standard output: ``python tools/reference/mpi_operations.py > docs/reference/mpi.md``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from buran.measure.toolchain.mpi_table import GROUPS, RULES, Operation
 
 _HEAD = """\
-<!-- Generated from a table: python -m buran.measure.toolchain.mpi_reference > docs/reference/mpi.md -->
+<!-- Generated from a table: python tools/reference/mpi_operations.py > docs/reference/mpi.md -->
 
 # MPI operations
 
