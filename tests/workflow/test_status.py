@@ -132,6 +132,20 @@ def test_what_slurm_refused_is_said_until_the_campaign_is_done(workbench: Workbe
     assert "no such partition" in workbench.buran("status", "campaign.yaml")
 
 
+def test_a_claim_of_a_scheduler_that_is_not_known_here_is_said(workbench: Workbench) -> None:
+    session, plan = planned(workbench)
+    _, slot = slots_of(session.target, session.layout, plan.bundles[0])[0]
+    slot.claim.parent.mkdir(parents=True)
+    owner = {"host": "elsewhere", "pid": 1, "started": 1, "boot": "x", "nonce": "a", "scheduler": "moon", "job": "7"}
+    slot.claim.write_text(json.dumps(owner))
+    os.utime(slot.claim, (1, 1))
+    state = progress_of(session)
+    assert sum(row.running for row in state.rows) == 1
+    (problem,) = state.problems
+    assert str(slot.claim.relative_to(session.layout.root)) in problem and "moon job 7" in problem
+    assert "install the package that brings it, or remove the claim" in problem
+
+
 def test_an_unknown_run_time_gives_no_number(workbench: Workbench) -> None:
     session, _ = planned(workbench, expected_s=None)
     state = progress_of(session)

@@ -15,6 +15,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.files import digest, not_synced, read_json, write_json
 from buran.instrument.filter_file import Filter, parse
+from buran.measure.backends.base import Backend
 from buran.measure.machine.machine import BuildJob, Clock, Machine, RunJob
 from buran.measure.machine.process import Outcome
 from buran.measure.toolchain.static_features import Call, StaticFeatures, StaticFunction, notes_on
@@ -108,7 +109,7 @@ def _outcome(wall_s: float, cpu_s: float, exit_code: int = 0, timed_out: bool = 
 
 
 @dataclass(frozen=True)
-class SimulatedBackend:
+class SimulatedBackend(Backend):
     """A backend whose programs are descriptions.
 
     Attributes
@@ -151,14 +152,6 @@ class SimulatedBackend:
     def machine(self) -> Machine:
         """A virtual one."""
         return VirtualMachine(self.seed, self.parameters)
-
-    def tools(self, mode: Mode) -> Mapping[str, str]:
-        """Return words for the placeholders of the build command, which is never run."""
-        return {name: name for name in ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")}
-
-    def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
-        """Nothing."""
-        return {}
 
     def visit_cost_s(self) -> float | None:
         """As described."""

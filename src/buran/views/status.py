@@ -93,7 +93,7 @@ class Progress:
     interruptions
         Why runs that are missing were begun and not finished, the last time each.
     problems
-        Why the last controller's jobs did not do their work, in words.
+        Why the last controller's jobs did not do their work, and which claims nobody here can judge, in words.
     remaining_core_hours
         Predicted for the runs of the plans so far that are not made, those being made among them; None where nothing
         is known.
@@ -179,7 +179,7 @@ def progress_of(session: Session) -> Progress:
         rows=tuple(rows),
         failures=tuple(failures.values()),
         interruptions=tuple(ahead.interruptions),
-        problems=() if last and last.done else scheduler.job_ends(layout.engine_log).words,
+        problems=() if last and last.done else (*scheduler.job_ends(layout.engine_log).words, *ahead.doubts),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
         remaining_core_hours=None if ahead.unknown or not plans else ahead.core_hours,
@@ -201,6 +201,7 @@ class _Ahead:
     claimed_core_hours: float = 0.0
     unknown: bool = False
     interruptions: list[Failure] = field(default_factory=list)
+    doubts: dict[str, None] = field(default_factory=dict)
 
     def add(self, bundle: Bundle, cores: int, running: bool) -> None:
         if bundle.predicted_s is None:
@@ -278,6 +279,9 @@ def _rows(
             elif claims.is_alive(slot.claim):
                 own[2] += 1
                 ahead.add(bundle, cores, running=True)
+                owner = claims.owner_of(slot.claim)
+                if owner is not None and owner.doubt:
+                    ahead.doubts[f"{slot.claim.relative_to(layout.root)} is held by {owner}; {owner.doubt}"] = None
             elif run.mode is Mode.IMPORTED:
                 own[4] += 1
             else:

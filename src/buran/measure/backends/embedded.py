@@ -12,9 +12,8 @@ from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.errors import BuildError
 from buran.files import digest, write_text
-from buran.measure.backends.base import MeasurementSystem
+from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.dump import read_dumps
-from buran.measure.machine.machine import Machine, ThisMachine
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import hook_cost_s
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
@@ -24,7 +23,7 @@ from buran.profile.profile import Profile
 
 
 @dataclass(frozen=True)
-class EmbeddedBackend:
+class EmbeddedBackend(Backend):
     """Our own compiler plugin, runtime and MPI layer.
 
     Attributes
@@ -73,11 +72,6 @@ class EmbeddedBackend:
     def notes(self) -> tuple[str, ...]:
         """As the toolchain found it."""
         return tuple(self.toolchain.notes)
-
-    @property
-    def machine(self) -> Machine:
-        """The one that Buran runs on."""
-        return ThisMachine()
 
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return our wrappers."""

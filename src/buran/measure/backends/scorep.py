@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, RunError, ToolError
-from buran.measure.backends.base import MeasurementSystem
+from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
 from buran.measure.dump import placement_of
 from buran.measure.finding import Finding, State
-from buran.measure.machine.machine import Machine
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
 from buran.measure.toolchain.tool import find_tool, run_tool
@@ -99,7 +98,7 @@ def find_scorep() -> Installation:
 
 
 @dataclass(frozen=True)
-class ScorePBackend:
+class ScorePBackend(Backend):
     """Score-P for times; the embedded backend counts basic blocks.
 
     Attributes
@@ -150,11 +149,6 @@ class ScorePBackend:
             return self.embedded.notes
         return (*self.embedded.notes, f"What is called basic blocks is Score-P's metric {self.effort_metric}.")
 
-    @property
-    def machine(self) -> Machine:
-        """The one that Buran runs on."""
-        return self.embedded.machine
-
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return Score-P's wrappers; ours for builds that count basic blocks."""
         if self._leaves_it_to_ours(mode):
@@ -189,10 +183,6 @@ class ScorePBackend:
             "SCOREP_WRAPPER_COMPILER_FLAGS": "",
             "CCACHE_DISABLE": "1",
         }
-
-    def visit_cost_s(self) -> float | None:
-        """Return nothing: Score-P's usual cost is assumed."""
-        return None
 
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode
