@@ -9,7 +9,7 @@ arguments and clang by file: they are told apart by the line they begin in.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,11 @@ def identities(regions: Sequence[Region]) -> tuple[str, ...]:
     """
     lines = _lambda_lines(regions)
     return tuple(PROGRAM if is_program(each) else _neutral(each.mangled, lines) for each in regions)
+
+
+def symbols_alike(symbols: Iterable[str]) -> tuple[str, ...]:
+    """Return symbols with what differs between compilers made alike, as far as they tell by themselves: no lambdas."""
+    return tuple(_neutral(each, {}) for each in symbols)
 
 
 def _neutral(symbol: str, lines: Mapping[tuple[str, str], str]) -> str:

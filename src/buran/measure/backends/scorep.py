@@ -8,9 +8,10 @@ of Score-P here was checked against version 8.4.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +25,19 @@ from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
 from buran.measure.dump import placement_of
 from buran.measure.finding import Finding, State
 from buran.measure.toolchain.elf import Elf, is_elf
+from buran.measure.toolchain.hook_cost import visit_cost_s
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
 from buran.measure.toolchain.tool import find_tool, run_tool
 from buran.profile.cubex_read import read_cubex, read_hosts
 from buran.profile.metrics import asked_for_by, metric_of, table
 from buran.profile.profile import Profile
+from buran.profile.symbols import symbols_alike
 
 EXPERIMENT = "scorep"
 HOOKS_SECTION = ".scorep.region.descrs"
 HOOK_BYTES = 64  # one description a function
-_HOOK_OF = re.compile(r"_ZZ(.+)E\d+__scorep_region_descr$")
+_SYMBOL_AT = 16  # in a description
+_MARKERS = 2  # descriptions without a function, at the section's ends
 _WRAPPERS = {
     "cc": ("scorep-gcc",),
     "cxx": ("scorep-g++",),
@@ -184,6 +188,14 @@ class ScorePBackend(Backend):
             "CCACHE_DISABLE": "1",
         }
 
+    def visit_cost_s(self) -> float | None:
+        """Measure it with a small program; without a wrapper for C nothing is known."""
+        compiler = self.scorep.wrappers.get("cc") or self.scorep.wrappers.get("mpicc")
+        if compiler is None:
+            return None
+        build = partial(self.build_environment, Mode.TIME)
+        return visit_cost_s(self.identity, Path(compiler), build, partial(self.run_environment, Mode.TIME))
+
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode
     ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
@@ -193,14 +205,13 @@ class ScorePBackend(Backend):
         if not is_elf(binary):
             return None, (f"{binary.name} is a script: what it starts cannot be checked.",)
         file = Elf.read(binary)
-        number = len(file.section(HOOKS_SECTION) or b"") // HOOK_BYTES
-        if not number and not any(name.startswith("libscorep_") for name in file.needed):
+        if file.section(HOOKS_SECTION) is None and not any(name.startswith("libscorep_") for name in file.needed):
             raise BuildError(
                 "the program was not built with Score-P's wrappers",
                 where=binary,
                 hint="the build command must use the compilers it is given: {mpicc}, {mpicxx}, {cc}, {cxx}",
             )
-        return None, notes_on_hooks(number, hooked_functions(file), included_symbols(filter_text))
+        return None, notes_on_hooks(hooked_functions(file), included_symbols(filter_text))
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
         """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
@@ -299,28 +310,38 @@ def _values(profile: Profile, theirs: str, name: str) -> NDArray[np.generic]:
 
 
 def hooked_functions(file: Elf) -> frozenset[str] | None:
-    """Return the symbols of functions that Score-P's GCC plugin hooked; None if the program was stripped.
+    """Return the symbols of functions that Score-P's compiler plugin hooked; None if the program does not tell.
 
-    The plugin puts a description into each function: a local object with the function's name in its own. For C its
-    name does not tell the function.
+    The plugin describes each function in a section of its own: pointers to a handle, to the name, to the symbol and to
+    the file, and two lines. Two empty descriptions mark its ends. Linkers that leave pointers to the loader leave
+    nothing to read.
     """
-    symbols = file.symbols
-    if symbols is None:
-        return None
-    found = (_HOOK_OF.match(name) for name in symbols)
-    return frozenset(f"_Z{match.group(1)}" for match in found if match)
+    described = file.section(HOOKS_SECTION) or b""
+    hooked, empty = set(), 0
+    for start in range(0, len(described) - HOOK_BYTES + 1, HOOK_BYTES):
+        (symbol,) = struct.unpack_from("<Q", described, start + _SYMBOL_AT)
+        if symbol:
+            hooked.add(file.text_at(symbol))
+        else:
+            empty += 1
+    return None if empty > _MARKERS else frozenset(hooked)
 
 
-def notes_on_hooks(number: int, hooked: frozenset[str] | None, wanted: frozenset[str]) -> tuple[str, ...]:
+def notes_on_hooks(hooked: frozenset[str] | None, wanted: frozenset[str]) -> tuple[str, ...]:
     """Return what a user should know of the hooks of a build, in sentences."""
     if hooked is None:
-        return (f"The program is stripped: it has {number} hooks, which functions have them cannot be told.",)
-    known = {name for name in wanted if name.startswith("_Z")}  # of C++; those of C have no names
-    lacking = sorted(known - hooked)
+        return ("The program does not tell which functions have hooks.",)
+    recorded = set(symbols_alike(hooked))
+    lacking = sorted(
+        name for name, alike in zip(sorted(wanted), symbols_alike(sorted(wanted)), strict=True) if alike not in recorded
+    )
     if not lacking:
         return ()
     some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-    return (f"{len(lacking)} functions of the filter have no hooks, they are absent or were inlined away: {some}",)
+    return (
+        f"{len(lacking)} functions of the filter cannot be recorded by Score-P: they are absent, were inlined away or "
+        f"stand in system headers: {some}",
+    )
 
 
 class ScoreP(MeasurementSystem):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -32,6 +32,7 @@ class Section:
     size: int
     link: int
     entry_size: int
+    address: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,13 +111,10 @@ class Elf:
         if start + count * size > len(self.data):
             raise self._damaged("section headers lie outside of the file")
         heads = [self._unpack(layout, start + i * size) for i in range(count)]
-        plain = [Section("", head[1], head[4], head[5], head[6], head[9]) for head in heads]
+        plain = [Section("", head[1], head[4], head[5], head[6], head[9], head[3]) for head in heads]
         if names >= len(plain):
             raise self._damaged("section names are missing")
-        return tuple(
-            Section(self._text(plain[names], head[0]), s.type, s.offset, s.size, s.link, s.entry_size)
-            for head, s in zip(heads, plain, strict=True)
-        )
+        return tuple(replace(s, name=self._text(plain[names], head[0])) for head, s in zip(heads, plain, strict=True))
 
     def section(self, name: str) -> bytes | None:
         """Contents of a section, None if there is none of this name; several of one name are joined."""
@@ -124,6 +122,13 @@ class Elf:
         if any(section.offset + section.size > len(self.data) for section in found):
             raise self._damaged(f"the section {name} is cut off")
         return b"".join(self.data[s.offset : s.offset + s.size] for s in found) if found else None
+
+    def text_at(self, address: int) -> str:
+        """Return the text at an address of the running program; raise `FormatError` where there is none."""
+        for section in self.sections:
+            if section.address and section.type != NOBITS and 0 <= address - section.address < section.size:
+                return self._text(section, address - section.address)
+        raise self._damaged(f"nothing is stored at the address {address:#x}")
 
     @cached_property
     def needed(self) -> tuple[str, ...]:

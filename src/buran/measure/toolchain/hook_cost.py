@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from buran.errors import RunError
@@ -38,39 +39,68 @@ int main(void) {
 }
 """
 _VISITS = 200_000
-_known: dict[str, float] = {}  # by the toolchain's fingerprint, of this process
+_FILTER = """\
+SCOREP_REGION_NAMES_BEGIN
+EXCLUDE *
+INCLUDE MANGLED main visited
+SCOREP_REGION_NAMES_END
+"""
+_WHAT = "the cost of hooks cannot be measured"
+_measured: dict[str, float] = {}  # by the measurement system's identity, of this process
 
 
 def hook_cost_s(toolchain: Toolchain) -> float:
-    """Return the time of one visit in seconds: the least of a few rounds, without the call itself.
+    """Return what a visit costs with the embedded backend's hooks, in seconds; see `visit_cost_s`."""
+
+    def build(filter_file: Path) -> dict[str, str]:
+        described = filter_file.with_name("toolchain.json")
+        described.write_text(toolchain.to_json())
+        return {
+            "BURAN_MODE": "time",
+            "BURAN_TOOLCHAIN": str(described),
+            "BURAN_FILTER": str(filter_file),
+            "BURAN_WRAPPER": "",
+        }
+
+    def run(folder: Path) -> dict[str, str]:
+        return {"BURAN_PROFILE_DIR": str(folder), "BURAN_COUNTERS": "", "BURAN_RUN_FILTER": ""}
+
+    return visit_cost_s(toolchain.fingerprint, Path(sys.executable).parent / "buran-cc", build, run)
+
+
+def visit_cost_s(
+    identity: str,
+    compiler: Path,
+    build: Callable[[Path], Mapping[str, str]],
+    run: Callable[[Path], Mapping[str, str]],
+) -> float:
+    """Return the CPU time of one visit in seconds: the least of a few rounds, without the call itself.
+
+    Parameters
+    ----------
+    identity
+        Of the measurement system: it is asked once in a process.
+    compiler
+        Wrapper that puts hooks into C programs.
+    build, run
+        Return environment variables for the build with a filter file, and for a run that leaves a profile in a folder.
 
     Raises
     ------
     ToolError, RunError
         The small program that measures it cannot be built, or says nothing sensible.
     """
-    if toolchain.fingerprint in _known:
-        return _known[toolchain.fingerprint]
+    if identity in _measured:
+        return _measured[identity]
     with tempfile.TemporaryDirectory(prefix="buran-hooks-") as name:
         folder = Path(name)
         (folder / "hooks.c").write_text(_PROGRAM)
-        (folder / "toolchain.json").write_text(toolchain.to_json())
-        rules = "EXCLUDE *\nINCLUDE MANGLED main visited"
-        (folder / "filter").write_text(f"SCOREP_REGION_NAMES_BEGIN\n{rules}\nSCOREP_REGION_NAMES_END\n")
-        build = {
-            "BURAN_MODE": "time",
-            "BURAN_TOOLCHAIN": str(folder / "toolchain.json"),
-            "BURAN_FILTER": str(folder / "filter"),
-            "BURAN_WRAPPER": "",
-        }
-        compiler = Path(sys.executable).parent / "buran-cc"
-        what = "the cost of hooks cannot be measured"
+        (folder / "filter").write_text(_FILTER)
         words: list[str | Path] = [compiler, "-O2", f"-DVISITS={_VISITS}", folder / "hooks.c", "-o", folder / "hooks"]
-        run_tool(words, what=what, env={**os.environ, **build})
-        run = {"BURAN_PROFILE_DIR": str(folder), "BURAN_COUNTERS": "", "BURAN_RUN_FILTER": ""}
-        text = run_tool([folder / "hooks"], what=what, env={**os.environ, **run})
+        run_tool(words, what=_WHAT, env={**os.environ, **build(folder / "filter")})
+        text = run_tool([folder / "hooks"], what=_WHAT, env={**os.environ, **run(folder)})
     cost = float(text)
     if not 0 < cost < 1e-4:
-        raise RunError(what, why=f"{cost} s for a visit")
-    _known[toolchain.fingerprint] = cost
+        raise RunError(_WHAT, why=f"{cost} s for a visit")
+    _measured[identity] = cost
     return cost
