@@ -56,7 +56,7 @@ def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
 
 
 def test_a_reader_reads_on_and_starts_again_when_the_ledger_was_rebuilt(tmp_path: Path) -> None:
-    reader = ledger.Reader(tmp_path)
+    reader = ledger.LedgerReader(tmp_path)
     assert not reader.read()
     run_record(tmp_path, "b/n=1~c/rep-00", 1.0)
     ledger.append(tmp_path, Entry("b/n=1~c/rep-00", "t", "time", "measured", 1.0))
@@ -71,7 +71,7 @@ def test_a_reader_reads_on_and_starts_again_when_the_ledger_was_rebuilt(tmp_path
 
 
 def test_a_reader_leaves_a_line_that_is_being_written_for_the_next_time(tmp_path: Path) -> None:
-    reader = ledger.Reader(tmp_path)
+    reader = ledger.LedgerReader(tmp_path)
     line = json.dumps(asdict(Entry("a", "t", "time", "measured", 1.0)))
     path = ledger.ledger_path(tmp_path)
     path.write_text(f"\n{line}")

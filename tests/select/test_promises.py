@@ -14,7 +14,8 @@ from simulated import measured, plain, space
 from test_planner import adaptive_question, question
 
 from buran.campaign.checks import choice_mistakes
-from buran.campaign.strategies import Abilities, abilities_of
+from buran.campaign.shape import StrategyPart
+from buran.campaign.strategies import BUILT_IN, KEYS, Abilities, abilities_of
 from buran.campaign.validation import file_schema, validate
 from buran.cli import main
 from buran.errors import PluginError, UsageError
@@ -218,3 +219,14 @@ def test_suggest_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(["suggest", str(data), "--strategy", "outside"]) != 0
     said = capsys.readouterr().err
     assert "the strategy 'outside' does not do what it promises" in said and "Traceback" not in said
+
+
+def test_descriptions_of_keys_name_the_strategies_that_heed_them() -> None:
+    keys = {key: field.description or "" for key, field in StrategyPart.model_fields.items()}
+    assert all(f"`{name}`" in keys["name"] for name in BUILT_IN)
+    for key in KEYS:
+        able = {name for name in BUILT_IN if key in abilities_of(name).keys}
+        named = {name for name in BUILT_IN if f"`{name}`" in keys[key]}
+        assert named == able or set(BUILT_IN) - able <= named, key
+    once = {name for name in BUILT_IN if abilities_of(name).base_repetitions == 1}
+    assert all(f"`{name}`" in keys["base_repetitions"] for name in once)

@@ -17,7 +17,7 @@ from buran.campaign.source_location import Document, read_yaml
 from buran.campaign.space import (
     MOST_POINTS,
     Constraint,
-    Listed,
+    WrittenPoint,
     along_axes,
     holds,
     parameter_values,
@@ -213,7 +213,7 @@ class _Loading:
 
     # -- points -------------------------------------------------------------------------------------
 
-    def _listed_points(self) -> list[Listed] | None:
+    def _listed_points(self) -> list[WrittenPoint] | None:
         """Return the points that are listed one by one, or nothing if they are combinations of values."""
         config = self.config
         if config.points is not None:
@@ -240,13 +240,13 @@ class _Loading:
         self._check_listed(points)
         return [point.values for point in points]
 
-    def _from_file(self, key: str, points: Sequence[Mapping[str, Value]]) -> list[Listed]:
+    def _from_file(self, key: str, points: Sequence[Mapping[str, Value]]) -> list[WrittenPoint]:
         return [
-            Listed(values, (key, i), self.mistakes.document.path, self.mistakes.document.line((key, i)))
+            WrittenPoint(values, (key, i), self.mistakes.document.path, self.mistakes.document.line((key, i)))
             for i, values in enumerate(points)
         ]
 
-    def _check_listed(self, points: Sequence[Listed]) -> None:
+    def _check_listed(self, points: Sequence[WrittenPoint]) -> None:
         self.mistakes.add(*point_mistakes(points, self.names))
         for name, parameter in self.config.parameters.items():
             if parameter.role not in ("ranks", "threads"):
@@ -259,7 +259,7 @@ class _Loading:
 
     def _modelling_points(
         self,
-        points: list[Listed] | None,
+        points: list[WrittenPoint] | None,
         constraints: Sequence[Constraint],
         evaluation: Sequence[Mapping[str, Value]],
     ) -> tuple[list[Mapping[str, Value]], int, int]:

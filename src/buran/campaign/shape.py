@@ -261,7 +261,8 @@ class StrategyPart(Part):
     )
     base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = Field(
         None,
-        description="Runs of each base point; by default 2, for `design` 1. `full` and `lines` take `repetitions`.",
+        description="Runs of each base point; by default 2, for `design` and `tensor` 1. `full` and `lines` take "
+        "`repetitions`.",
     )
     most_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)] | None] = Field(
         None, description="Runs of one point at most; by default 10. `full` and `lines` take `repetitions`."

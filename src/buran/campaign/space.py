@@ -22,7 +22,7 @@ MOST_POINTS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Listed:
+class WrittenPoint:
     """A point as somebody wrote it down, and where."""
 
     values: Mapping[str, Value]
@@ -83,10 +83,10 @@ def product(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]
         yield dict(zip(names, combination, strict=True))
 
 
-def read_points(path: Path, key: KeyPath, parameters: Sequence[str]) -> tuple[list[Listed], list[Mistake]]:
+def read_points(path: Path, key: KeyPath, parameters: Sequence[str]) -> tuple[list[WrittenPoint], list[Mistake]]:
     """Read points from a CSV file whose first row names the parameters, in any order."""
     rows = csv.reader(io.StringIO(read_text(path), newline=""), skipinitialspace=True, strict=True)
-    points: list[Listed] = []
+    points: list[WrittenPoint] = []
     mistakes: list[Mistake] = []
     try:
         header = [name.strip() for name in next(rows, [])]
@@ -100,7 +100,7 @@ def read_points(path: Path, key: KeyPath, parameters: Sequence[str]) -> tuple[li
                 if len(row) != len(header):
                     raise ValueError(f"the row has {len(row)} cells, but the first row has {len(header)}")
                 values = {name: _cell(text) for name, text in zip(header, row, strict=True)}
-                points.append(Listed(values, key, path, rows.line_num))
+                points.append(WrittenPoint(values, key, path, rows.line_num))
             except ValueError as error:
                 mistakes.append(Mistake(key, str(error), file=path, line=rows.line_num))
     except csv.Error as error:
@@ -132,9 +132,9 @@ def _cell(text: str) -> Value:
     return canonical(number)
 
 
-def point_mistakes(points: Sequence[Listed], parameters: Sequence[str]) -> Iterator[Mistake]:
+def point_mistakes(points: Sequence[WrittenPoint], parameters: Sequence[str]) -> Iterator[Mistake]:
     """Check that each listed point has all parameters, no others, and stands there once."""
-    first: dict[Point, Listed] = {}
+    first: dict[Point, WrittenPoint] = {}
     for point in points:
         for name in point.values:
             if name not in parameters:

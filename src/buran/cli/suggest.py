@@ -50,13 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="metric to choose by, in seconds (repeatable; default: the first)",
     )
     parser.add_argument(
-        "--accuracy", metavar="PERCENT", type=float, help="stop at this half width of intervals, if NAME can: design"
+        "--accuracy", metavar="PERCENT", type=float, help="stop at this half width of intervals, if NAME can"
     )
     parser.add_argument(
         "--patience",
         metavar="ROUNDS",
         type=int,
-        help="stop after rounds without a better fit, if NAME can: cpf, gpr, gpr-literal, hybrid",
+        help="stop after rounds without a better fit, if NAME can",
     )
     parser.add_argument(
         "--base",

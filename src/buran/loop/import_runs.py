@@ -18,7 +18,7 @@ from buran.campaign.records import BundleOutcome, RunRecord, Status, read_run
 from buran.errors import BuranError, FormatError
 from buran.experiment.table import Experiment
 from buran.files import file_sha256
-from buran.loop.imported import Import, ImportOutcome, Problem, Source, imports_of
+from buran.loop.imported import Import, ImportedRun, ImportOutcome, Problem, imports_of
 from buran.loop.session import Session
 from buran.measure.bundle import PROFILE, outcome_of, slots_of
 from buran.measure.store import ledger, store
@@ -86,7 +86,7 @@ class _Taking:
         outcome = BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
         replace(outcome, complete=True).write(layout.bundle_pointer(bundle.id))
 
-    def take(self, source: Import, run: Source, slot: store.Slot, temporary: Path) -> None:
+    def take(self, source: Import, run: ImportedRun, slot: store.Slot, temporary: Path) -> None:
         """Make a run of a file; afterwards there is a verdict on it."""
         file = temporary / PROFILE
         record = RunRecord(
@@ -169,7 +169,7 @@ def _times(profile: Profile, *, by_rank: bool, cores: int) -> tuple[float, float
     return float(seconds.max()), float(seconds.mean() * locations)
 
 
-def _profile_of(table: Experiment, run: Source) -> Profile:
+def _profile_of(table: Experiment, run: ImportedRun) -> Profile:
     """Return a run of a table as a profile with one location, which stands for the mean of all.
 
     Raises

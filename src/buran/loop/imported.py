@@ -59,7 +59,7 @@ class ImportOutcome(Document):
 
 
 @dataclass(frozen=True)
-class Source:
+class ImportedRun:
     """Where an imported run is from.
 
     Attributes
@@ -94,7 +94,7 @@ class Import:
     entry: Measurements
     path: Path
     spec: BuildSpec
-    runs: tuple[Source, ...]
+    runs: tuple[ImportedRun, ...]
     problems: tuple[Problem, ...]
     table: Experiment | None = None
 
@@ -158,11 +158,11 @@ def _spec(campaign: Campaign, number: int, entry: Measurements) -> BuildSpec:
     return BuildSpec(digest([Mode.IMPORTED, *told]), Mode.IMPORTED, text, origin=entry.path, pooled=entry.pool)
 
 
-def _kept(layout: Layout, spec: BuildSpec) -> Iterator[Source]:
+def _kept(layout: Layout, spec: BuildSpec) -> Iterator[ImportedRun]:
     """Yield the runs that were imported before: they stay, whatever becomes of their files."""
     for folder in finished(layout.store, spec.hash, Mode.IMPORTED):
         record = read_run(folder)
-        yield Source(record.point, record.repetition, None)
+        yield ImportedRun(record.point, record.repetition, None)
 
 
 @dataclass
@@ -173,7 +173,7 @@ class _Listing:
     number: int
     entry: Measurements
     path: Path
-    runs: list[Source] = field(default_factory=list)
+    runs: list[ImportedRun] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     table: Experiment | None = None
 
@@ -233,7 +233,7 @@ class _Listing:
         point = Point.of({**values, **self.entry.fixed})
         where = str(path if row is not None else path.parent)
         if point in self.points:
-            self.runs.append(Source(point, repetition, path, row))
+            self.runs.append(ImportedRun(point, repetition, path, row))
         elif point in self.campaign.evaluation_points:
             why = "it is an evaluation point: those are measured by the campaign itself, without instrumentation"
             self.problems.append(Problem(f"imported run at {point.key}", why, where))

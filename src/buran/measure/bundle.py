@@ -94,7 +94,7 @@ def measure_bundle(
             if given is not None and given.waited_s is not None:
                 _note(layout.waits, given.job, given.waited_s)
             outages = scheduler.outages()
-            booked = ledger.Reader(layout.store)
+            booked = ledger.LedgerReader(layout.store)
 
             def spent() -> float:
                 return ledger.spent_core_hours(booked.read(), target.id)

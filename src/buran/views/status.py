@@ -322,7 +322,7 @@ class QuickCount:
         self.runs = 0
         self._layout = layout
         self._campaign = campaign
-        self._ledger = ledger.Reader(layout.store)
+        self._ledger = ledger.LedgerReader(layout.store)
         self._builds: frozenset[str] = frozenset()
 
     def look(self) -> tuple[int, float]:

@@ -56,7 +56,7 @@ def append(store: Path, entry: Entry) -> None:
         os.close(handle)
 
 
-class Reader:
+class LedgerReader:
     """Reads the ledger on from where it stopped last, and from the start again when it was rebuilt."""
 
     def __init__(self, store: Path) -> None:
@@ -90,7 +90,7 @@ class Reader:
 
 def read(store: Path) -> list[Entry]:
     """Read all lines; a run that was booked twice counts once."""
-    return list(Reader(store).read())
+    return list(LedgerReader(store).read())
 
 
 def spent_core_hours(entries: Iterable[Entry], target: str) -> float:
