@@ -11,12 +11,16 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
+from buran.campaign.plan import Bundle
+from buran.campaign.records import read_batch
 from buran.cli.status import print_failures
 from buran.engine.batches import batch_request, batches_of
 from buran.engine.jobs import engine_resources, job_request, resource_names
 from buran.views.status import progress_of
+from buran.loop.history import History
 from buran.loop.refine import start_build, starts_by_itself
 from buran.loop.session import open_session
+from buran.loop.specs import plan_in_force, write_build_spec
 
 min_version("9.20")
 
@@ -56,7 +60,7 @@ report: "workflow/report/campaign.rst"
 
 
 onsuccess:
-    print_failures(progress_of(SESSION))
+    print_failures(progress_of(History.open(SESSION)))
 
 
 localrules:

@@ -2,9 +2,9 @@
 
 
 def plan_of(campaign, iteration):
-    """Return an iteration's plan, once it is made."""
+    """Return an iteration's plan, once it is made; what its jobs read is there then, even if it was lost."""
     checkpoints.plan.get(campaign=campaign, iteration=iteration)
-    return SESSION.layout.read_plan(campaign, int(iteration))
+    return plan_in_force(SESSION.layout, campaign, int(iteration))
 
 
 def last_iteration(campaign):
@@ -19,7 +19,7 @@ def builds_of(bundle):
     """Builds that a bundle runs."""
     return {
         PATHS.build_pointer(run.build)
-        for run in SESSION.layout.read_bundle_spec(bundle).runs
+        for run in Bundle.read(SESSION.layout.bundle_spec(bundle)).runs
     }
 
 
@@ -31,16 +31,15 @@ def builds_of_bundle(wildcards):
 def builds_of_batch(wildcards):
     """Builds that the bundles of a job run."""
     return sorted(
-        set().union(*map(builds_of, SESSION.layout.read_batch_spec(wildcards.batch)))
+        set().union(*map(builds_of, read_batch(SESSION.layout.batch_spec(wildcards.batch))))
     )
 
 
 @cache
 def request_of_bundle(bundle):
     """What a bundle's job asks the scheduler for."""
-    return engine_resources(
-        job_request(SESSION, SESSION.layout.read_bundle_spec(bundle))
-    )
+    bundle = Bundle.read(SESSION.layout.bundle_spec(bundle))
+    return engine_resources(job_request(SESSION, bundle))
 
 
 @cache
@@ -97,7 +96,10 @@ def refined_filter(wildcards):
 def graph_of_start(wildcards):
     """The build whose call graph the first filter is chosen from."""
     spec = None if int(wildcards.iteration) else start_build(SESSION)
-    return [] if spec is None else PATHS.build_pointer(spec.hash)
+    if spec is None:
+        return []
+    write_build_spec(SESSION.layout, spec)
+    return PATHS.build_pointer(spec.hash)
 
 
 def final_models(wildcards):

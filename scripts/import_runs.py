@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from buran.campaign.plan import Plan
 from buran.loop.import_runs import import_runs
 from buran.loop.session import step
 
 with step(snakemake) as session:
-    plan = session.layout.read_plan(session.id, int(snakemake.wildcards.iteration))
+    plan = Plan.read(Path(snakemake.input[0]))
     import_runs(session, plan).write(Path(snakemake.output[0]))

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
+from buran.loop.history import History
 from buran.loop.model import make_models
 from buran.loop.session import step
 
 with step(snakemake) as session:
     make_models(
-        session,
-        int(snakemake.wildcards.iteration),
+        History.open(session, int(snakemake.wildcards.iteration) + 1),
         Path(snakemake.output.models),
         Path(snakemake.output.findings),
         Path(snakemake.output.table),

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from buran.files import write_text
+from buran.loop.history import History
 from buran.loop.refine import refined_filter
 from buran.loop.session import step
 
 with step(snakemake) as session:
-    text = refined_filter(session, int(snakemake.wildcards.iteration))
+    text = refined_filter(History.open(session, int(snakemake.wildcards.iteration)))
     write_text(Path(snakemake.output[0]), text)

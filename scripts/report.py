@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from buran.loop.history import History
 from buran.loop.report import write_results
 from buran.loop.session import step
 
 with step(snakemake) as session:
-    write_results(session, Path(snakemake.output[0]).parent)
+    write_results(History.open(session), Path(snakemake.output[0]).parent)

@@ -36,8 +36,10 @@ from buran.campaign.plan import Plan
 from buran.campaign.records import BuildOutcome, BundleOutcome, RunRecord, Status
 from buran.engine import controller, finished
 from buran.files import write_json
+from buran.loop.history import History
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
+from buran.loop.specs import plan_in_force
 from buran.measure.build import build
 from buran.measure.bundle import outcome_of, slots_of
 from buran.measure.store import ledger
@@ -191,11 +193,11 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
     result["first plan"], plan = timed(lambda: first_plan(session))
     runs = sum(len(bundle.runs) for bundle in plan.bundles)
     write_json(layout.plan(session.id, 0), plan.to_json())
-    result["specifications of bundles"], _ = timed(lambda: layout.read_plan(session.id, 0))
+    result["specifications of bundles"], _ = timed(lambda: plan_in_force(layout, session.id, 0))
     result["job graph, nothing measured"], _ = timed(engine(session))
     fill(session, plan)
     result["ledger from the store"], _ = timed(lambda: ledger.rebuild(layout.store))
-    result["status"], state = timed(lambda: progress_of(session))
+    result["status"], state = timed(lambda: progress_of(History.open(session)))
     assert state.measured == runs
     result["what is left to measure"], _ = timed(
         lambda: controller.make_eligible(layout, session.id, retry_failed=False)
@@ -237,7 +239,7 @@ def on_slurm(folder: Path, points: int, points_per_job: int) -> dict[str, float]
     plan = first_plan(session)
     layout = session.layout
     write_json(layout.plan(session.id, 0), plan.to_json())
-    layout.read_plan(session.id, 0)
+    plan_in_force(layout, session.id, 0)
     for spec in plan.builds:
         write_json(layout.build_pointer(spec.hash), build(session.target, layout, spec))
     shutil.rmtree(layout.root / "iterations")

@@ -128,6 +128,7 @@ def campaign(seed: int, folder: Path, metrics: list[str]) -> None:
     """Run the example campaign with a seed and print predictions beside measurements."""
     from buran.campaign.plan import Mode, Purpose
     from buran.loop import collect
+    from buran.loop.history import History
     from buran.loop.session import open_session
     from buran.model import read_models
 
@@ -145,8 +146,8 @@ def campaign(seed: int, folder: Path, metrics: list[str]) -> None:
         print(done.stdout + done.stderr)
         return
     session = open_session(file)
-    plans = session.layout.read_plans(session.id)
-    runs = collect.finished_runs(session.layout, plans)
+    history = History.open(session)
+    plans, runs = history.plans, history.runs
     held = [run for run in runs if run.purpose is Purpose.EVALUATION]
     timed = collect.experiment_of([run for run in held if run.mode is Mode.TIME], session.campaign.parameters)
     modelled = [run for run in runs if run.purpose is Purpose.MODEL]

@@ -21,6 +21,7 @@ from buran.engine.watchdog import StuckJobs
 from buran.errors import FormatError, UsageError
 from buran.experiment.read import detect_format, read_experiment
 from buran.files import not_synced, write_json
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.plan import first_plan
 from buran.loop.report import gather
@@ -139,7 +140,7 @@ def test_a_metric_is_one_file(install: Install) -> None:
     assert solve is not None
     assert solve.function.lead(counted.parameters.index("p")) == (2, 0)
     assert counted.unit == "occ"
-    said = render(gather(session))
+    said = render(gather(History.open(session)))
     assert "\nFloating-point operations (occ, exclusive, mean over ranks)\n" in said
     assert "Counts were identical in all repetitions of every point." in said
 
@@ -203,8 +204,8 @@ def test_a_strategy_is_one_file(install: Install, capsys: pytest.CaptureFixture[
     with not_synced():
         session = open_session(folder / "campaign.json")
         last = carry_out(session)
-    plans = [session.layout.read_plan(session.id, number) for number in range(last.iteration)]
-    far = next(plan for plan in plans if "far from all that was measured" in plan.reason)
+    assert last.done
+    far = next(plan for plan in History.open(session).plans if "far from all that was measured" in plan.reason)
     assert far.bundles[0].point["p"] == 64
 
 
@@ -264,10 +265,10 @@ def test_a_scheduler_is_one_file(
     plan = first_plan(session)
     write_json(session.layout.plan(session.id, 0), plan.to_json())
     first, second, *_ = plan.bundles
-    assert progress_of(session).queue is None
+    assert progress_of(History.open(session)).queue is None
     job(7, state="running", purpose=f"rule_measure_{first.id}")
     job(8, reason="too large", purpose=f"rule_measure_{second.id}")
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     assert state.queue is not None
     assert (state.queue.running, state.queue.pending, state.queue.reasons) == (1, 1, {"too large": 1})
     assert sum(row.queued for row in state.rows) == len(first.runs) + len(second.runs)

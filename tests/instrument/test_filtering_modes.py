@@ -10,6 +10,7 @@ from buran.campaign.records import BuildOutcome, Status
 from buran.campaign.shape import Refinement
 from buran.errors import BuildError
 from buran.instrument.start import EVERYTHING
+from buran.loop.history import History
 from buran.loop.plan import _build_spec
 from buran.loop.refine import _started, begins_with_pilot, start_build
 
@@ -55,9 +56,7 @@ def test_a_filter_at_run_time_is_another_variant_of_the_same_program():
 def starting(tmp_path, **refinement):
     """Return a campaign that chooses the functions it starts with, and where its build for that is noted."""
     pointer = tmp_path / "build.json"
-    layout = SimpleNamespace(
-        write_build_spec=lambda spec: None, build_pointer=lambda name: pointer, build=lambda name: tmp_path
-    )
+    layout = SimpleNamespace(build_pointer=lambda name: pointer, build=lambda name: tmp_path)
     config = SimpleNamespace(refinement=Refinement(**refinement))
     campaign = SimpleNamespace(config=config, points=(POINT,), path=tmp_path / "campaign.yaml")
     target = SimpleNamespace(build_spec=lambda mode, text, point: BuildSpec("t", mode, text))
@@ -66,7 +65,7 @@ def starting(tmp_path, **refinement):
 
 def test_hooks_in_everything_need_no_call_graph(tmp_path):
     session, _ = starting(tmp_path, start="everything")
-    assert start_build(session) is None and _started(session) == EVERYTHING
+    assert start_build(session) is None and _started(History(session, "", 0)) == EVERYTHING
     assert start_build(starting(tmp_path)[0]) is None
     assert start_build(starting(tmp_path, start="loops", enabled=False)[0]) is None
 
@@ -84,7 +83,7 @@ def test_without_a_call_graph_nothing_can_be_chosen_from_it(outcome, why, tmp_pa
     assert spec is not None and spec.mode is Mode.EFFORT and spec.filter_text == ""
     BuildOutcome(spec.hash, spec.mode, *outcome, folder="").write(pointer)
     with pytest.raises(BuildError, match="call graph of the program is not known") as caught:
-        _started(session)
+        _started(History(session, "", 0))
     assert why in str(caught.value)
 
 

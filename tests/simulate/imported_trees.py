@@ -9,7 +9,8 @@ from simulated_campaigns import opened
 
 from buran.campaign.plan import Mode, Plan
 from buran.experiment.extrap_tree import write_extrap_tree
-from buran.loop.collect import finished_runs, profiles_of
+from buran.loop.collect import profiles_of
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.session import Session
 
@@ -18,11 +19,11 @@ def measured_tree(folder: Path, tree: Path, program: dict[str, Any] | None = Non
     """Run a campaign with another seed, and write its timed runs as a tree that Extra-P opens."""
     session = opened(folder, program, **{"seed": 99, "refinement": {"enabled": False}, **changes})
     carry_out(session)
-    runs = [run for run in finished_runs(session.layout, plans(session)) if run.mode is Mode.TIME]
+    runs = [run for run in History.open(session).runs if run.mode is Mode.TIME]
     write_extrap_tree(tree, profiles_of(runs, session.campaign.parameters), prefix="old")
     return tree
 
 
 def plans(session: Session) -> list[Plan]:
     """Return the plans so far."""
-    return session.layout.read_plans(session.id)
+    return History.open(session).plans

@@ -13,6 +13,7 @@ from simulated_campaigns import PROGRAM, opened
 
 from buran.cli import main
 from buran.files import not_synced
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.report import link_latest, write_results
 
@@ -23,7 +24,7 @@ def finished(folder: Path, program: dict[str, Any], **changes: Any) -> Path:
     with not_synced():
         session = opened(folder, program, **changes)
         carry_out(session)
-        write_results(session, session.layout.results(session.id))
+        write_results(History.open(session), session.layout.results(session.id))
         link_latest(session)
     return session.campaign.path
 

@@ -18,6 +18,7 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import UsageError
 from buran.files import not_synced, read_json
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.plan import _measured
 from buran.loop.report import gather, link_latest, write_results
@@ -40,13 +41,13 @@ def finished(folder: Path, program: dict[str, Any] = PROGRAM, **changes: Any) ->
     session = opened(folder, program, **changes)
     with not_synced():
         carry_out(session)
-        write_results(session, session.layout.results(session.id))
+        write_results(History.open(session), session.layout.results(session.id))
         link_latest(session)
     return session
 
 
 def plans(session: Session) -> list[Plan]:
-    return session.layout.read_plans(session.id)
+    return History.open(session).plans
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +80,10 @@ def test_a_program_that_did_not_change_costs_little_and_ends_with_that(folder: P
     assert end.reason.startswith("nothing changed since sim (../old/campaign.yaml): counts are the same at")
     assert "the run time is unchanged within" in end.reason
     assert not end.budget_reached
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     assert {item.phase for item in state.account} == {"comparison"}
-    assert state.spent_core_hours < progress_of(old).spent_core_hours / 2
-    report = gather(session)
+    assert state.spent_core_hours < progress_of(History.open(old)).spent_core_hours / 2
+    report = gather(History.open(session))
     assert "Compared with sim (../old/campaign.yaml)" in render(report)
     assert "hold for this version too" in report.next_steps[0]
     assert 'id="comparison"' in latest(session, "report.html").read_text()
@@ -108,7 +109,7 @@ def test_a_count_that_changed_ends_the_comparison_and_the_strategy_goes_on(besid
     assert 'id="comparison"' in page
     assert page.count('<svg class="change') > 3
     measured = {bundle.point for plan in found[1:] for bundle in plan.bundles if bundle.purpose is Purpose.MODEL}
-    assert gather(session).points[0] == len(measured)
+    assert gather(History.open(session)).points[0] == len(measured)
 
 
 def test_a_time_that_changed_is_found_at_a_few_points_whose_runs_count_for_models(beside: Path) -> None:
@@ -117,7 +118,7 @@ def test_a_time_that_changed_is_found_at_a_few_points_whose_runs_count_for_model
     found = plans(session)
     assert [plan.phase for plan in found][:3] == ["comparison", "comparison", "times"]
     assert "simulated->main->solve (time)" in found[2].reason
-    account = {item.phase: item.runs for item in progress_of(session).account}
+    account = {item.phase: item.runs for item in progress_of(History.open(session)).account}
     compared = sum(len(bundle.runs) for plan in found[:2] for bundle in plan.bundles)
     assert account.get("comparison", 0) < compared / 2  # the others are what the strategy wanted anyway
     assert "duplicates" not in account

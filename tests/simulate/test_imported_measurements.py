@@ -29,6 +29,7 @@ from buran.engine.controller import engines, make_eligible
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.read import read_experiment
 from buran.files import not_synced, write_json
+from buran.loop.history import History
 from buran.loop.import_runs import import_runs
 from buran.loop.imported import import_plan
 from buran.loop.in_process import carry_out
@@ -83,7 +84,7 @@ def test_points_that_are_imported_are_not_measured_again(tmp_path: Path, tree: P
     found = plans(session)
     assert [plan.phase for plan in found] == ["import", "times", "end"]
     assert last.reason.startswith("the lines are measured")
-    assert gather(session).runtime is None  # nothing can be said from one run without instrumentation
+    assert gather(History.open(session)).runtime is None  # nothing can be said from one run without instrumentation
     timed = [each for each in own_runs(session) if each.mode == Mode.TIME]
     assert len(timed) == 1  # for comparison
     assert len([each for each in own_runs(without) if each.mode == Mode.TIME]) > 10
@@ -96,13 +97,13 @@ def test_points_that_are_imported_are_not_measured_again(tmp_path: Path, tree: P
 def test_what_was_imported_says_so_everywhere(tmp_path: Path, tree: Path) -> None:
     session = importing(tmp_path, tree)
     carry_out(session)
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     assert not state.failures
     account = {item.phase: item for item in state.account}
     assert account["imported"].core_hours == 0.0
     assert account["imported"].runs == len(list(tree.iterdir()))
     assert [row.measured for row in state.rows if row.mode == "imported"] == [account["imported"].runs]
-    said = render(gather(session))
+    said = render(gather(History.open(session)))
     assert f"{account['imported'].runs} runs at" in said
     assert "had cost" in said
     assert "Their times are mixed with those of the campaign, which are" in said
@@ -113,7 +114,7 @@ def test_what_was_imported_says_so_everywhere(tmp_path: Path, tree: Path) -> Non
     assert len(record.source["sha256"]) == 64
     assert record.had_cost_core_hours == pytest.approx(record.wall_s * record.cores / 3600)
     folder = tmp_path / "results-of-it"
-    write_results(session, folder)
+    write_results(History.open(session), folder)
     assert (folder / "report.html").is_file()
 
 
@@ -123,11 +124,11 @@ def copied(tree: Path, folder: Path) -> Path:
 
 
 def reasons(session: Session) -> str:
-    return "\n".join(f"{each.what}: {each.reason}" for each in progress_of(session).failures)
+    return "\n".join(f"{each.what}: {each.reason}" for each in progress_of(History.open(session)).failures)
 
 
 def imported(session: Session) -> int:
-    return next(item.runs for item in progress_of(session).account if item.phase == "imported")
+    return next(item.runs for item in progress_of(History.open(session)).account if item.phase == "imported")
 
 
 def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_path: Path, tree: Path) -> None:
@@ -142,10 +143,10 @@ def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_p
     assert plans(session)[1].predicted_core_hours == pytest.approx(last.spent_core_hours, rel=0.3)
     timed = [each for each in own_runs(session) if each.mode == Mode.TIME]
     assert len(timed) > 10  # all of them here
-    assert not progress_of(session).failures  # nobody asked for mixing
-    assert "Their times have models of their own" in render(gather(session))
+    assert not progress_of(History.open(session)).failures  # nobody asked for mixing
+    assert "Their times have models of their own" in render(gather(History.open(session)))
     folder = tmp_path / "results-of-it"
-    write_results(session, folder)
+    write_results(History.open(session), folder)
     (alone,) = folder.glob("imported-*.json")
     times = next(each for each in read_models(alone) if each.metric == "time")
     assert "simulated->main->solve->tiny" in times.call_paths
@@ -155,10 +156,12 @@ def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_p
 def test_times_under_another_filter_are_corrected_or_left_out(tmp_path: Path, tree: Path) -> None:
     mixed = importing(tmp_path / "mixed", tree, refinement={"target": TARGET})
     carry_out(mixed)
-    assert "runs under other filters, without what the hooks that are gone have cost" in render(gather(mixed))
+    assert "runs under other filters, without what the hooks that are gone have cost" in render(
+        gather(History.open(mixed))
+    )
     apart = importing(tmp_path / "apart", tree, refinement={"target": TARGET}, model={"pool_filters": "off"})
     carry_out(apart)
-    assert "not mixed" in render(gather(apart))
+    assert "not mixed" in render(gather(History.open(apart)))
     assert "they were taken under another filter" in reasons(apart)  # exit code 1
 
 
@@ -188,7 +191,7 @@ def test_a_table_is_imported_too(tmp_path: Path, tree: Path) -> None:
     session = importing(tmp_path / "campaign", table)
     carry_out(session)
     assert imported(session) == len(list(tree.iterdir()))
-    assert not progress_of(session).failures
+    assert not progress_of(History.open(session)).failures
     models = {each.metric: each for each in read_models(session.layout.models(session.id, 1))}
     assert "simulated->main->solve->tiny" in models["time"].call_paths
 
@@ -217,7 +220,7 @@ def test_a_call_path_of_one_side_alone_has_no_zeros_on_the_other(tmp_path: Path)
     tree = measured_tree(tmp_path / "earlier", tmp_path / "tree", program)
     session = importing(tmp_path / "campaign", tree)
     carry_out(session)
-    assert not progress_of(session).failures
+    assert not progress_of(History.open(session)).failures
     table = read_experiment(session.layout.table(session.id, 1))
     values = table.over_locations("time")[table.tree.names.index("simulated->main->extra")]
     assert np.isfinite(values).any()
@@ -269,7 +272,7 @@ def test_a_file_that_changed_is_named_and_what_was_imported_stays(tmp_path: Path
     open_generation(again, Point.of({"p": 4, "n": 20}))  # as `buran remeasure` does
     again.layout.forget_derived(again.id)
     carry_out(again)
-    assert not progress_of(again).failures
+    assert not progress_of(History.open(again)).failures
     assert imported(again) == before
 
 
@@ -290,7 +293,9 @@ def test_an_import_that_was_killed_is_gone_on_with(tmp_path: Path, tree: Path) -
     assert imported(broken) == imported(whole)
     assert plans(broken) == plans(whole)
     ledger.rebuild(broken.layout.store)
-    assert progress_of(broken).spent_core_hours == pytest.approx(progress_of(whole).spent_core_hours)
+    assert progress_of(History.open(broken)).spent_core_hours == pytest.approx(
+        progress_of(History.open(whole)).spent_core_hours
+    )
 
 
 @pytest.mark.slow
@@ -303,7 +308,7 @@ def test_what_is_imported_outlives_its_files(tmp_path: Path, tree: Path) -> None
     again = open_session(session.campaign.path)
     carry_out(again)
     assert imported(again) == before
-    assert not progress_of(again).failures
+    assert not progress_of(History.open(again)).failures
 
 
 @pytest.mark.parametrize(
@@ -337,7 +342,7 @@ def test_parameters_that_the_names_do_not_tell_can_be_given(tmp_path: Path, tree
     session = importing(tmp_path / "three", own, entry={"fixed": {"p": 4}, "names": {"size": "n"}, "core_hours": 2})
     carry_out(session)
     assert imported(session) == len(list(own.iterdir()))
-    assert f"had cost {2 * imported(session)} core hours elsewhere" in render(gather(session))
+    assert f"had cost {2 * imported(session)} core hours elsewhere" in render(gather(History.open(session)))
 
 
 def test_a_tree_without_anything_to_import_is_a_mistake(tmp_path: Path, tree: Path) -> None:
@@ -384,7 +389,7 @@ def test_runs_without_a_metric_are_not_mixed(tmp_path: Path, tree: Path, refined
     if not refined:  # which needs visits
         without = importing(tmp_path / "without", own, **asked)
         carry_out(without)
-        assert not progress_of(without).failures
+        assert not progress_of(History.open(without)).failures
         assert len(own_runs(without)) == 2
 
 
@@ -407,7 +412,7 @@ def test_what_comes_in_later_is_imported_and_what_was_mended(tmp_path: Path, tre
     make_eligible(again.layout, again.id, retry_failed=True)  # buran run --retry-failed
     carry_out(again)
     assert imported(again) == len(runs)
-    assert not progress_of(again).failures
+    assert not progress_of(History.open(again)).failures
 
 
 def test_a_parameter_with_one_value_may_be_missing_here(tmp_path: Path, tree: Path) -> None:
@@ -433,7 +438,7 @@ def test_pilots_are_made_where_imports_do_not_tell_growth(tmp_path: Path, tree: 
         assert found[0].phase == "import"
         assert any(plan.pilot for plan in found) == pilots
         assert "tiny" in last.filter_text or "EXCLUDE" in last.filter_text
-        assert not progress_of(session).failures
+        assert not progress_of(History.open(session)).failures
 
 
 @needs("extrap")
@@ -449,10 +454,10 @@ def test_profiles_of_scorep_are_imported(tmp_path: Path) -> None:
     )
     plan = import_plan(session.campaign, session.layout)
     write_json(session.layout.plan(session.id, 0), plan.to_json())
-    assert not import_runs(session, session.layout.read_plan(session.id, 0)).problems
+    assert not import_runs(session, History.open(session).plans[0]).problems
     assert imported(session) == 27
     paths = (session.layout.models, session.layout.findings, session.layout.table)
-    make_models(session, 0, *(path(session.id, 0) for path in paths))
+    make_models(History.open(session, 1), *(path(session.id, 0) for path in paths))
     times = next(each for each in read_models(session.layout.models(session.id, 0)) if each.metric == "time")
     assert "main->mat_mul" in times.call_paths
 
@@ -469,7 +474,7 @@ def test_repetitions_that_were_copied_are_found(tmp_path: Path) -> None:
         refinement={"enabled": False},
     )
     write_json(session.layout.plan(session.id, 0), import_plan(session.campaign, session.layout).to_json())
-    import_runs(session, session.layout.read_plan(session.id, 0))
+    import_runs(session, History.open(session).plans[0])
     assert imported(session) == 44
     assert reasons(session).count("it is the same run as") == 6
 

@@ -16,6 +16,7 @@ from simulated_campaigns import PROGRAM, opened
 from buran.campaign.plan import Plan
 from buran.campaign.records import BundleOutcome, RunRecord, read_run
 from buran.files import not_synced
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.session import Session
 from buran.measure.store import ledger, store
@@ -35,7 +36,7 @@ def records(session: Session) -> dict[str, RunRecord]:
 
 
 def by_phase(session: Session) -> dict[str, Item]:
-    return {item.phase: item for item in progress_of(session).account}
+    return {item.phase: item for item in progress_of(History.open(session)).account}
 
 
 def test_every_run_belongs_to_one_phase(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_every_run_belongs_to_one_phase(tmp_path: Path) -> None:
     for phase, mode in (("vanilla", "vanilla"), ("effort", "effort")):
         assert found[phase].runs == sum(each.mode == mode for each in model)
     assert found["refinement"].runs + found["time"].runs == sum(each.mode == "time" for each in model)
-    first = session.layout.read_plan(session.id, 0)
+    first = History.open(session).plans[0]
     assert found["refinement"].runs == sum(run.mode == "time" for bundle in first.bundles for run in bundle.runs)
     assert sum(item.core_hours for item in found.values()) == pytest.approx(last.spent_core_hours)
     assert "builds" not in found and "failures" not in found
@@ -74,7 +75,7 @@ def test_what_is_measured_again_is_a_duplicate_and_what_nobody_asks_for_another_
     session = opened(tmp_path, refinement={"enabled": False}, warmup=False)
     carry_out(session)
     before = by_phase(session)
-    bundle = session.layout.read_plan(session.id, 0).bundles[0]
+    bundle = History.open(session).plans[0].bundles[0]
     for build in {run.build for run in bundle.runs}:
         store.new_generation(next((session.layout.store / build).glob(f"{bundle.point.key}~*")))
     session.layout.bundle_pointer(bundle.id).unlink()
@@ -87,7 +88,7 @@ def test_what_is_measured_again_is_a_duplicate_and_what_nobody_asks_for_another_
     }
     fewer = opened(tmp_path, refinement={"enabled": False}, warmup=False, repetitions=1)
     carry_out(fewer)
-    points = len(session.layout.read_plan(session.id, 0).bundles)
+    points = len(History.open(session).plans[0].bundles)
     # At each point one run of each build for time, and those of the point that was measured again twice.
     assert by_phase(fewer)["other versions"].runs == 2 * points + 2
 
@@ -120,8 +121,8 @@ def _within_budget(budget: float, strategy: str, failing: float, seed: int) -> N
         spent = sum(each.cost_core_hours or 0.0 for each in known.values())
         dearest = max(each.cost_core_hours or 0.0 for each in known.values())
         assert spent < budget + dearest
-        assert sum(item.core_hours for item in progress_of(session).account) == pytest.approx(spent)
-        assert progress_of(session).spent_core_hours == pytest.approx(spent)
+        assert sum(item.core_hours for item in progress_of(History.open(session)).account) == pytest.approx(spent)
+        assert progress_of(History.open(session)).spent_core_hours == pytest.approx(spent)
         assert last.done and last.reason
         if not all(outcome.complete for outcome in _outcomes(session)):
             assert last.budget_reached

@@ -15,6 +15,7 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan
 from buran.files import not_synced, read_json
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.report import gather
 from buran.loop.session import Session
@@ -31,7 +32,7 @@ def quick() -> Iterator[None]:
 
 
 def plans(session: Session) -> list[Plan]:
-    return session.layout.read_plans(session.id)
+    return History.open(session).plans
 
 
 def test_the_phases_come_in_order_and_every_plan_says_which_and_why(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_a_filter_alone_takes_small_runs_until_it_has_settled(tmp_path: Path) ->
     assert {plan.phase for plan in found} == {"first look", "refinement", "end"}
     assert "EXCLUDE MANGLED tiny" in found[-1].filter_text
     assert found[-1].spent_core_hours < plans(both)[-1].spent_core_hours / 2
-    report = gather(alone)
+    report = gather(History.open(alone))
     assert report.runtime is None
     assert "the filter has settled" in render(report)
 
@@ -103,7 +104,7 @@ def test_a_budget_that_pays_for_the_first_look_alone_is_said_to(tmp_path: Path) 
     last = carry_out(session)
     assert plans(session)[0].phase == "first look"
     assert last.reason == "the budget is spent before the filter has settled"
-    assert progress_of(session).budget_reached  # exit code 4
+    assert progress_of(History.open(session)).budget_reached  # exit code 4
 
 
 def test_an_accuracy_that_noise_forbids_is_not_claimed(tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_the_report_says_which_builds_models_are_made_of(tmp_path: Path, pool_fi
     assert len(times) == 2
     newest = next(build for build in times if build.filter_text == last.filter_text)
     points = len(plans(session)[0].bundles)
-    said = render(gather(session))
+    said = render(gather(History.open(session)))
     mixed = f" and {points} of {points} runs under other filters, without what the hooks that are gone have cost, "
     text = mixed if pool_filters == "auto" else f"; {points} runs under other filters are not mixed in"
     assert f"Models of time take the {points} runs of build {newest.hash}{text}" in said
@@ -152,7 +153,7 @@ def test_a_point_that_always_fails_is_not_proposed_for_ever(tmp_path: Path) -> N
     carry_out(session)
     asked = [bundle for plan in plans(session) for bundle in plan.bundles if dict(bundle.point) == {"n": 30, "p": 4}]
     assert len(asked) == 1
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     assert state.failures  # exit code 1
     assert state.measured > 20
 
@@ -162,7 +163,9 @@ def test_effort_that_depends_on_the_run_is_reported(tmp_path: Path) -> None:
     program["program"]["main"]["calls"]["setup"]["unsteady_percent"] = 5
     session = opened(tmp_path, program, refinement={"enabled": False})
     carry_out(session)
-    assert "basic_blocks differs between repetitions in: simulated->main->setup" in render(gather(session))
+    assert "basic_blocks differs between repetitions in: simulated->main->setup" in render(
+        gather(History.open(session))
+    )
     assert any(run.mode is Mode.EFFORT for bundle in plans(session)[0].bundles for run in bundle.runs)
 
 

@@ -14,6 +14,7 @@ from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 
 from buran.cli import main
 from buran.files import not_synced
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.model import make_models
 from buran.loop.report import link_latest, write_results
@@ -28,7 +29,7 @@ SMALL: dict[str, Any] = {
 
 def report_of(session: Session) -> Path:
     with not_synced():
-        write_results(session, session.layout.results(session.id))
+        write_results(History.open(session), session.layout.results(session.id))
         link_latest(session)
     return session.layout.results(session.id)
 
@@ -101,9 +102,9 @@ def test_models_made_after_a_loss_do_without_what_is_lost(tmp_path: Path) -> Non
     session, _ = finished(tmp_path)
     for run in sorted(session.layout.store.glob("*/*~*/rep-01")):
         shutil.rmtree(run)
-    layout, last = session.layout, session.layout.read_plans(session.id)[-1].iteration - 1
+    layout, last = session.layout, History.open(session).plans[-1].iteration - 1
     written = [each(session.id, last) for each in (layout.models, layout.findings, layout.table)]
-    make_models(session, last, *written)
+    make_models(History.open(session, last + 1), *written)
     folder = report_of(session)
     data = data_of(folder)
     largest = max(data["paths"], key=lambda path: path["share"])

@@ -18,6 +18,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import RunKey, RunRecord, Status, read_run
 from buran.errors import ConfigError
 from buran.files import not_synced
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.session import Session, open_session
 from buran.measure.store import store
@@ -99,7 +100,7 @@ def test_a_run_that_was_killed_costs_nothing_and_comes_out_the_same(tmp_path: Pa
     carry_out(whole)
     carry_out(broken)
     # As kill -9 in the middle of a run leaves it: no finished run, no pointer, a half-made folder.
-    plan = broken.layout.read_plan(broken.id, 0)
+    plan = History.open(broken).plans[0]
     bundle = plan.bundles[0]
     pointer = broken.layout.bundle_pointer(bundle.id)
     run = next((broken.layout.store / bundle.runs[0].build).glob(f"{bundle.point.key}~*/rep-00"))

@@ -9,12 +9,13 @@ import pytest
 from workbench import Workbench
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import Plan
+from buran.campaign.plan import Bundle, Plan
 from buran.engine.batches import batch_request, batches_of, together
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
 from buran.files import write_json
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
+from buran.loop.specs import plan_in_force
 
 pytestmark = [pytest.mark.mpi]
 
@@ -28,7 +29,7 @@ def planned(workbench: Workbench, points_per_job: int) -> tuple[Session, Plan]:
     path = session.layout.plan(session.id, 0)
     if not path.is_file():
         write_json(path, first_plan(session).to_json())
-    return session, session.layout.read_plan(session.id, 0)
+    return session, plan_in_force(session.layout, session.id, 0)
 
 
 def test_points_of_the_same_shape_share_a_job(workbench: Workbench) -> None:
@@ -51,7 +52,7 @@ def test_what_is_measured_is_in_no_job(workbench: Workbench) -> None:
     first, *rest = group
     session.layout.bundle_pointer(first).write_text("{}")
     assert batches_of(session, plan)[batch] == group, "decided once"
-    left = [session.layout.read_bundle_spec(each) for each in rest]
+    left = [Bundle.read(session.layout.bundle_spec(each)) for each in rest]
     assert batch_request(session, batch) == together(session, left) != job_request(session, left[0])
     again, plan = planned(workbench, 10)
     assert session.id == again.id, "how jobs are cut is no part of the question"

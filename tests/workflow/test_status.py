@@ -16,6 +16,7 @@ from buran.campaign.records import RunRecord, Status
 from buran.engine.batches import batches_of
 from buran.files import write_json
 from buran.loop.findings import Findings
+from buran.loop.history import History
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
 from buran.measure.bundle import slots_of
@@ -42,7 +43,7 @@ def planned(workbench: Workbench, **resources: object) -> tuple[Session, Plan]:
     workbench.write(resources={"time_limit_s": 60, "expected_s": EXPECTED_S, **resources})
     session = open_session(workbench.file)
     write_json(session.layout.plan(session.id, 0), first_plan(session).to_json())
-    return session, session.layout.read_plan(session.id, 0)
+    return session, History.open(session).plans[0]
 
 
 def in_queue(session: Session, folder: Path, *jobs: tuple[str, str, str]) -> None:
@@ -71,7 +72,7 @@ def end(session: Session, bundle: Bundle, number: int, status: Status, reason: s
 
 def test_before_anything_is_made_everything_is_missing(workbench: Workbench) -> None:
     session, plan = planned(workbench)
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     assert state.runs == sum(row.missing for row in state.rows) == 12
     hours = sum(bundle.point["p"] for bundle in plan.bundles) * 3 * EXPECTED_S / 3600
     assert state.remaining_core_hours == pytest.approx(hours)
@@ -94,7 +95,7 @@ def test_runs_are_told_apart_by_what_slurm_and_their_claims_say(workbench: Workb
     end(session, fourth, 1, Status.INTERRUPTED, "the job's time limit was reached")
     _, slot = slots_of(session.target, session.layout, first)[1]
     with claims.claimed(slot.claim):
-        state = progress_of(session)
+        state = progress_of(History.open(session))
     counts = {
         name: sum(getattr(row, name) for row in state.rows)
         for name in ("runs", "measured", "failed", "running", "queued", "missing")
@@ -115,7 +116,7 @@ def test_a_job_for_several_points_counts_for_all_of_them(workbench: Workbench, n
     session, plan = planned(workbench, points_per_job=2)
     (batch, group), *_ = batches_of(session, plan).items()
     in_queue(session, no_slurm, ("PENDING", batch, "(Resources)"))
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     assert sum(row.queued for row in state.rows) == 3 * len(group) == 6
     assert state.eta_s == pytest.approx(12 * EXPECTED_S + 2 * 20.0), "two jobs, one after the other"
 
@@ -127,7 +128,7 @@ def test_what_slurm_refused_is_said_until_the_campaign_is_done(workbench: Workbe
     session.layout.engine_log.write_text(
         "SLURM sbatch failed. The error message was 'sbatch: error: no such partition'.\n"
     )
-    (problem,) = progress_of(session).problems
+    (problem,) = progress_of(History.open(session)).problems
     assert problem.startswith("Slurm refused a job: sbatch: error: no such partition")
     assert "no such partition" in workbench.buran("status", "campaign.yaml")
 
@@ -148,9 +149,9 @@ def test_a_claim_of_a_scheduler_that_is_not_known_here_is_said(workbench: Workbe
 
 def test_an_unknown_run_time_gives_no_number(workbench: Workbench) -> None:
     session, _ = planned(workbench, expected_s=None)
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     assert state.remaining_core_hours is None and state.eta_s is None
-    found = estimate(session)
+    found = estimate(History.open(session))
     assert found.next_core_hours is None and "resources.expected_s" in found.source
 
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from buran.campaign.plan import BuildSpec, Bundle, Plan
 from buran.campaign.point import Point
-from buran.files import read_json, write_json
 
 
 @dataclass(frozen=True)
@@ -163,60 +161,3 @@ class Layout:
         """Remove plans, models and reports; they are made again from the store."""
         for folder in (self.root / "iterations" / campaign, self.results(campaign)):
             shutil.rmtree(folder, ignore_errors=True)
-
-    # -- plans and the specifications they name -----------------------------------------------------
-
-    def read_plan(self, campaign: str, iteration: int) -> Plan:
-        """Read a plan and make sure that what it names or says in short exists."""
-        plan = Plan.from_json(read_json(self.plan(campaign, iteration)))
-        budget, path = {"core_hours": plan.budget_core_hours}, self.budget(campaign, iteration)
-        if not path.is_file() or read_json(path) != budget:  # a plan may be made again
-            write_json(path, budget)
-        for build in plan.builds:
-            self.write_build_spec(build)
-        for bundle in plan.bundles:
-            _write_once(self.bundle_spec(bundle.id), bundle.to_json())
-        return plan
-
-    def read_plans(self, campaign: str) -> list[Plan]:
-        """Read the plans made so far, in order."""
-        plans: list[Plan] = []
-        while self.plan(campaign, len(plans)).is_file():
-            plans.append(self.read_plan(campaign, len(plans)))
-            if plans[-1].done:
-                break
-        return plans
-
-    def read_budget(self, campaign: str) -> float | None:
-        """Return the budget in force in core hours; None without one.
-
-        Only the newest plan's counts; it was read, if only to submit the job that asks for its budget.
-        """
-        iteration = 0
-        while self.plan(campaign, iteration + 1).is_file():
-            iteration += 1
-        if not self.budget(campaign, iteration).is_file():
-            return self.read_plan(campaign, iteration).budget_core_hours if self.plan(campaign, 0).is_file() else None
-        core_hours = read_json(self.budget(campaign, iteration))["core_hours"]
-        return None if core_hours is None else float(core_hours)
-
-    def read_build_spec(self, build: str) -> BuildSpec:
-        """Read how to make a build."""
-        return BuildSpec.from_json(read_json(self.build_spec(build)))
-
-    def write_build_spec(self, spec: BuildSpec) -> None:
-        """Write how to make a build."""
-        _write_once(self.build_spec(spec.hash), spec.to_json())
-
-    def read_batch_spec(self, batch: str) -> tuple[str, ...]:
-        """Read which bundles share a job."""
-        return tuple(read_json(self.batch_spec(batch)))
-
-    def read_bundle_spec(self, bundle: str) -> Bundle:
-        """Read what a bundle consists of."""
-        return Bundle.from_json(read_json(self.bundle_spec(bundle)))
-
-
-def _write_once(path: Path, value: object) -> None:
-    if not path.is_file():
-        write_json(path, value)

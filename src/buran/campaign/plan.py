@@ -244,6 +244,11 @@ class Plan(Document):
         return any(bundle.purpose is Purpose.PILOT for bundle in self.bundles)
 
     @property
+    def modelled(self) -> Purpose:
+        """What the runs are measured for that models after this plan are made from."""
+        return Purpose.PILOT if self.pilot else Purpose.COMPARISON if self.comparison else Purpose.MODEL
+
+    @property
     def comparison(self) -> bool:
         """Whether it only tells whether the program changed."""
         return any(bundle.purpose is Purpose.COMPARISON for bundle in self.bundles)

@@ -16,7 +16,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from buran.campaign.plan import SCHEMA, AnyPoint, BuildSpec, Bundle, Mode, Purpose
-from buran.files import Document, decode, read_document, write_json
+from buran.errors import FormatError
+from buran.files import MADE_AGAIN, Document, decode, read_document, read_json, write_json
 
 RECORD = "run.json"
 BUILD = "build"
@@ -371,6 +372,14 @@ class BuildOutcome(Document):
     def write(self, path: Path) -> None:
         """Write the pointer to the build."""
         write_json(path, {"schema": SCHEMA, **vars(self)})
+
+
+def read_batch(path: Path) -> tuple[str, ...]:
+    """Read which bundles share a job; raise `FormatError` for anything else."""
+    bundles = read_json(path)
+    if not isinstance(bundles, list) or not all(isinstance(bundle, str) for bundle in bundles):
+        raise FormatError("this is no list of bundles", where=path, hint=MADE_AGAIN)
+    return tuple(bundles)
 
 
 def core_hours(outcomes: Iterable[BundleOutcome], without: Iterable[BundleOutcome] = ()) -> float:

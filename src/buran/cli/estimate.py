@@ -23,10 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the estimate."""
+    from buran.loop.history import History
     from buran.loop.session import open_session
     from buran.views.estimate import estimate
 
-    found = estimate(open_session(arguments.file))
+    found = estimate(History.open(open_session(arguments.file)))
     if arguments.json:
         print(json.dumps(asdict(found), indent=2))
     else:

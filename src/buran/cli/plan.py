@@ -19,13 +19,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the plans."""
     from buran.cli.terminal import style, table
+    from buran.loop.history import History
     from buran.loop.plan import first_plan
     from buran.loop.session import open_session
     from buran.measure.bundle import slots_of
     from buran.views.changes import changes_in_words
 
     session = open_session(arguments.file)
-    plans = session.layout.read_plans(session.id) or [first_plan(session)]
+    plans = History.open(session).plans or (first_plan(session),)
     if arguments.json:
         print(json.dumps([plan.to_json() for plan in plans], indent=2))
         return 0

@@ -104,10 +104,12 @@ def _preview(session: Session, where: Profile, extra: list[str]) -> None:
     from buran.cli.estimate import show
     from buran.engine.jobs import launch_lines
     from buran.engine.preview import submission
+    from buran.loop.history import History
     from buran.views.estimate import estimate, next_plan_of
 
-    show(estimate(session))
-    plan = next_plan_of(session)
+    history = History.open(session)
+    show(estimate(history))
+    plan = next_plan_of(history)
     if not plan.bundles or plan.imported or where.submit_program is None:
         return
     bundle = plan.bundles[-1]
@@ -136,7 +138,7 @@ class _Drivers:
         layout, campaign = self.session.layout, self.session.id
         controller.forget_dead_engine(layout)
         controller.make_eligible(layout, campaign, retry_failed=retry_failed)
-        if not self.extra and finished.is_finished(layout, campaign):
+        if not self.extra and finished.is_finished(self.session):
             self.say("nothing is left to do")
             return controller.End(0)
         watcher = Watcher(self.session)
@@ -145,7 +147,7 @@ class _Drivers:
         finally:
             watcher.close()
         if end.code == 0 and not self.extra:
-            finished.remember(layout, campaign)
+            finished.remember(self.session)
         return end
 
     def in_jobs(self, scheduler: Scheduler, retry_failed: bool, cancel: bool) -> End:
@@ -196,10 +198,11 @@ def _finish(session: Session, code: int, log: Path) -> int:
     from buran.cli.status import print_failures
     from buran.cli.terminal import style
     from buran.errors import Exit
+    from buran.loop.history import History
     from buran.loop.report import link_latest
     from buran.views.status import progress_of
 
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     if code != 0 or not state.done:
         print(f"{style('error:', 'red')} the workflow stopped before the campaign was done", file=sys.stderr)
         for line in _errors_in(session.layout.root / "logs", log):

@@ -32,12 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the state of a campaign, again and again if it is to be watched."""
+    from buran.loop.history import History
     from buran.loop.session import open_session
     from buran.views.status import progress_of
 
     session = open_session(arguments.file)
     while True:
-        state = progress_of(session)
+        state = progress_of(History.open(session))
         if arguments.watch is not None and sys.stdout.isatty():
             print("\x1b[H\x1b[2J", end="")
         code = _show(state, as_json=arguments.json)

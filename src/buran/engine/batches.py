@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from buran.campaign.plan import Bundle, Plan
+from buran.campaign.plan import SCHEMA, Bundle, Plan
+from buran.campaign.records import read_batch
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
-from buran.files import digest, read_json, write_json
+from buran.files import Document, decode, digest, read_document, write_json
 from buran.loop.session import Session
 from buran.measure.schedulers.base import JobRequest
+
+
+@dataclass(frozen=True)
+class _Batches(Document):
+    points_per_job: int
+    batches: Mapping[str, tuple[str, ...]]
+
+    @classmethod
+    def read(cls, path: Path) -> _Batches:
+        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="division into jobs")
 
 
 def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -23,15 +35,15 @@ def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
     if most == 1:
         return {}
     path = layout.batches(session.id, plan.iteration)
-    decided = read_json(path) if path.is_file() else {}
-    if decided.get("points_per_job") != most:
-        groups = [[bundle.id for bundle in group] for group in _groups(session, plan, most)]
-        decided = {"points_per_job": most, "batches": {digest(group, 16): group for group in groups}}
-        for batch, group in decided["batches"].items():
+    decided = _Batches.read(path) if path.is_file() else None
+    if decided is None or decided.points_per_job != most:
+        groups = [tuple(bundle.id for bundle in group) for group in _groups(session, plan, most)]
+        decided = _Batches(most, {digest(group, 16): group for group in groups})
+        for batch, group in decided.batches.items():
             layout.batch_pointer(batch).unlink(missing_ok=True)  # of an earlier time, when its bundles were there
             write_json(layout.batch_spec(batch), group)
-        write_json(path, decided)
-    return {batch: tuple(group) for batch, group in decided["batches"].items()}
+        write_json(path, {"schema": SCHEMA, **vars(decided)})
+    return dict(decided.batches)
 
 
 def _groups(session: Session, plan: Plan, most: int) -> list[list[Bundle]]:
@@ -51,7 +63,7 @@ def _groups(session: Session, plan: Plan, most: int) -> list[list[Bundle]]:
 def batch_request(session: Session, batch: str) -> JobRequest:
     """Return what a batch's job asks for: the shape that its bundles share, and time for those not measured yet."""
     layout = session.layout
-    bundles = [layout.read_bundle_spec(bundle) for bundle in layout.read_batch_spec(batch)]
+    bundles = [Bundle.read(layout.bundle_spec(bundle)) for bundle in read_batch(layout.batch_spec(batch))]
     return together(session, [each for each in bundles if not layout.bundle_pointer(each.id).is_file()] or bundles)
 
 

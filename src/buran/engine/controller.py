@@ -18,6 +18,7 @@ from buran import assets
 from buran.campaign.layout import Layout
 from buran.campaign.records import BuildOutcome, BundleOutcome, RunKey, Status
 from buran.errors import UsageError
+from buran.loop.history import read_plans
 from buran.measure.machine.process import die_with_parent
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.none import NONE
@@ -83,7 +84,7 @@ def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
     """
     ledger.rebuild(layout.store)
     _drop_incomplete(layout, retry_failed=retry_failed)
-    bundles = (bundle for plan in layout.read_plans(campaign) for bundle in plan.bundles)
+    bundles = (bundle for plan in read_plans(layout, campaign) for bundle in plan.bundles)
     if not all(layout.bundle_pointer(bundle.id).is_file() for bundle in bundles):
         layout.forget_derived(campaign)
 

@@ -6,51 +6,50 @@ times and sizes, and the workflow that made them. As long as all of that is the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
 from buran import assets
-from buran.campaign.layout import Layout
-from buran.files import digest, file_sha256, read_json, write_json
+from buran.campaign.plan import SCHEMA, Plan
+from buran.files import digest, file_sha256, read_document, write_json
+from buran.loop.history import History
+from buran.loop.in_process import steps_of_plan, steps_to_plan
+from buran.loop.session import Session
 
 
-def remember(layout: Layout, campaign: str) -> None:
+def remember(session: Session) -> None:
     """Write down that the engine has made everything of a campaign that is done."""
-    plans = layout.read_plans(campaign)
+    plans = History.open(session).plans
     if plans and plans[-1].done:
-        write_json(layout.finished(campaign), {"state": _state(layout, campaign)})
+        write_json(session.layout.finished(session.id), {"schema": SCHEMA, "state": _state(session, plans)})
 
 
-def is_finished(layout: Layout, campaign: str) -> bool:
+def is_finished(session: Session) -> bool:
     """Tell whether everything is as it was when the engine had made it all."""
-    path = layout.finished(campaign)
-    return path.is_file() and read_json(path)["state"] == _state(layout, campaign)
+    path = session.layout.finished(session.id)
+    if not path.is_file():
+        return False
+    state = read_document(path, SCHEMA, lambda data: str(data["state"]), what="note of the workflow's end")
+    return state == _state(session, History.open(session).plans)
 
 
-def _state(layout: Layout, campaign: str) -> str:
+def _state(session: Session, plans: Sequence[Plan]) -> str:
     """Return a digest over the files of the engine and over the workflow."""
-    files = [[str(path.relative_to(layout.root)), *_stamp(path)] for path in _made(layout, campaign)]
+    files = [[str(path.relative_to(session.layout.root)), *_stamp(path)] for path in _made(session, plans)]
     tools = [version("buran"), version("snakemake")]
     root = assets.root()
     sources = [root / "Snakefile", *sorted((root / "rules").glob("*.smk")), *sorted((root / "scripts").glob("*.py"))]
     return digest([files, tools, [file_sha256(path) for path in sources]], 32)
 
 
-def _made(layout: Layout, campaign: str) -> Iterator[Path]:
+def _made(session: Session, plans: Sequence[Plan]) -> Iterator[Path]:
     """Yield every file that the engine makes for a campaign, whether it is there or not."""
-    for plan in layout.read_plans(campaign):
-        yield layout.plan(campaign, plan.iteration)
-        if plan.iteration:
-            yield layout.filter(campaign, plan.iteration)
-        if plan.imported:
-            yield layout.imports(campaign, plan.iteration)
-        if not plan.done:
-            for name in (layout.models, layout.findings, layout.table):
-                yield name(campaign, plan.iteration)
-        yield from (layout.build_pointer(build.hash) for build in plan.builds)
-        yield from (layout.bundle_pointer(bundle.id) for bundle in plan.bundles)
-    yield from (layout.results(campaign) / name for name in ("report.txt", "report.html", "report.csv", "points.csv"))
+    for plan in plans:
+        for step in (*steps_to_plan(session, plan.iteration), *steps_of_plan(session, plan)):
+            yield from step.makes
+    names = ("report.txt", "report.html", "report.csv", "points.csv")
+    yield from (session.layout.results(session.id) / name for name in names)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

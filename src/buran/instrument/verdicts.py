@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from buran.errors import FormatError
-from buran.files import read_json, write_json
+from buran.files import Document, decode, read_document, write_json
 
 SCHEMA = "buran-verdicts/1"
+_HINT = "move it away: `buran run` goes on with the filter beside it, and tries again what was tried before"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Document):
     """What became of a function.
 
     Attributes
@@ -51,10 +52,8 @@ def read_verdicts(path: Path) -> dict[str, Verdict]:
     FormatError
         The file is of another kind or damaged.
     """
-    data = read_json(path)
-    try:
-        if data["schema"] != SCHEMA:
-            raise ValueError(f"schema {data['schema']!r}")
-        return {name: Verdict(**each) for name, each in data["functions"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FormatError("this is no file of verdicts", where=path, why=str(error)) from error
+
+    def parse(data: dict[str, Any]) -> dict[str, Verdict]:
+        return {name: decode(Verdict, verdict) for name, verdict in data["functions"].items()}
+
+    return read_document(path, SCHEMA, parse, what="file of verdicts", hint=_HINT)

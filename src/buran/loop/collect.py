@@ -1,76 +1,23 @@
-"""From the pointers of finished bundles to the measurement tables that models are made from."""
+"""From finished runs to the measurement tables that models are made from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from buran.campaign.layout import Layout
-from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
+from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
-from buran.campaign.records import RECORD, BundleOutcome, Status
+from buran.campaign.records import RECORD
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.loop.findings import Overhead
+from buran.loop.history import FinishedRun
 from buran.measure.bundle import PROFILE
 from buran.profile.call_paths import read_profile
-
-IMPORTED_FROM = 10_000
-"""Repetitions of imported runs have numbers from here on."""
-
-
-@dataclass(frozen=True)
-class FinishedRun:
-    """A run that was measured."""
-
-    iteration: int
-    point: Point
-    purpose: Purpose
-    mode: Mode
-    build: BuildSpec
-    repetition: int
-    folder: Path
-    wall_s: float
-    cpu_s: float
-
-    @property
-    def filter_text(self) -> str:
-        """Filter in force."""
-        return self.build.filter_text
-
-
-def finished_runs(layout: Layout, plans: Sequence[Plan]) -> list[FinishedRun]:
-    """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once.
-
-    Imported runs have other numbers than those of the campaign itself, from `IMPORTED_FROM` on.
-    """
-    builds = {build.hash: build for plan in plans for build in plan.builds}
-    firsts = {build: (1 + n) * IMPORTED_FROM for n, build in enumerate(b for b, s in builds.items() if s.origin)}
-    found: dict[Path, FinishedRun] = {}
-    for plan in plans:
-        for bundle in plan.bundles:
-            outcome = BundleOutcome.read(layout.bundle_pointer(bundle.id))
-            for number, run in enumerate(outcome.runs):
-                if run.status is not Status.MEASURED or run.repetition < 0:
-                    continue
-                folder = layout.root / str(run.folder)
-                found[folder] = FinishedRun(
-                    plan.iteration,
-                    bundle.point,
-                    bundle.purpose,
-                    run.mode,
-                    builds[run.build],
-                    firsts[run.build] + number if run.build in firsts else run.repetition,
-                    folder,
-                    run.wall_s or 0.0,
-                    run.cpu_s or 0.0,
-                )
-    return list(found.values())
 
 
 def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
@@ -110,15 +57,15 @@ def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:
 
 
 def overhead(runs: Sequence[FinishedRun]) -> tuple[Overhead, ...]:
-    """Compare instrumented runs with the baseline runs of the same iteration and point."""
-    numbers: dict[str, int] = {}
-    for run in runs:
-        if run.mode is Mode.TIME:
-            numbers.setdefault(run.filter_text, len(numbers))
+    """Compare the CPU time of instrumented runs with that of the baseline runs beside them: of an iteration and point.
+
+    This is what overhead means wherever it is shown. Warm-ups are no part of it: they are no finished runs.
+    """
+    numbers = {text: number for number, text in enumerate(timed_filters(runs))}
     groups: dict[tuple[int, Point], list[FinishedRun]] = {}
     for run in runs:
         groups.setdefault((run.iteration, run.point), []).append(run)
-    found = []
+    overheads = []
     for (_, point), members in sorted(groups.items(), key=lambda item: item[0]):
         cpu_s = {mode: [run.cpu_s for run in members if run.mode is mode] for mode in Mode}
         timed = [run for run in members if run.mode is Mode.TIME]
@@ -127,8 +74,13 @@ def overhead(runs: Sequence[FinishedRun]) -> tuple[Overhead, ...]:
         base = median(cpu_s[Mode.VANILLA])
         ratios = {mode: median(values) / base if values and base > 0 else None for mode, values in cpu_s.items()}
         number = numbers[timed[0].filter_text]
-        found.append(Overhead(dict(point), number, base, ratios[Mode.TIME], ratios[Mode.EFFORT]))
-    return tuple(found)
+        overheads.append(Overhead(dict(point), number, base, ratios[Mode.TIME], ratios[Mode.EFFORT]))
+    return tuple(overheads)
+
+
+def timed_filters(runs: Iterable[FinishedRun]) -> list[str]:
+    """Return the filters that runs were timed under, in order: what the numbers of filters count."""
+    return list(dict.fromkeys(run.filter_text for run in runs if run.mode is Mode.TIME))
 
 
 def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.plan import Mode, Purpose
 from buran.compare.check import Checked, check_counts, check_times
 from buran.compare.side import RUNTIME
 from buran.experiment.jsonl import write_jsonl
 from buran.loop import collect
 from buran.loop.earlier import Earlier
 from buran.loop.findings import Findings
+from buran.loop.history import FinishedRun, History
 from buran.loop.session import Session
 from buran.model.model_set import write_models
 from buran.profile.metrics import noise_resilient, uncounted
@@ -23,12 +24,12 @@ from buran.profile.profile import CallTree
 from buran.select.changes import Changes
 
 
-def compare_runs(session: Session, iteration: int, models_path: Path, findings_path: Path, table_path: Path) -> None:
+def compare_runs(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
     """Compare the runs of an iteration with the earlier version; write findings and table, and no models."""
+    session, plan = history.session, history.plans[-1]
     earlier = session.earlier
     assert earlier is not None
-    plan = session.layout.read_plan(session.id, iteration)
-    runs = collect.finished_runs(session.layout, [plan])
+    runs = history.runs_of([plan])
     mode = Mode.EFFORT if any(run.mode is Mode.EFFORT for run in runs) else Mode.TIME
     table = collect.experiment_of([run for run in runs if run.mode is mode], session.campaign.parameters)
     told: dict[str, Any] = {"mode": mode, "rows": [], "counted": 0, "timed": 0, "open": ""}
@@ -42,7 +43,7 @@ def compare_runs(session: Session, iteration: int, models_path: Path, findings_p
         write_jsonl(collect.only(table, wanted), table_path)
         told |= _counts(earlier, table) if mode is Mode.EFFORT else _times(session, earlier, table, runs)
     Findings(
-        iteration=iteration,
+        iteration=plan.iteration,
         filter_text=plan.filter_text,
         tree=tree,
         imbalance_s=(),
@@ -62,7 +63,7 @@ def _counts(earlier: Earlier, table: Any) -> dict[str, Any]:
     return {"rows": _plain(rows), "counted": points}
 
 
-def _times(session: Session, earlier: Earlier, table: Any, runs: Sequence[collect.FinishedRun]) -> dict[str, Any]:
+def _times(session: Session, earlier: Earlier, table: Any, runs: Sequence[FinishedRun]) -> dict[str, Any]:
     names = session.campaign.parameters
     if "time" not in earlier.side.models or "time" not in table.values:
         return {"open": "call paths' times are not modelled there, or not measured here"}
@@ -94,33 +95,33 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _told(session: Session, plans: Sequence[Plan]) -> list[Mapping[str, Any]]:
-    own = [plan.iteration for plan in plans if plan.comparison]
-    return [Findings.read(session.layout.findings(session.id, iteration)).comparison for iteration in own]
+def _told(history: History) -> list[Mapping[str, Any]]:
+    return [history.findings(plan.iteration).comparison for plan in history.plans if plan.comparison]
 
 
-def checked_so_far(session: Session, plans: Sequence[Plan]) -> list[dict[str, Any]]:
+def checked_so_far(history: History) -> list[dict[str, Any]]:
     """Return what was measured beside what the earlier version predicts and counted, for the report."""
-    return [row for each in _told(session, plans) for row in each["rows"]]
+    return [row for told in _told(history) for row in told["rows"]]
 
 
-def changes_so_far(session: Session, plans: Sequence[Plan]) -> Changes | None:
+def changes_so_far(history: History) -> Changes | None:
     """Return what comparing runs told in the iterations so far; None without an earlier version."""
-    if session.earlier is None:
+    earlier = history.session.earlier
+    if earlier is None:
         return None
-    told = _told(session, plans)
-    rows = [row for each in told for row in each["rows"]]
+    told = _told(history)
+    rows = checked_so_far(history)
     changed = sorted(
         (row for row in rows if row["verdict"] in ("grown", "shrunk")),
         key=lambda row: (row["metric"] == RUNTIME, -row["share"]),
     )
 
     def within(metrics: Iterable[str]) -> float:
-        own = [row["within"] for row in rows if row["metric"] in metrics]
-        return math.inf if None in own or not own else max(own)
+        limits = [row["within"] for row in rows if row["metric"] in metrics]
+        return math.inf if None in limits or not limits else max(limits)
 
     return Changes(
-        earlier=session.earlier.name,
+        earlier=earlier.name,
         changed=tuple(dict.fromkeys((row["metric"], row["call_path"]) for row in changed)),
         counted=max((each["counted"] for each in told), default=0),
         timed=max((each["timed"] for each in told), default=0),

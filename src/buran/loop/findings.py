@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import PlainValidator
 
-from buran.errors import FormatError
-from buran.files import read_json, write_json
+from buran.campaign.point import Value
+from buran.files import Document, decode, read_document, write_json
 from buran.instrument.balance import Balance
 from buran.model.model_set import ModelSet
 from buran.profile.profile import CallTree, Region
@@ -18,8 +19,17 @@ from buran.profile.profile import CallTree, Region
 SCHEMA = "buran-findings/2"
 
 
+def _tree(data: Mapping[str, Any]) -> CallTree:
+    regions = tuple(Region(**region) for region in data["regions"])
+    return CallTree(regions, np.array(data["region"], dtype=np.int64), np.array(data["parent"], dtype=np.int64))
+
+
+def _models(data: Mapping[str, Any] | None) -> ModelSet | None:
+    return None if data is None else ModelSet.from_json(data)
+
+
 @dataclass(frozen=True)
-class Overhead:
+class Overhead(Document):
     """What instrumentation costs at a point: medians over pairs of runs made side by side.
 
     Attributes
@@ -28,7 +38,7 @@ class Overhead:
         CPU time of the instrumented runs over that of the baseline; None where either is missing.
     """
 
-    point: Mapping[str, float]
+    point: Mapping[str, Value]
     filter_number: int
     vanilla_cpu_s: float
     time_ratio: float | None
@@ -36,7 +46,7 @@ class Overhead:
 
 
 @dataclass(frozen=True)
-class Findings:
+class Findings(Document):
     """Facts about the campaign after an iteration.
 
     Attributes
@@ -75,10 +85,10 @@ class Findings:
 
     iteration: int
     filter_text: str
-    tree: CallTree
+    tree: Annotated[CallTree, PlainValidator(_tree)]
     imbalance_s: tuple[float, ...]
     ends_s: tuple[tuple[float, float], ...]
-    runtime: ModelSet | None
+    runtime: Annotated[ModelSet | None, PlainValidator(_models)]
     shortest_run_s: float
     overhead: tuple[Overhead, ...]
     unsteady: Mapping[str, tuple[str, ...]]
@@ -86,7 +96,7 @@ class Findings:
     priors: tuple[Mapping[str, Any], ...] = ()
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
-    pooled: Mapping[str, float] | None = None
+    pooled: Mapping[str, Value] | None = None
     imported: tuple[Mapping[str, Any], ...] = ()
     comparison: Mapping[str, Any] = field(default_factory=dict)
 
@@ -121,36 +131,5 @@ class Findings:
 
     @classmethod
     def read(cls, path: Path) -> Findings:
-        """Read what `write` wrote.
-
-        Raises
-        ------
-        FormatError
-            The file is of another kind or version.
-        """
-        data = read_json(path)
-        if data.get("schema") != SCHEMA:
-            raise FormatError("this is no findings file of this version", where=path, hint="delete it and run again")
-        tree = data["tree"]
-        return cls(
-            iteration=data["iteration"],
-            filter_text=data["filter_text"],
-            tree=CallTree(
-                tuple(Region(**region) for region in tree["regions"]),
-                np.array(tree["region"], dtype=np.int64),
-                np.array(tree["parent"], dtype=np.int64),
-            ),
-            imbalance_s=tuple(data["imbalance_s"]),
-            ends_s=tuple((least, most) for least, most in data["ends_s"]),
-            runtime=ModelSet.from_json(data["runtime"]) if data["runtime"] else None,
-            shortest_run_s=data["shortest_run_s"],
-            overhead=tuple(Overhead(**each) for each in data["overhead"]),
-            unsteady={metric: tuple(paths) for metric, paths in data["unsteady"].items()},
-            evaluation=tuple(data["evaluation"]),
-            priors=tuple(data.get("priors", ())),
-            balance=tuple(Balance(**each) for each in data.get("balance", ())),
-            program_model=tuple(data.get("program_model", ("pmnf", ""))),
-            pooled=data.get("pooled"),
-            imported=tuple(data.get("imported", ())),
-            comparison=data.get("comparison", {}),
-        )
+        """Read what `write` wrote; raise `FormatError` for anything else."""
+        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="file of findings")

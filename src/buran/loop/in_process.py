@@ -1,16 +1,80 @@
-"""The loop without the workflow engine, for simulated campaigns inside of one process: the same steps in its order."""
+"""The order of a campaign's steps: what makes which files. Simulated campaigns are carried out so, in one process.
+
+The workflow's rules say the same for its engine.
+"""
 
 from __future__ import annotations
 
-from buran.campaign.plan import BuildSpec, Plan
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from buran.campaign.plan import BuildSpec, Bundle, Plan
 from buran.files import write_json, write_text
+from buran.loop.history import History
 from buran.loop.import_runs import import_runs
 from buran.loop.measure import measure
 from buran.loop.model import make_models
 from buran.loop.plan import make_plan
 from buran.loop.refine import refined_filter, start_build, starts_by_itself
 from buran.loop.session import Session
+from buran.loop.specs import plan_in_force
 from buran.measure.build import build
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an iteration.
+
+    Attributes
+    ----------
+    makes
+        Files that are there when it is done.
+    """
+
+    makes: tuple[Path, ...]
+    carry_out: Callable[[], None]
+
+
+def steps_to_plan(session: Session, iteration: int) -> Iterator[Step]:
+    """Yield the steps up to the plan of an iteration."""
+    layout, campaign = session.layout, session.id
+    graph = None if iteration else start_build(session)
+    if graph is not None:
+        yield _build(session, graph)
+    if iteration or starts_by_itself(session):
+        chosen = layout.filter(campaign, iteration)
+        yield Step((chosen,), lambda: write_text(chosen, refined_filter(History.open(session, iteration))))
+    path = layout.plan(campaign, iteration)
+    yield Step((path,), lambda: write_json(path, make_plan(History.open(session, iteration)).to_json()))
+
+
+def steps_of_plan(session: Session, plan: Plan) -> Iterator[Step]:
+    """Yield the steps that carry a plan out: what it builds, measures and models."""
+    layout, campaign = session.layout, session.id
+    if plan.done:
+        return
+    if plan.imported:
+        path = layout.imports(campaign, plan.iteration)
+        pointers = (layout.bundle_pointer(bundle.id) for bundle in plan.bundles)
+        yield Step((path, *pointers), lambda: import_runs(session, plan).write(path))
+    else:
+        yield from (_build(session, spec) for spec in plan.builds)
+        yield from (_measure(session, bundle) for bundle in plan.bundles)
+    made = (layout.models, layout.findings, layout.table)
+    models, findings, table = (path(campaign, plan.iteration) for path in made)
+    history = History.open(session, plan.iteration + 1)
+    yield Step((models, findings, table), lambda: make_models(history, models, findings, table))
+
+
+def _build(session: Session, spec: BuildSpec) -> Step:
+    pointer = session.layout.build_pointer(spec.hash)
+    return Step((pointer,), lambda: build(session.target, session.layout, spec).write(pointer))
+
+
+def _measure(session: Session, bundle: Bundle) -> Step:
+    pointer = session.layout.bundle_pointer(bundle.id)
+    return Step((pointer,), lambda: measure(session, bundle.id).write(pointer))
 
 
 def carry_out(session: Session) -> Plan:
@@ -18,33 +82,17 @@ def carry_out(session: Session) -> Plan:
 
     What is there already is not made again, so that a campaign that was interrupted goes on.
     """
-    layout, campaign = session.layout, session.id
     iteration = 0
     while True:
-        spec = None if iteration else start_build(session)
-        if spec is not None:
-            _build(session, spec)
-        if (iteration or starts_by_itself(session)) and not layout.filter(campaign, iteration).is_file():
-            write_text(layout.filter(campaign, iteration), refined_filter(session, iteration))
-        if not layout.plan(campaign, iteration).is_file():
-            write_json(layout.plan(campaign, iteration), make_plan(session, iteration).to_json())
-        plan = layout.read_plan(campaign, iteration)
+        _make_missing(steps_to_plan(session, iteration))
+        plan = plan_in_force(session.layout, session.id, iteration)
         if plan.done:
             return plan
-        if plan.imported:
-            import_runs(session, plan).write(layout.imports(campaign, iteration))
-        for spec in () if plan.imported else plan.builds:
-            _build(session, spec)
-        for bundle in plan.bundles:
-            if not layout.bundle_pointer(bundle.id).is_file():
-                measure(session, bundle.id).write(layout.bundle_pointer(bundle.id))
-        made = (layout.models, layout.findings, layout.table)
-        if not all(path(campaign, iteration).is_file() for path in made):
-            make_models(session, iteration, *(path(campaign, iteration) for path in made))
+        _make_missing(steps_of_plan(session, plan))
         iteration += 1
 
 
-def _build(session: Session, spec: BuildSpec) -> None:
-    pointer = session.layout.build_pointer(spec.hash)
-    if not pointer.is_file():
-        build(session.target, session.layout, spec).write(pointer)
+def _make_missing(steps: Iterator[Step]) -> None:
+    for step in steps:
+        if not all(path.is_file() for path in step.makes):
+            step.carry_out()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from buran.campaign.records import BundleOutcome
+from buran.campaign.plan import Bundle
+from buran.campaign.records import BundleOutcome, read_batch
 from buran.errors import BuranError
 from buran.loop.session import Session
+from buran.loop.specs import budget_in_force
 from buran.measure.bundle import measure_bundle
 
 
@@ -17,8 +19,8 @@ def measure(session: Session, bundle_id: str, job: str | None = None) -> BundleO
         What the job was submitted for, if not for the bundle alone.
     """
     layout = session.layout
-    budget = layout.read_budget(session.id)
-    return measure_bundle(session.target, layout, layout.read_bundle_spec(bundle_id), budget, job)
+    budget = budget_in_force(layout, session.id)
+    return measure_bundle(session.target, layout, Bundle.read(layout.bundle_spec(bundle_id)), budget, job)
 
 
 def measure_batch(session: Session, batch: str) -> list[str]:
@@ -29,7 +31,7 @@ def measure_batch(session: Session, batch: str) -> list[str]:
     BuranError
         That of the first bundle that could not be measured; the others were.
     """
-    layout, bundles = session.layout, session.layout.read_batch_spec(batch)
+    layout, bundles = session.layout, read_batch(session.layout.batch_spec(batch))
     problems: list[BuranError] = []
     for bundle in bundles:
         if layout.bundle_pointer(bundle).is_file():

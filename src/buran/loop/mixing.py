@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from buran.campaign.mistakes import listed
 from buran.campaign.plan import Mode
-from buran.campaign.records import RunRecord, read_run
+from buran.campaign.records import RunRecord
 from buran.experiment.merge import project
 from buran.experiment.table import Experiment
 from buran.instrument.prediction import FILTERABLE, symbol_of
-from buran.loop.collect import FinishedRun, experiment_of
+from buran.loop.collect import experiment_of
+from buran.loop.history import FinishedRun, History
 from buran.loop.pool import hooks_of
-from buran.loop.session import Session
 from buran.profile.metrics import uncounted
 from buran.profile.profile import Region
 from buran.profile.regroup import TreeUnion
@@ -94,7 +94,7 @@ class Judged:
 
 
 def judge(
-    session: Session, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str, filters_mix: bool
+    history: History, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str, filters_mix: bool
 ) -> tuple[list[FinishedRun], tuple[Judged, ...]]:
     """Return the runs that may be mixed, and what becomes of each import.
 
@@ -116,7 +116,7 @@ def judge(
     own = [run for run in runs if run.mode is not Mode.IMPORTED]
     timed = [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text]
     found = [
-        _judged(session, members, timed, parameters, members[0].filter_text == filter_text, filters_mix)
+        _judged(history, members, timed, parameters, members[0].filter_text == filter_text, filters_mix)
         for members in groups.values()
     ]
     kept = [run for each in found if each.pooled for run in groups[each.build]]
@@ -127,7 +127,7 @@ def judge(
 
 
 def _judged(
-    session: Session,
+    history: History,
     imported: Sequence[FinishedRun],
     timed: Sequence[FinishedRun],
     parameters: Sequence[str],
@@ -135,10 +135,10 @@ def _judged(
     filters_mix: bool,
 ) -> Judged:
     build = imported[0].build
-    compared = _compared(session, imported, timed, parameters)
-    records = [read_run(run.folder) for run in imported]
+    compared = _compared(history, imported, timed, parameters)
+    records = [history.run_record(run.folder) for run in imported]
     refused = ""
-    lacking = _lacking(session, records, same_filter)
+    lacking = _lacking(history, records, same_filter)
     if build.pooled and lacking:
         refused = f"they have no {' and no '.join(lacking)}, which the campaign needs to mix them"
     elif build.pooled and max(compared["extra"], compared["missing"]) > MOST_OTHER:
@@ -158,9 +158,9 @@ def _judged(
     )
 
 
-def _lacking(session: Session, records: Sequence[RunRecord], same_filter: bool) -> list[str]:
+def _lacking(history: History, records: Sequence[RunRecord], same_filter: bool) -> list[str]:
     """Return the metrics of timed runs that some of the imported runs do not have."""
-    config = session.campaign.config
+    config = history.session.campaign.config
     wanted = list(uncounted((*config.metrics, *config.counters)))
     if not same_filter and "visits" not in wanted:  # what hooks have cost follows from them
         wanted.append("visits")
@@ -179,7 +179,7 @@ def _other_paths(found: dict[str, Any]) -> str:
 
 
 def _compared(
-    session: Session, imported: Sequence[FinishedRun], timed: Sequence[FinishedRun], parameters: Sequence[str]
+    history: History, imported: Sequence[FinishedRun], timed: Sequence[FinishedRun], parameters: Sequence[str]
 ) -> dict[str, Any]:
     """Compare imported runs with the campaign's at the points that both have."""
     common = {run.point for run in imported} & {run.point for run in timed}
@@ -188,7 +188,7 @@ def _compared(
     theirs = experiment_of([run for run in imported if run.point in common], parameters)
     if ours is None or theirs is None:
         return nothing
-    keeps = hooks_of(session, {run.build.hash: run.build for run in timed}.values())
+    keeps = hooks_of(history, {run.build.hash: run.build for run in timed}.values())
     seen = set(map(symbol_of, ours.tree.regions))
 
     def stays(region: Region) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.plan import Mode, Purpose
 from buran.errors import RunError
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
@@ -21,8 +22,9 @@ from buran.instrument.measured import ends_s, imbalance_s
 from buran.loop import collect
 from buran.loop.comparison import compare_runs
 from buran.loop.findings import Findings
-from buran.loop.mixing import judge, said_of
-from buran.loop.pool import pooled_times
+from buran.loop.history import FinishedRun, History
+from buran.loop.mixing import Judged, judge, said_of
+from buran.loop.pool import PooledTimes, pooled_times
 from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
 from buran.loop.refine import tell_growth
 from buran.loop.session import Session
@@ -40,92 +42,178 @@ if TYPE_CHECKING:
     from buran.tensor import CPRegressor
 
 
-def make_models(session: Session, iteration: int, models_path: Path, findings_path: Path, table_path: Path) -> None:
-    """Fit models to everything measured up to an iteration; write models, findings and the table."""
-    layout, config = session.layout, session.campaign.config
-    parameters = session.campaign.parameters
-    plans: Sequence[Plan] = [layout.read_plan(session.id, each) for each in range(iteration + 1)]
-    if plans[-1].comparison:
-        compare_runs(session, iteration, models_path, findings_path, table_path)
+@dataclass(frozen=True, eq=False)
+class _Material:
+    """What the models of an iteration are made from.
+
+    Attributes
+    ----------
+    runs
+        Finished runs of all iterations that models may be made from.
+    modelled
+        Those of call paths' models: whole, at the target's choices, imported ones only where they may be mixed.
+    imports
+        What became of each import.
+    pooled
+        Times under the filter; None without any.
+    counted
+        Counts; None without any.
+    """
+
+    filter_text: str
+    runs: list[FinishedRun]
+    modelled: list[FinishedRun]
+    imports: tuple[Judged, ...]
+    pooled: PooledTimes | None
+    counted: Experiment | None
+
+    @property
+    def timed(self) -> Experiment | None:
+        """Times, those of earlier filters corrected."""
+        return None if self.pooled is None else self.pooled.table
+
+
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """What is known of the program's run time."""
+
+    runtime: ModelSet | None
+    shortest_s: float
+    kind: Literal["pmnf", "cpr"]
+    reason: str
+    tensor: CPRegressor | None
+
+
+def make_models(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
+    """Fit models to everything measured so far; write models, findings and the table."""
+    if history.plans[-1].comparison:
+        compare_runs(history, models_path, findings_path, table_path)
         return
-    filter_text = plans[-1].filter_text
-    runs = collect.finished_runs(layout, plans)
-    purpose = Purpose.PILOT if plans[-1].pilot else Purpose.MODEL
-    modelled = [run for run in runs if run.purpose is purpose]
-    choices, at = session.campaign.choices, session.campaign.refinement_target
-    # Models of call paths have numbers only: they are made at the target's choices.
-    own = collect.there(run for run in modelled if all(run.point[name] == at[name] for name in choices))
-    earlier = config.model.pool_filters == "auto" and purpose is Purpose.MODEL
-    own, imports = judge(session, own, parameters, filter_text, earlier)
-    which = [run for run in own if earlier or run.filter_text == filter_text]
-    pooled = pooled_times(session, which, parameters, filter_text, iteration)
-    timed = None if pooled is None else pooled.table
-    uncorrected = None if pooled is None else pooled.uncorrected
-    times, counts = [*uncounted(config.metrics), *config.counters], list(counted_metrics(config.metrics))
-    counted = collect.experiment_of([run for run in own if run.mode is Mode.EFFORT], parameters)
-    tables, sets = [], dict[str, ModelSet]()
-    for measured, wanted in ((timed, times), (counted, counts)):
-        if measured is not None and wanted:
-            tables.append(collect.only(measured, wanted))
-            sets |= _models(session, tables[-1])
-    for each in imports:
-        if not each.pooled and iteration:
-            alone = collect.experiment_of([run for run in modelled if run.build.hash == each.build], parameters)
-            assert alone is not None
-            path = models_path.with_name(imported_models(each.build))
-            write_models(path, list(_models(session, collect.only(alone, times)).values()))
-    said: tuple[dict[str, Any], ...] = ()
-    if config.model.priors == "auto" and config.model.strong_scaling is None and timed is not None and "time" in sets:
-        processes = session.campaign.ranks_parameter
-        target = [session.campaign.refinement_target[name] for name in parameters]
-        sets["time"], said = noise_resilient(
-            timed,
-            counted,
-            sets["time"],
-            processes=processes,
-            aggregate=config.aggregate,
-            repetition=config.model.repetition,
-            target=target,
-        )
+    session = history.session
+    material = _gather(history)
+    tables, sets, priors = _fit(session, material)
+    program = _fit_program(history, material.runs)
+    if program.tensor is not None:
+        write_program(models_path.with_name(FILE), program.tensor, program.reason)
+    for judged in material.imports if len(history.plans) > 1 else ():
+        if not judged.pooled:
+            alone = _models_of_import(session, [run for run in material.runs if run.build.hash == judged.build])
+            write_models(models_path.with_name(imported_models(judged.build)), list(alone.values()))
     table = merge_metrics(*tables) if tables else None
     if table is None:
-        tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         table_path.write_text("")
     else:
-        tree = timed.tree if timed is not None else table.tree
         write_jsonl(table, table_path)
-    baseline = collect.run_times(modelled, Purpose.MODEL)  # those of pilots are too small to predict others
-    if plans[0].imported and not tell_growth(baseline, session.campaign):
-        baseline = {}  # a few runs beside imported ones do not tell how the program's run time grows
-    runtime, shortest_s = _runtime(baseline, parameters)
+    _findings(history, material, program, priors, table).write(findings_path)
+    config = session.campaign.config
+    write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
+
+
+def _gather(history: History) -> _Material:
+    """Read what the runs so far have measured."""
+    session, plan = history.session, history.plans[-1]
+    parameters, choices = session.campaign.parameters, session.campaign.choices
+    at = session.campaign.refinement_target
+    runs = [run for run in history.runs if run.purpose is plan.modelled]
+    # Models of call paths have numbers only: they are made at the target's choices.
+    there = collect.there(run for run in runs if all(run.point[name] == at[name] for name in choices))
+    earlier = session.campaign.config.model.pool_filters == "auto" and not plan.pilot
+    modelled, imports = judge(history, there, parameters, plan.filter_text, earlier)
+    poolable = [run for run in modelled if earlier or run.filter_text == plan.filter_text]
+    pooled = pooled_times(history, poolable, parameters, plan.filter_text)
+    counted = collect.experiment_of([run for run in modelled if run.mode is Mode.EFFORT], parameters)
+    return _Material(plan.filter_text, runs, modelled, imports, pooled, counted)
+
+
+def _timed_metrics(session: Session) -> list[str]:
+    config = session.campaign.config
+    return [*uncounted(config.metrics), *config.counters]
+
+
+def _fit(
+    session: Session, material: _Material
+) -> tuple[list[Experiment], dict[str, ModelSet], tuple[dict[str, Any], ...]]:
+    """Fit models of call paths; return the tables they are of, the models by metric, and what is said of priors."""
+    campaign, config = session.campaign, session.campaign.config
+    tables, sets = list[Experiment](), dict[str, ModelSet]()
+    wanted = ((material.timed, _timed_metrics(session)), (material.counted, list(counted_metrics(config.metrics))))
+    for measured, metrics in wanted:
+        if measured is not None and metrics:
+            tables.append(collect.only(measured, metrics))
+            sets |= _models(session, tables[-1])
+    timed = material.timed
+    if config.model.priors != "auto" or config.model.strong_scaling is not None or timed is None or "time" not in sets:
+        return tables, sets, ()
+    sets["time"], priors = noise_resilient(
+        timed,
+        material.counted,
+        sets["time"],
+        processes=campaign.ranks_parameter,
+        aggregate=config.aggregate,
+        repetition=config.model.repetition,
+        target=[campaign.refinement_target[name] for name in campaign.parameters],
+    )
+    return tables, sets, priors
+
+
+def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:
+    table = collect.experiment_of(runs, session.campaign.parameters)
+    assert table is not None
+    return _models(session, collect.only(table, _timed_metrics(session)))
+
+
+def _fit_program(history: History, runs: Sequence[FinishedRun]) -> _Program:
+    """Fit models of the program's run time."""
+    campaign = history.session.campaign
+    parameters, choices = campaign.parameters, campaign.choices
+    walls = collect.run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
+    if history.imports and not tell_growth(walls, campaign):
+        walls = {}  # a few runs beside imported ones do not tell how the program's run time grows
+    runtime, shortest_s = _runtime(walls, parameters)
     kind, reason = choose_kind(
-        config.model.kind, len(parameters), len(baseline), len(choices), partial(_errors, baseline, parameters)
+        campaign.config.model.kind, len(parameters), len(walls), len(choices), partial(_errors, walls, parameters)
     )
     tensor = None
-    if kind == "cpr" and len(baseline) >= 2:
-        medians = np.array([median(each) for each in baseline.values()])
-        tensor = fit_program(collect.as_array(baseline, parameters), medians, tuple(parameters), choices)
-        write_program(models_path.with_name(FILE), tensor, reason)
+    if kind == "cpr" and len(walls) >= 2:
+        medians = np.array([median(times) for times in walls.values()])
+        tensor = fit_program(collect.as_array(walls, parameters), medians, tuple(parameters), choices)
     elif kind == "cpr":
         kind, reason = "pmnf", "a tensor model needs two measured points at least"
-    Findings(
-        iteration=iteration,
-        filter_text=filter_text,
+    return _Program(runtime, shortest_s, kind, reason, tensor)
+
+
+def _findings(
+    history: History,
+    material: _Material,
+    program: _Program,
+    priors: tuple[dict[str, Any], ...],
+    table: Experiment | None,
+) -> Findings:
+    """Say what was found out beside the models."""
+    campaign, counted = history.session.campaign, material.counted
+    tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    if table is not None:
+        tree = table.tree if material.timed is None else material.timed.tree
+    uncorrected = None if material.pooled is None else material.pooled.uncorrected
+    metrics = counted_metrics(campaign.config.metrics)
+    held_out = collect.baseline(history.runs, Purpose.EVALUATION)
+    return Findings(
+        iteration=history.plans[-1].iteration,
+        filter_text=material.filter_text,
         tree=tree,
         imbalance_s=() if uncorrected is None else tuple(imbalance_s(uncorrected).tolist()),
         ends_s=() if uncorrected is None else tuple(map(tuple, ends_s(uncorrected).tolist())),
-        runtime=runtime,
-        shortest_run_s=shortest_s,
-        overhead=collect.overhead(modelled),
-        unsteady=collect.unsteady_call_paths(counted, counts) if counted is not None else {},
-        evaluation=_evaluation(collect.baseline(runs, Purpose.EVALUATION), runtime, tensor, parameters),
-        program_model=(kind, reason),
-        priors=said,
-        balance=_balance(own, filter_text),
-        pooled=None if pooled is None else pooled.account,
-        imported=said_of(imports),
-    ).write(findings_path)
-    write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
+        runtime=program.runtime,
+        shortest_run_s=program.shortest_s,
+        overhead=collect.overhead(material.runs),
+        unsteady={} if counted is None else collect.unsteady_call_paths(counted, metrics),
+        evaluation=_evaluation(held_out, program.runtime, program.tensor, campaign.parameters),
+        program_model=(program.kind, program.reason),
+        priors=priors,
+        balance=_balance(material.modelled, material.filter_text),
+        pooled=None if material.pooled is None else material.pooled.account,
+        imported=said_of(material.imports),
+    )
 
 
 def imported_models(build: str) -> str:
@@ -148,7 +236,7 @@ def _models(session: Session, table: Experiment) -> dict[str, ModelSet]:
     )
 
 
-def _balance(runs: Sequence[collect.FinishedRun], filter_text: str) -> tuple[Balance, ...]:
+def _balance(runs: Sequence[FinishedRun], filter_text: str) -> tuple[Balance, ...]:
     """Look at the instrumented run that took most CPU time: there ranks are as uneven as it was seen."""
     timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED) and run.filter_text == filter_text]
     if not timed:

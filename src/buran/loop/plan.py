@@ -11,18 +11,17 @@ import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
-from buran.campaign.records import BuildOutcome, BundleOutcome
 from buran.compare.fold import fold
 from buran.errors import ConfigError
-from buran.experiment.jsonl import read_jsonl
 from buran.loop import program_model
-from buran.loop.collect import FinishedRun, as_array, baseline, experiment_of, finished_runs, run_times
+from buran.loop.collect import as_array, baseline, experiment_of, run_times
 from buran.loop.comparison import changes_so_far
 from buran.loop.findings import Findings
+from buran.loop.history import FinishedRun, History
 from buran.loop.imported import import_plan
 from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
-from buran.model import Term, fit_models, read_models
+from buran.model import Term, fit_models
 from buran.profile.metrics import counted
 from buran.select.design import COUNTS
 from buran.select.observations import Observations
@@ -31,8 +30,9 @@ from buran.select.question import Knowledge, Question
 from buran.select.space import MOST_REPETITIONS
 
 
-def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
+def question_of(history: History) -> Question:
     """Return the part of the campaign that plans depend on."""
+    session = history.session
     campaign, config = session.campaign, session.campaign.config
     return Question(
         points=campaign.points,
@@ -45,10 +45,10 @@ def question_of(session: Session, plans: Sequence[Plan] = ()) -> Question:
         max_iterations=config.strategy.max_iterations,
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
-        build=partial(_build_spec, session, [plan.filter_text for plan in plans if not plan.imported]),
+        build=partial(_build_spec, session, [plan.filter_text for plan in history.plans if not plan.imported]),
         cores=campaign.cores,
         ranks_parameter=campaign.ranks_parameter,
-        expected_s=expected_s(session, plans),
+        expected_s=expected_s(history),
         budget=campaign.budget_core_hours,
         target=campaign.refinement_target,
         base=config.strategy.base,
@@ -103,9 +103,9 @@ def first_plan(session: Session) -> Plan:
     """
     if session.campaign.config.measurements:
         return import_plan(session.campaign, session.layout)
-    question = question_of(session)
-    path = session.layout.filter(session.id, 0)
-    known = Knowledge(filter_text=rules_of(path.read_text()) if path.is_file() else "")
+    history = History.open(session, 0)
+    question = question_of(history)
+    known = Knowledge(filter_text=rules_of(history.filter(0) or ""))
     if session.earlier is not None:
         known = replace(known, runtime=session.earlier.runtime)
     measuring = replace(question, pilot=question.pilot and not question.models)
@@ -122,38 +122,38 @@ def first_plan(session: Session) -> Plan:
     return next_plan(question, known) if question.pilot else plan
 
 
-def make_plan(session: Session, iteration: int) -> Plan:
-    """Plan an iteration; earlier plans, bundles, models and the refined filter must exist."""
-    if iteration == 0:
-        return first_plan(session)
-    layout, campaign = session.layout, session.id
-    plans = tuple(layout.read_plan(campaign, each) for each in range(iteration))
-    findings = Findings.read(layout.findings(campaign, iteration - 1))
+def make_plan(history: History) -> Plan:
+    """Plan the next iteration; its filter, and models and outcomes of the plans so far, must exist."""
+    plans = history.plans
+    if not plans:
+        return first_plan(history.session)
+    findings, filter_text = history.findings(plans[-1].iteration), history.filter(history.iteration)
+    assert filter_text is not None
     known = Knowledge(
         plans=plans,
-        outcomes=tuple(outcomes(session, [plan for plan in plans if not plan.imported])),
-        runtime=runtime_model(session, findings),
-        filter_text=rules_of(layout.filter(campaign, iteration).read_text()),
-        build_core_hours=_build_core_hours(session, plans),
+        outcomes=tuple(history.outcomes(plan for plan in plans if not plan.imported)),
+        runtime=runtime_model(history, findings),
+        filter_text=rules_of(filter_text),
+        build_core_hours=_build_core_hours(history),
         unsteady=findings.unsteady,
-        changes=changes_so_far(session, plans),
+        changes=changes_so_far(history),
         ratios=_ratios(findings),
-        pilot_s=_longest_pilot_s(session, plans),
+        pilot_s=_longest_pilot_s(history),
         counts_settled=_counts_settled(findings),
     )
-    question = question_of(session, plans)
+    question = question_of(history)
     usable = list[FinishedRun]()
-    if plans[0].imported:
-        usable = usable_imports(session, plans, known.filter_text)
-        told = tell_growth({run.point for run in finished_runs(layout, plans[:1])}, session.campaign)
+    if history.imports:
+        usable = usable_imports(history, known.filter_text)
+        told = tell_growth({run.point for run in history.runs_of(history.imports)}, history.session.campaign)
         known = replace(known, imported=frozenset(run.point for run in usable), tells_growth=told)
-    if question.adaptive or plans[0].imported:
-        found = _measured(session, plans, usable) if known.rounds else _measured_elsewhere(session, usable)
-        known = replace(known, measured=found, errors=_errors(session, iteration))
+    if question.adaptive or history.imports:
+        seen = _measured(history, usable) if known.rounds else _measured_elsewhere(history.session, usable)
+        known = replace(known, measured=seen, errors=_errors(history))
     return next_plan(question, known)
 
 
-def usable_imports(session: Session, plans: Sequence[Plan], filter_text: str) -> list[FinishedRun]:
+def usable_imports(history: History, filter_text: str) -> list[FinishedRun]:
     """Return the imported runs whose times go into models with those of the last filter, or the one about to be used.
 
     Parameters
@@ -161,23 +161,21 @@ def usable_imports(session: Session, plans: Sequence[Plan], filter_text: str) ->
     filter_text
         Of the next iteration.
     """
-    rounds = [plan for plan in plans if not plan.imported and not plan.pilot]
+    rounds = [plan for plan in history.plans if not plan.imported and not plan.pilot]
     judged = rounds[-1].iteration if rounds else 0
-    findings = Findings.read(session.layout.findings(session.id, judged))
-    pooled = {each["build"] for each in findings.imported if each["pooled"]}
+    pooled = {each["build"] for each in history.findings(judged).imported if each["pooled"]}
     wanted = rounds[-1].filter_text if rounds else filter_text
-    runs = finished_runs(session.layout, plans[:1])
+    runs = history.runs_of(history.imports)
     return [run for run in runs if run.build.hash in pooled and run.filter_text == wanted]
 
 
-def expected_s(session: Session, plans: Sequence[Plan]) -> Callable[[Point], float | None]:
+def expected_s(history: History) -> Callable[[Point], float | None]:
     """Return what a run is expected to take before there are models: as the campaign file says, else as imported."""
-    campaign = session.campaign
-    runs = [] if not plans or not plans[0].imported else finished_runs(session.layout, plans[:1])
+    campaign = history.session.campaign
+    runs = history.runs_of(history.imports)
     if campaign.formulas.expected_s is not None or not runs:
         return campaign.expected_s
-    walls = _walls(runs)
-    fitted = {point: median(own) for point, own in walls.items()}
+    fitted = {point: median(walls) for point, walls in _walls(runs).items()}
     fit = fit_models(as_array(fitted, campaign.parameters), np.array([list(fitted.values())])).models[0]
     shortest, longest = min(fitted.values()), max(fitted.values())
 
@@ -206,10 +204,9 @@ def _measured_elsewhere(session: Session, usable: Sequence[FinishedRun]) -> Obse
     return Observations.of(experiment, ["time"], session.campaign.config.aggregate)
 
 
-def _build_core_hours(session: Session, plans: Sequence[Plan]) -> float:
-    builds = (build for plan in plans for build in plan.builds if not plan.imported)
-    pointers = {session.layout.build_pointer(build.hash) for build in builds}
-    return sum(BuildOutcome.read(path).cost_core_hours for path in sorted(pointers))
+def _build_core_hours(history: History) -> float:
+    builds = {build.hash for plan in history.plans for build in plan.builds if not plan.imported}
+    return sum(history.build_outcome(build).cost_core_hours for build in sorted(builds))
 
 
 def _ratios(findings: Findings) -> dict[Mode, float]:
@@ -230,72 +227,68 @@ def _counts_settled(findings: Findings) -> bool:
     return bool(seconds) and all(seconds[path] < least for path in open_)
 
 
-def _longest_pilot_s(session: Session, plans: Sequence[Plan]) -> float | None:
-    times = baseline(finished_runs(session.layout, [plan for plan in plans if plan.pilot]), Purpose.PILOT)
-    return max((max(own) for own in times.values()), default=None)
+def _longest_pilot_s(history: History) -> float | None:
+    times = baseline(history.runs_of([plan for plan in history.plans if plan.pilot]), Purpose.PILOT)
+    return max((max(walls) for walls in times.values()), default=None)
 
 
-def _measured(session: Session, plans: tuple[Plan, ...], imported: Sequence[FinishedRun] = ()) -> Observations | None:
+def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observations | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
     Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
     place.
     """
-    names = tuple(session.campaign.points[0])
-    times = _walls(imported) | run_times(finished_runs(session.layout, plans), Purpose.MODEL)
+    campaign, last = history.session.campaign, history.iteration - 1
+    names = tuple(campaign.points[0])
+    times = _walls(imported) | run_times(history.runs, Purpose.MODEL)
     if not times:
         return None
+    walls = {tuple(float(point[name]) for name in names): runs for point, runs in times.items()}
     most = max(map(len, times.values()))
-    walls = {tuple(float(point[name]) for name in names): own for point, own in times.items()}
-    table = session.layout.table(session.id, plans[-1].iteration)
-    config = session.campaign.config
-    wanted = [name for name in ("time", *config.counters) if name in (*config.metrics, *config.counters)]
-    if table.stat().st_size and wanted and not session.campaign.choices:
-        experiment = read_jsonl(table)
-        wanted = [name for name in wanted if name in experiment.values]
-        if wanted:
-            found = Observations.of(experiment, wanted, config.aggregate)
-            points = found.points[:, [experiment.parameters.index(name) for name in names]]
-            seconds = np.full((len(points), most), np.nan)
-            for row, point in enumerate(points.tolist()):
-                own = walls.get(tuple(point), [])
-                seconds[row, : len(own)] = own
-            terms = _terms(session, plans[-1].iteration, names)
-            own_terms = tuple(terms.get((metric, path)) for metric, path in found.names)
-            return _of_changed(session, plans, replace(found, points=points, program_s=seconds, skeletons=own_terms))
+    experiment = None if campaign.choices else history.table(last)
+    wanted = [name for name in ("time", *campaign.config.counters) if experiment and name in experiment.values]
+    if experiment is not None and wanted:
+        seen = Observations.of(experiment, wanted, campaign.config.aggregate)
+        points = seen.points[:, [experiment.parameters.index(name) for name in names]]
+        seconds = np.full((len(points), most), np.nan)
+        for row, point in enumerate(points.tolist()):
+            runs = walls.get(tuple(point), [])
+            seconds[row, : len(runs)] = runs
+        terms = _terms(history, last, names)
+        skeletons = tuple(terms.get((metric, path)) for metric, path in seen.names)
+        return _of_changed(history, replace(seen, points=points, program_s=seconds, skeletons=skeletons))
     points = np.array(list(walls), dtype=np.float64)
     values = np.full((1, len(points), most), np.nan)
-    for row, own in enumerate(walls.values()):
-        values[0, row, : len(own)] = own
+    for row, runs in enumerate(walls.values()):
+        values[0, row, : len(runs)] = runs
     return Observations(points, values)
 
 
-def _of_changed(session: Session, plans: Sequence[Plan], found: Observations) -> Observations:
+def _of_changed(history: History, seen: Observations) -> Observations:
     """Return what was measured of the call paths whose times changed since the earlier version; without one, of all.
 
     The others are predicted well enough already: by the earlier version's models.
     """
-    changes = changes_so_far(session, plans)
+    changes = changes_so_far(history)
     if changes is None or not changes.timed:
-        return found
+        return seen
     changed = [path for metric, path in changes.changed if metric == "time"]
-    paths = [path for _, path in found.names]
-    known = list(dict.fromkeys(paths))
-    kept = {known[place] for place in fold(changed, known).tolist() if place >= 0}
+    paths = [path for _, path in seen.names]
+    distinct = list(dict.fromkeys(paths))
+    kept = {distinct[place] for place in fold(changed, distinct).tolist() if place >= 0}
     rows = [row for row, path in enumerate(paths) if path in kept]
-    return found.only(rows) if rows else found
+    return seen.only(rows) if rows else seen
 
 
-def _terms(session: Session, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Term, ...]]:
+def _terms(history: History, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Term, ...]]:
     """Return the terms of call paths' times that counters of effort told, by metric and call path.
 
     The parameters of the terms are those called `names`, in that order.
     """
-    findings = Findings.read(session.layout.findings(session.id, iteration))
-    told = {each["call_path"] for each in findings.priors if each["resilient"]}
+    told = {each["call_path"] for each in history.findings(iteration).priors if each["resilient"]}
     if not told:
         return {}
-    times = next(each for each in read_models(session.layout.models(session.id, iteration)) if each.metric == "time")
+    times = history.models(iteration)["time"]
     column = [names.index(name) for name in times.parameters]
     return {
         ("time", path): tuple(_moved(term, column) for term in model.function.terms)
@@ -310,20 +303,16 @@ def _moved(term: Term, column: Sequence[int]) -> Term:
     return Term(tuple(sorted(factors, key=lambda factor: factor.parameter)))
 
 
-def _errors(session: Session, iteration: int) -> tuple[float, ...]:
+def _errors(history: History) -> tuple[float, ...]:
     """Return the SMAPE of the program's model after each earlier iteration."""
-    found = [Findings.read(session.layout.findings(session.id, each)).runtime for each in range(iteration)]
-    models = [own.models[0] for own in found if own is not None]
+    sets = [history.findings(plan.iteration).runtime for plan in history.plans]
+    models = [runtime.models[0] for runtime in sets if runtime is not None]
     return tuple(model.quality.smape for model in models if model is not None)
 
 
-def outcomes(session: Session, plans: Sequence[Plan]) -> list[BundleOutcome]:
-    """Return what became of the plans' bundles."""
-    return [BundleOutcome.read(session.layout.bundle_pointer(bundle.id)) for plan in plans for bundle in plan.bundles]
-
-
-def runtime_model(session: Session, findings: Findings) -> Callable[[Point], float | None]:
+def runtime_model(history: History, findings: Findings) -> Callable[[Point], float | None]:
     """Return the prediction of a run's wall time; never below the shortest run that was seen."""
+    session = history.session
     if findings.runtime is None:
         return (lambda point: None) if session.earlier is None else session.earlier.runtime
     model, names = findings.runtime, session.campaign.parameters
@@ -331,7 +320,8 @@ def runtime_model(session: Session, findings: Findings) -> Callable[[Point], flo
     if findings.program_model[0] == "cpr":
         from buran.tensor import load_model
 
-        tensor = load_model(session.layout.models(session.id, findings.iteration).with_name(program_model.FILE))[0]
+        beside = history.layout.models(history.campaign, findings.iteration)
+        tensor = load_model(beside.with_name(program_model.FILE))[0]
 
     def predict(point: Point) -> float:
         at = as_array([point], names)

@@ -15,11 +15,9 @@ from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, parse
 from buran.instrument.pooling import STRIDE, Earlier, HookCost, hook_cost, pool
 from buran.instrument.prediction import FILTERABLE, symbol_of
-from buran.loop.collect import IMPORTED_FROM, FinishedRun, experiment_of, profiles_of
+from buran.loop.collect import experiment_of, profiles_of
+from buran.loop.history import IMPORTED_FROM, FinishedRun, History
 from buran.loop.refine import visit_cost_s
-from buran.loop.session import Session
-from buran.measure.build import STATIC
-from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.profile import Region
 
 _MOST_PAIRS = 32  # of a filter, whose visits are looked up
@@ -57,21 +55,19 @@ class Hooks:
         return self.rules.matches(region.name, region.mangled, region.file) if noted is None else noted
 
 
-def hooks_of(session: Session, builds: Iterable[BuildSpec]) -> Hooks:
+def hooks_of(history: History, builds: Iterable[BuildSpec]) -> Hooks:
     """Return the hooks of builds under one filter."""
     noted: dict[str, bool] = {}
     text = ""
     for build in builds:
-        text, path = build.filter_text, session.layout.build(build.hash) / STATIC
-        if path.is_file():
-            features = StaticFeatures.from_jsonl(path.read_text(), path)
-            for each in features.functions:
-                noted[each.mangled] = noted.get(each.mangled, False) or each.hooked
+        text, features = build.filter_text, history.features(build.hash)
+        for function in () if features is None else features.functions:
+            noted[function.mangled] = noted.get(function.mangled, False) or function.hooked
     return Hooks(noted, parse(text) if text else Filter())
 
 
 def pooled_times(
-    session: Session, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str, iteration: int
+    history: History, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str
 ) -> PooledTimes | None:
     """Bring times under a filter and corrected ones under earlier filters into one table.
 
@@ -103,12 +99,12 @@ def pooled_times(
         for text, members in groups.items()
         if compiled and all(build.hooks is None for build in builds[text].values())
     }
-    keeps = hooks_of(session, {run.build.hash: run.build for run in own}.values())
+    keeps = hooks_of(history, {run.build.hash: run.build for run in own}.values())
     earlier = [
-        Earlier(profiles_of(members, parameters), hooks_of(session, builds[text].values()), keeps)
+        Earlier(profiles_of(members, parameters), hooks_of(history, builds[text].values()), keeps)
         for text, members in groups.items()
     ]
-    cost = _cost(visit_cost_s(session, iteration), runs, list(groups.values()), parameters)
+    cost = _cost(visit_cost_s(history), runs, list(groups.values()), parameters)
     pooled = pool(profiles_of(own, parameters), earlier, cost)
     numbers = {run.repetition for run in own}
     numbers |= {n * STRIDE + run.repetition for n, each in enumerate(groups.values(), start=1) for run in each}

@@ -10,11 +10,10 @@ import numpy as np
 from buran.campaign.config import Campaign
 from buran.campaign.identity import asked
 from buran.campaign.plan import BuildSpec, Mode
-from buran.campaign.records import RECORD, BuildOutcome, Status, read_build
+from buran.campaign.records import Status
 from buran.campaign.shape import Refinement as RefinementPart
 from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
-from buran.experiment.jsonl import read_jsonl
 from buran.files import digest, write_text
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, parse
@@ -26,10 +25,10 @@ from buran.instrument.refine import VISIT_COST_S, Refinement, Wishes, refine
 from buran.instrument.start import start_filter
 from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
 from buran.loop.findings import Findings
+from buran.loop.history import History
 from buran.loop.session import Session
-from buran.measure.build import STATIC
 from buran.measure.toolchain.static_features import StaticFeatures
-from buran.model.model_set import ModelSet, read_models
+from buran.model.model_set import ModelSet
 from buran.profile.metrics import work_metrics
 
 _HARMLESS = 1e-4  # of the run time at the target: early models of few runs must not lose kernels for so little
@@ -41,28 +40,29 @@ def rules_of(filter_text: str) -> str:
     return format_filter(parse(filter_text)) if filter_text else ""
 
 
-def refined_filter(session: Session, iteration: int) -> str:
-    """Return the filter that an iteration is built with.
+def refined_filter(history: History) -> str:
+    """Return the filter that the next iteration is built with.
 
     Points that are added to a campaign later do not change a filter that was measured with: that would make
     every measurement under it worthless. Other refinement settings or another target decide anew.
     """
-    layout, settings = session.layout, _settings(session)
-    decided = layout.decided_filter(session.target.id, settings, iteration)
+    session, iteration = history.session, history.iteration
+    settings = _settings(session)
+    decided = session.layout.decided_filter(session.target.id, settings, iteration)
     if decided.is_file():
         return decided.read_text()
     known = known_verdicts(session, iteration - 1)
-    if session.earlier is not None and (
-        iteration == 0 or session.layout.read_plan(session.id, iteration - 1).comparison
-    ):
-        text, found = session.earlier.filter_text, dict[str, Verdict]()
-    elif iteration == 0:
-        text, found = _started(session), dict[str, Verdict]()
-    elif session.layout.read_plan(session.id, iteration - 1).pilot:
-        text, found = _guarded(session, iteration - 1)
+    new: dict[str, Verdict] = {}
+    last = history.plans[-1] if history.plans else None
+    if session.earlier is not None and (last is None or last.comparison):
+        text = session.earlier.filter_text
+    elif last is None:
+        text = _started(history)
+    elif last.pilot:
+        text, new = _guarded(history)
     else:
-        text, found = _decide(session, iteration - 1, known)
-    write_verdicts(layout.verdicts(session.target.id, settings, iteration), {**known, **found})
+        text, new = _decide(history, known)
+    write_verdicts(session.layout.verdicts(session.target.id, settings, iteration), {**known, **new})
     write_text(decided, text)
     return text
 
@@ -107,37 +107,32 @@ def start_build(session: Session) -> BuildSpec | None:
         or session.campaign.config.refinement.start == "everything"
     ):
         return None
-    spec = session.target.build_spec(Mode.EFFORT, "", session.campaign.points[0])
-    session.layout.write_build_spec(spec)
-    return spec
+    return session.target.build_spec(Mode.EFFORT, "", session.campaign.points[0])
 
 
-def _started(session: Session) -> str:
-    own = session.campaign.config.refinement
+def _started(history: History) -> str:
+    session = history.session
+    refinement = session.campaign.config.refinement
     spec = start_build(session)
     graph = None
     if spec is not None:
-        outcome = BuildOutcome.read(session.layout.build_pointer(spec.hash))
-        path = session.layout.build(spec.hash) / STATIC
-        if outcome.status is not Status.MEASURED or not path.is_file():
+        outcome, features = history.build_outcome(spec.hash), history.features(spec.hash)
+        if outcome.status is not Status.MEASURED or features is None:
             raise BuildError(
                 "the call graph of the program is not known",
                 where=session.campaign.path,
                 why=outcome.reason or "only compiler plugins tell it",
                 hint="refinement.start: default, or everything",
             )
-        graph = graph_of_features(StaticFeatures.from_jsonl(path.read_text(), path))
-    return start_filter(own.start, graph, own.start_threshold)
+        graph = graph_of_features(features)
+    return start_filter(refinement.start, graph, refinement.start_threshold)
 
 
-def _guarded(session: Session, iteration: int) -> tuple[str, dict[str, Verdict]]:
+def _guarded(history: History) -> tuple[str, dict[str, Verdict]]:
     """Take hooks away where a pilot found that they cost too much; where it found nothing, the default is left."""
-    layout = session.layout
-    findings = Findings.read(layout.findings(session.id, iteration))
-    table = layout.table(session.id, iteration)
-    if not len(findings.tree) or not table.stat().st_size:
+    findings, experiment = history.findings(history.iteration - 1), history.table(history.iteration - 1)
+    if not len(findings.tree) or experiment is None:
         return "", {}
-    experiment = read_jsonl(table)
     at = dict(zip(experiment.parameters, experiment.points[longest(experiment)].tolist(), strict=True))
     pairs = [
         (each.time_ratio * each.vanilla_cpu_s, each.vanilla_cpu_s)
@@ -145,8 +140,8 @@ def _guarded(session: Session, iteration: int) -> tuple[str, dict[str, Verdict]]
         if each.time_ratio is not None and each.point == at
     ]
     hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
-    limit = wishes_of(session).overhead or LIMIT
-    found = guard(experiment, hooked_s, plain_s, visit_cost_s(session, iteration), limit)
+    limit = wishes_of(history.session).overhead or LIMIT
+    found = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit)
     return guarded(findings.filter_text, found), dict(found.verdicts)
 
 
@@ -164,25 +159,26 @@ def wishes_of(session: Session) -> Wishes:
     )
 
 
-def _decide(session: Session, iteration: int, known: dict[str, Verdict]) -> tuple[str, dict[str, Verdict]]:
-    findings = Findings.read(session.layout.findings(session.id, iteration))
-    if not session.campaign.config.refinement.enabled or len(findings.tree) == 0:
+def _decide(history: History, known: dict[str, Verdict]) -> tuple[str, dict[str, Verdict]]:
+    last = history.iteration - 1
+    findings = history.findings(last)
+    if not history.session.campaign.config.refinement.enabled or len(findings.tree) == 0:
         return findings.filter_text, {}
-    if not _tells_growth(session, iteration):
+    if not _tells_growth(history, last):
         return findings.filter_text, {}
-    chosen = refinement_of(session, iteration, findings, known)
+    chosen = refinement_of(history, last, known)
     if chosen is None or (chosen.settled and findings.filter_text):
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
 
 
-def _tells_growth(session: Session, iteration: int) -> bool:
+def _tells_growth(history: History, iteration: int) -> bool:
     """Tell whether models of times were made from enough values of each parameter to overrule an earlier choice."""
-    sets = [each for each in read_models(session.layout.models(session.id, iteration)) if each.metric == "time"]
-    if not sets:
+    times = history.models(iteration).get("time")
+    if times is None:
         return False
-    used = [dict(zip(sets[0].parameters, point, strict=True)) for point in sets[0].points]
-    return tell_growth(used, session.campaign)
+    used = [dict(zip(times.parameters, point, strict=True)) for point in times.points]
+    return tell_growth(used, history.session.campaign)
 
 
 def tell_growth(points: Collection[Mapping[str, float]], campaign: Campaign) -> bool:
@@ -194,16 +190,16 @@ def tell_growth(points: Collection[Mapping[str, float]], campaign: Campaign) -> 
     )
 
 
-def refinement_of(session: Session, iteration: int, findings: Findings, known: dict[str, Verdict]) -> Refinement | None:
+def refinement_of(history: History, iteration: int, known: dict[str, Verdict]) -> Refinement | None:
     """Choose functions by the models of an iteration; None without models."""
-    layout, campaign = session.layout, session.campaign
+    session, findings, sets = history.session, history.findings(iteration), history.models(iteration)
+    campaign = session.campaign
     own = campaign.config.refinement
-    sets = {each.metric: each for each in read_models(layout.models(session.id, iteration))}
     if "time" not in sets or "visits" not in sets:
         return None
     target = np.array([campaign.refinement_target[name] for name in campaign.parameters], dtype=np.float64)
     tree, time, visits = findings.tree, sets["time"], sets["visits"]
-    features = static_features(session, iteration)
+    features = static_features(history, iteration)
     graph = None if features is None else with_measured(graph_of_features(features), tree)
     if own.strategy != "relevance" and graph is not None:
         return _published(session, findings, time, visits, target, graph)
@@ -214,7 +210,7 @@ def refinement_of(session: Session, iteration: int, findings: Findings, known: d
         visits,
         target,
         wishes_of(session),
-        visit_cost_s=visit_cost_s(session, iteration),
+        visit_cost_s=visit_cost_s(history, iteration),
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
         ends_s=np.array(findings.ends_s).reshape(-1, 2),
@@ -237,33 +233,33 @@ def _published(
     return chosen(tree, time, visits, target, graph, threshold_s)
 
 
-def _timed_builds(session: Session, iteration: int) -> list[BuildSpec]:
+def _timed_builds(history: History, iteration: int) -> list[BuildSpec]:
     """Return the builds for time of an iteration; those of earlier ones if it made none."""
-    for number in range(iteration, -1, -1):
-        plan = session.layout.read_plan(session.id, number)
-        found = [build for build in plan.builds if build.mode is Mode.TIME]
-        if found:
-            return found
+    for plan in reversed(history.plans[: iteration + 1]):
+        builds = [build for build in plan.builds if build.mode is Mode.TIME]
+        if builds:
+            return builds
     return []
 
 
-def static_features(session: Session, iteration: int) -> StaticFeatures | None:
+def static_features(history: History, iteration: int) -> StaticFeatures | None:
     """Return what the newest build for time says of the program; None if its backend knows nothing."""
-    for build in _timed_builds(session, iteration):
-        path = session.layout.build(build.hash) / STATIC
-        if path.is_file():
-            return StaticFeatures.from_jsonl(path.read_text(), path)
-    return None
+    features = (history.features(build.hash) for build in _timed_builds(history, iteration))
+    return next((each for each in features if each is not None), None)
 
 
-def visit_cost_s(session: Session, iteration: int) -> float:
-    """Return what a visit costs where the program was built, or will be; Score-P's usual cost where nobody knows."""
-    costs = []
-    for number in range(iteration + 1):
-        for build in _timed_builds(session, number):
-            folder = session.layout.build(build.hash)
-            if (folder / RECORD).is_file() and (cost := read_build(folder).visit_cost_s):
-                costs.append(cost)
-    if not costs and session.layout.read_plan(session.id, 0).imported:  # nothing is built yet
-        costs = [session.target.backend.visit_cost_s() or VISIT_COST_S]
+def visit_cost_s(history: History, iteration: int | None = None) -> float:
+    """Return what a visit costs where the program was built, or will be; Score-P's usual cost where nobody knows.
+
+    Parameters
+    ----------
+    iteration
+        The last one that counts.
+    """
+    last = history.iteration - 1 if iteration is None else iteration
+    builds = [build for number in range(last + 1) for build in _timed_builds(history, number)]
+    records = [history.build_record(build.hash) for build in builds]
+    costs = [record.visit_cost_s for record in records if record is not None and record.visit_cost_s]
+    if not costs and history.imports:  # nothing is built yet
+        costs = [history.session.target.backend.visit_cost_s() or VISIT_COST_S]
     return median(costs) if costs else VISIT_COST_S

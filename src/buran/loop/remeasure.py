@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from buran.campaign.config import Campaign
 from buran.campaign.point import Point
-from buran.campaign.records import BundleOutcome
+from buran.campaign.records import BundleOutcome, RunKey
 from buran.errors import UsageError
+from buran.loop.history import read_plans
 from buran.loop.session import Session
 from buran.measure.store import store
 
@@ -34,11 +35,12 @@ def point_of(campaign: Campaign, values: Mapping[str, float]) -> Point:
 def open_generation(session: Session, point: Point) -> int:
     """Have all configurations of a point that the campaign uses measured again; return their number."""
     layout = session.layout
-    builds = {build.hash for plan in layout.read_plans(session.id) for build in plan.builds}
-    folders = [path for path in layout.store.glob(f"*/{point.key}~*/") if path.parent.name in builds]
+    builds = {build.hash for plan in read_plans(layout, session.id) for build in plan.builds}
+    keys = [RunKey.parse(folder.relative_to(layout.store)) for folder in store.run_folders(layout.store)]
+    folders = {layout.store / key.folder for key in keys if key.point == point.key and key.build in builds}
     if not folders:
         raise UsageError(f"{point.key} was not measured yet", hint="`buran run` measures it")
-    for folder in folders:
+    for folder in sorted(folders):
         store.new_generation(folder)
     for pointer in layout.made_pointers("bundles"):
         if BundleOutcome.read(pointer).point == point:

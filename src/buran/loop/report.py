@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.config import Campaign
-from buran.campaign.plan import Mode, Plan, Purpose
-from buran.campaign.records import RECORD, core_hours, read_build, read_run
+from buran.campaign.plan import Mode, Purpose
+from buran.campaign.records import core_hours
 from buran.compare.compare import compare_sides
 from buran.compare.sides import side_of_results
 from buran.errors import UsageError
@@ -21,16 +21,16 @@ from buran.files import write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.loop import program_model
-from buran.loop.collect import FinishedRun, baseline, estimated_times, finished_runs, lost, profiles_of, there
+from buran.loop.collect import baseline, estimated_times, lost, profiles_of, there, timed_filters
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.findings import Findings
+from buran.loop.history import FinishedRun, History
 from buran.loop.model import imported_models
 from buran.loop.page import write_page
-from buran.loop.plan import outcomes, question_of, runtime_model
+from buran.loop.plan import question_of, runtime_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
 from buran.loop.session import Session
-from buran.model.model_set import read_models
 from buran.report.text import Report, render
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
@@ -38,11 +38,10 @@ from buran.views.latest import CAMPAIGN
 from buran.views.status import progress_of
 
 
-def write_results(session: Session, folder: Path) -> None:
+def write_results(history: History, folder: Path) -> None:
     """Write report, models, table and filter of a finished campaign into a folder."""
-    layout = session.layout
-    plans = layout.read_plans(session.id)
-    last = plans[-1].iteration - 1
+    session, layout = history.session, history.layout
+    last = history.plans[-1].iteration - 1
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(session.campaign.path, folder / CAMPAIGN)
     for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
@@ -52,14 +51,14 @@ def write_results(session: Session, folder: Path) -> None:
     tensor = layout.models(session.id, last).with_name(program_model.FILE)
     if tensor.is_file():
         shutil.copy(tensor, folder / tensor.name)
-    write_text(folder / "scorep.filter", commented_filter(session))
+    write_text(folder / "scorep.filter", commented_filter(history))
     for mode in (Mode.TIME, Mode.EFFORT):
-        _export(session, mode, folder / "extrap" / mode)
-    report = replace(gather(session), corrections=correct_kernels(session.campaign, folder))
+        _export(history, mode, folder / "extrap" / mode)
+    report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     write_json(folder / "report.json", _plain(report))
     report = _compared(session, folder, report)
     write_text(folder / "report.txt", render(report))
-    write_page(session, folder, report)
+    write_page(history, folder, report)
 
 
 def _compared(session: Session, folder: Path, report: Report) -> Report:
@@ -75,53 +74,53 @@ def _compared(session: Session, folder: Path, report: Report) -> Report:
     return replace(report, comparison=comparison)
 
 
-def _export(session: Session, mode: Mode, folder: Path) -> None:
+def _export(history: History, mode: Mode, folder: Path) -> None:
     """Write the newest builds' profiles as a tree that Extra-P opens."""
-    layout, parameters = session.layout, session.campaign.parameters
-    plans = layout.read_plans(session.id)
-    filter_text = plans[-1].filter_text if mode is Mode.TIME else ""
+    campaign = history.session.campaign
+    parameters = campaign.parameters
+    filter_text = history.plans[-1].filter_text if mode is Mode.TIME else ""
     chosen = (
         run
-        for run in there(finished_runs(layout, plans))
+        for run in there(history.runs)
         if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
     )
     runs = list(profiles_of(chosen, parameters))
     shutil.rmtree(folder, ignore_errors=True)
     if runs:
-        write_extrap_tree(folder, runs, parameters=parameters, prefix=session.campaign.name, compress=True)
+        write_extrap_tree(folder, runs, parameters=parameters, prefix=campaign.name, compress=True)
 
 
-def commented_filter(session: Session) -> str:
+def commented_filter(history: History) -> str:
     """Return the filter in force with the reasons for its functions; empty for the default selection.
 
     A filter that names no functions one by one, such as everything but what cost too much, stays in force where others
     would cost no less. Then this is the list that the models give.
     """
-    plans = session.layout.read_plans(session.id)
+    plans = history.plans
     text = plans[-1].filter_text if plans else ""
     if text and not filter_file.parse(text).named and plans[-1].done:
         last = plans[-1].iteration - 1
-        findings = Findings.read(session.layout.findings(session.id, last))
-        chosen = refinement_of(session, last, findings, known_verdicts(session, last))
+        chosen = refinement_of(history, last, known_verdicts(history.session, last))
         return text if chosen is None else WRITERS["scorep"](list_of(chosen))
     for plan in reversed(plans):
-        path = session.layout.filter(session.id, plan.iteration)
-        if text and path.is_file() and rules_of(path.read_text()) == text:
-            return path.read_text()
+        commented = history.filter(plan.iteration)
+        if text and commented is not None and rules_of(commented) == text:
+            return commented
     return text
 
 
-def _missing_counters(session: Session, plans: Sequence[Plan]) -> list[str]:
+def _missing_counters(history: History) -> list[str]:
     """Say which counters the campaign asks for in vain, and why."""
-    if not session.campaign.config.counters:
+    if not history.session.campaign.config.counters:
         return []
-    timed = (run for run in there(finished_runs(session.layout, plans)) if run.mode is Mode.TIME)
-    reasons = {read_run(run.folder).counters_unavailable for run in timed}
+    timed = (run for run in there(history.runs) if run.mode is Mode.TIME)
+    reasons = {history.run_record(run.folder).counters_unavailable for run in timed}
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
 
-def _lost(session: Session, runs: Sequence[FinishedRun]) -> list[str]:
+def _lost(history: History) -> list[str]:
     """Say how many runs are gone from the store."""
+    runs, session = history.runs, history.session
     gone = lost(runs)
     if not gone:
         return []
@@ -144,12 +143,11 @@ def _of_other_versions(account: Sequence[Item]) -> list[str]:
     ]
 
 
-def _builds_of_models(session: Session, plans: Sequence[Plan], findings: Findings) -> list[str]:
+def _builds_of_models(history: History, findings: Findings) -> list[str]:
     """Say which builds' times models take, and what becomes of others."""
-    last = plans[-1].filter_text
+    plans, last = history.plans, history.plans[-1].filter_text
     pooled = {each["build"] for each in findings.imported if each["pooled"]}
-    every = finished_runs(session.layout, plans)
-    runs = [run for run in every if run.mode is Mode.TIME or run.build.hash in pooled]
+    runs = [run for run in history.runs if run.mode is Mode.TIME or run.build.hash in pooled]
     kept = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
     others = sum(run.filter_text != last for run in runs)
     if not others or not kept:
@@ -190,34 +188,32 @@ def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
     ]
 
 
-def gather(session: Session) -> Report:
+def gather(history: History) -> Report:
     """Collect the values of the report from plans, models and store."""
-    layout, campaign = session.layout, session.campaign
-    plans = layout.read_plans(session.id)
-    last = plans[-1].iteration - 1
-    findings = Findings.read(layout.findings(session.id, last))
-    state = progress_of(session)
+    session, plans = history.session, history.plans
+    campaign, last = session.campaign, plans[-1].iteration - 1
+    findings = history.findings(last)
+    state = progress_of(history)
     others = {each["build"] for each in findings.imported if not each["pooled"]}
-    runs = finished_runs(layout, plans)
+    runs = history.runs
     measured = {run.point for run in runs if run.purpose is Purpose.MODEL and run.build.hash not in others}
-    filters = list(dict.fromkeys(plan.filter_text for plan in plans if plan.bundles and not plan.imported))
-    models = {each.metric: each for each in read_models(layout.models(session.id, last))}
+    filters = timed_filters(run for run in runs if run.purpose is plans[last].modelled)
     towards = (Purpose.MODEL, Purpose.COMPARISON)
-    own = (each for each in outcomes(session, plans) if each.purpose in towards)
+    outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
     return Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
         notes=[
-            *_lost(session, runs),
+            *_lost(history),
             *_of_other_versions(state.account),
-            *_notes(session, plans, findings),
+            *_notes(history, findings),
             *_kind(findings, campaign),
             *_estimated(runs),
         ],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
-        models=models,
+        models=history.models(last),
         runtime=findings.runtime,
         overhead=[{**asdict(each), "functions": _functions(filters[each.filter_number])} for each in findings.overhead],
         unsteady=findings.unsteady,
@@ -226,12 +222,12 @@ def gather(session: Session) -> Report:
         balance=[asdict(each) for each in findings.balance],
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
-        modelling_core_hours=core_hours(own),
-        full_matrix_core_hours=question_of(session).full_matrix_core_hours(runtime_model(session, findings)),
+        modelling_core_hours=core_hours(outcomes),
+        full_matrix_core_hours=question_of(history).full_matrix_core_hours(runtime_model(history, findings)),
         budget_core_hours=state.budget_core_hours,
         account=[asdict(item) for item in state.account],
         earlier="" if session.earlier is None else session.earlier.name,
-        checked=checked_so_far(session, plans),
+        checked=checked_so_far(history),
         next_steps=_next_steps(session, findings),
         results={
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
@@ -242,20 +238,18 @@ def gather(session: Session) -> Report:
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
             "filter list": "latest/scorep.filter (Score-P's format)",
             "question": f"latest/{CAMPAIGN} (the campaign file as it was)",
-            "folder": str(layout.root),
+            "folder": str(history.layout.root),
         },
     )
 
 
-def _notes(session: Session, plans: Sequence[Plan], findings: Findings) -> list[str]:
+def _notes(history: History, findings: Findings) -> list[str]:
     """Return what deserves a word: of the machine, the campaign file and each build, every sentence once."""
+    session = history.session
     notes = [*session.target.backend.notes, *session.campaign.notes]
-    for build in dict.fromkeys(build.hash for plan in plans for build in plan.builds):
-        folder = session.layout.build(build)
-        if (folder / RECORD).is_file():
-            notes += read_build(folder).notes
-    notes += _missing_counters(session, plans)
-    notes += _builds_of_models(session, plans, findings)
+    notes += [note for record in history.build_records for note in record.notes]
+    notes += _missing_counters(history)
+    notes += _builds_of_models(history, findings)
     notes += [each["words"] for each in findings.imported]
     return list(dict.fromkeys(notes))
 

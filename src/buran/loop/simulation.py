@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,7 @@ from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import UsageError
 from buran.files import write_text
 from buran.instrument.filter_file import parse
-from buran.loop.plan import outcomes
-from buran.loop.session import Session
-from buran.model.model_set import read_models
+from buran.loop.history import History
 from buran.simulate.backend import hooked_functions
 from buran.simulate.run import Variant, generator
 from buran.simulate.system import program_of_campaign
@@ -96,10 +95,9 @@ def write_twin(
     return twin
 
 
-def verdicts(session: Session) -> list[Verdict]:
+def verdicts_of(history: History) -> list[Verdict]:
     """Compare the last models with the truth at the target: call paths above 1 % of it."""
-    layout, campaign = session.layout, session.campaign
-    plans = layout.read_plans(session.id)
+    campaign, plans = history.session.campaign, history.plans
     last = plans[-1].iteration - 1
     if last < 0:
         return []
@@ -109,30 +107,29 @@ def verdicts(session: Session) -> list[Verdict]:
     built = Variant(program, Mode.TIME, hooked_functions(program, parse(plans[-1].filter_text)))
     truth = built.truth_s(target, ranks)
     whole = sum(truth.values())
-    found = []
-    for each in read_models(layout.models(session.id, last)):
-        if each.metric != "time":
+    times = history.models(last).get("time")
+    if times is None:
+        return []
+    predicted = times.predict(at)[:, 0]
+    low, high = (end[:, 0] for end in times.predict_interval(at))
+    verdicts = []
+    for row, name in enumerate(times.call_paths):
+        if truth.get(name, 0.0) < _SHARE * whole or not np.isfinite(predicted[row]):
             continue
-        predicted = each.predict(at)[:, 0]
-        low, high = (end[:, 0] for end in each.predict_interval(at))
-        for row, name in enumerate(each.call_paths):
-            if truth.get(name, 0.0) < _SHARE * whole or not np.isfinite(predicted[row]):
-                continue
-            half = (high[row] - low[row]) / 2
-            expected = float(half / predicted[row]) if np.isfinite(half) and predicted[row] > 0 else None
-            seconds = float(predicted[row])
-            error = seconds / truth[name] - 1
-            found.append(Verdict(name, truth[name] / whole, seconds, truth[name], expected, error))
-    found.sort(key=lambda each: -each.share)
-    return found
+        half = (high[row] - low[row]) / 2
+        expected = float(half / predicted[row]) if np.isfinite(half) and predicted[row] > 0 else None
+        seconds = float(predicted[row])
+        error = seconds / truth[name] - 1
+        verdicts.append(Verdict(name, truth[name] / whole, seconds, truth[name], expected, error))
+    return sorted(verdicts, key=lambda verdict: -verdict.share)
 
 
-def waited_s(session: Session, plans: list[Plan]) -> tuple[float, float]:
+def waited_s(history: History) -> tuple[float, float]:
     """Return how long a machine would run, and how long jobs would wait in its queue, one after the other.
 
     Each plan's points wait side by side, the longest wait of a plan counts; points of a plan run one after the other.
     """
-    campaign = session.campaign
+    campaign, plans = history.session.campaign, history.plans
     program = program_of_campaign(campaign)
     waiting = 0.0
     for plan in plans:
@@ -141,10 +138,10 @@ def waited_s(session: Session, plans: list[Plan]) -> tuple[float, float]:
             for bundle in plan.bundles
         ]
         waiting += max(waits, default=0.0)
-    running = sum(run.wall_s or 0.0 for outcome in outcomes(session, tuple(plans)) for run in outcome.runs)
+    running = sum(run.wall_s or 0.0 for outcome in history.outcomes(plans) for run in outcome.runs)
     return running, waiting
 
 
-def measured_points(plans: list[Plan]) -> int:
+def measured_points(plans: Sequence[Plan]) -> int:
     """Return how many points the plans measure for models."""
     return len({bundle.point for plan in plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL})

@@ -94,6 +94,9 @@ def git_source(url: str, revision: str, cache: Path) -> Source:
     if shutil.which("git") is None:
         raise ToolError("git is needed for target.source.git", hint="install git, or name a local folder")
     repository = cache / f"{digest(url)}.git"
+    kept = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}") if repository.is_dir() else None
+    if kept is not None and (cache / kept).is_dir():  # also where nothing can be written
+        return Source(cache / kept, kept[:16], kept)
     with claimed(cache / f"{repository.name}.claim"):
         if not repository.is_dir():
             _clone(url, repository)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from buran.campaign.plan import Plan
 from buran.campaign.point import Point
-from buran.loop.findings import Findings
-from buran.loop.plan import first_plan, make_plan, question_of, runtime_model
-from buran.loop.session import Session
+from buran.loop.history import History
+from buran.loop.plan import make_plan, question_of, runtime_model
 from buran.measure.bundle import slots_of
 from buran.measure.store import ledger
 
@@ -47,24 +45,23 @@ class Estimate:
         return self.next_core_hours / self.full_matrix_core_hours
 
 
-def next_plan_of(session: Session) -> Plan:
+def next_plan_of(history: History) -> Plan:
     """Return the plan that is carried out next: the one begun, or the one that its models lead to."""
-    layout = session.layout
-    plans = layout.read_plans(session.id)
-    if not plans:
-        return first_plan(session)
-    last = plans[-1]
-    ready = (layout.findings(session.id, last.iteration), layout.filter(session.id, last.iteration + 1))
-    if last.done or not all(path.is_file() for path in ready):
-        return last
-    return make_plan(session, last.iteration + 1)
+    plans, layout, campaign = history.plans, history.layout, history.campaign
+    if plans:
+        last = plans[-1].iteration
+        ready = (layout.findings(campaign, last), layout.filter(campaign, last + 1))
+        if plans[-1].done or not all(path.is_file() for path in ready):
+            return plans[-1]
+    return make_plan(history)
 
 
-def estimate(session: Session) -> Estimate:
+def estimate(history: History) -> Estimate:
     """Estimate the cost of the next plan and of the full matrix, from models where there are any."""
-    campaign, layout, question = session.campaign, session.layout, question_of(session)
-    plan = next_plan_of(session)
-    seconds, source = _run_times(session)
+    session = history.session
+    campaign, layout, question = session.campaign, session.layout, question_of(History.open(session, 0))
+    plan = next_plan_of(history)
+    seconds, source = _run_times(history)
     runs, points, total = 0, 0, 0.0
     known = True
     for bundle in plan.bundles:
@@ -89,32 +86,25 @@ def estimate(session: Session) -> Estimate:
     )
 
 
-def _run_times(session: Session) -> tuple[Callable[[Point], float | None], str]:
+def _run_times(history: History) -> tuple[Callable[[Point], float | None], str]:
     """Return a prediction of run times: from this campaign's models, from those of an earlier version, else given."""
-    for path, words in (*_own_findings(session), *_earlier_findings(session)):
-        findings = Findings.read(path)
-        if findings.runtime is not None and findings.runtime.parameters == session.campaign.parameters:
-            return runtime_model(session, findings), words
-    if session.campaign.formulas.expected_s is not None:
-        return session.campaign.expected_s, "from resources.expected_s"
-    return session.campaign.expected_s, "no run time is known yet: give resources.expected_s"
+    campaign = history.session.campaign
+    for made, words in ((history, "after iteration {}"), *_earlier_versions(history)):
+        for findings in made.newest_findings:
+            if findings.runtime is not None and findings.runtime.parameters == campaign.parameters:
+                return runtime_model(made, findings), f"from the models {words.format(findings.iteration)}"
+    if campaign.formulas.expected_s is not None:
+        return campaign.expected_s, "from resources.expected_s"
+    return campaign.expected_s, "no run time is known yet: give resources.expected_s"
 
 
-def _own_findings(session: Session) -> Iterator[tuple[Path, str]]:
-    for plan in reversed(session.layout.read_plans(session.id)):
-        path = session.layout.findings(session.id, plan.iteration)
-        if path.is_file():
-            yield path, f"from the models after iteration {plan.iteration}"
-
-
-def _earlier_findings(session: Session) -> Iterator[tuple[Path, str]]:
-    """Yield those of other versions of the campaign file that asked about the same target, newest first."""
-    layout = session.layout
-    found = layout.findings("*", 0).relative_to(layout.root).parent.parent
-    paths = sorted(layout.root.glob(f"{found}/*/findings.json"), key=lambda path: -path.stat().st_mtime)
-    for path in paths:
-        campaign, iteration = path.parents[1].name, int(path.parent.name)
-        if campaign != session.id and layout.plan(campaign, iteration).is_file():
-            plan = layout.read_plan(campaign, iteration)
-            if {build.target for build in plan.builds} == {session.target.id}:
-                yield path, "from the models of an earlier version of this campaign"
+def _earlier_versions(history: History) -> Iterator[tuple[History, str]]:
+    """Yield other versions of the campaign file that asked about the same target, that of the newest findings first."""
+    session, layout = history.session, history.layout
+    folder = layout.findings("*", 0).relative_to(layout.root).parent.parent
+    paths = sorted(layout.root.glob(f"{folder}/*/findings.json"), key=lambda path: -path.stat().st_mtime)
+    for campaign in dict.fromkeys(path.parents[1].name for path in paths):
+        made = History(session, campaign)
+        builds = {build.target for plan in made.plans for build in plan.builds}
+        if campaign != history.campaign and builds == {session.target.id}:
+            yield made, "of an earlier version of this campaign"

@@ -25,9 +25,10 @@ from buran.instrument.pattern import glob
 from buran.instrument.refine import VISIT_COST_S, Wishes, refine
 from buran.instrument.selection import select
 from buran.loop.findings import Findings
+from buran.loop.history import History
 from buran.loop.refine import known_verdicts, refinement_of, rules_of, static_features
 from buran.loop.report import commented_filter
-from buran.loop.session import Session, open_session
+from buran.loop.session import open_session
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
@@ -61,15 +62,15 @@ class Universe:
 
     Attributes
     ----------
-    session
-        Of a campaign file.
+    history
+        Of a campaign.
     experiment
         Measurements from elsewhere.
     known
         A call graph that was given, or a bare list of functions.
     """
 
-    session: Session | None
+    history: History | None
     experiment: Experiment | None
     known: CallGraph | None
 
@@ -88,7 +89,7 @@ class Universe:
         if functions is not None:
             known = make_graph(_lines(functions), ())
         return cls(
-            None if campaign is None else open_session(campaign),
+            None if campaign is None else History.open(open_session(campaign)),
             None if experiment is None else read_experiment(experiment),
             known,
         )
@@ -97,41 +98,37 @@ class Universe:
     def graph(self) -> CallGraph | None:
         """The call graph: given, or of the campaign's newest build; with the calls that were measured."""
         graph, tree = self.known, self.tree
-        if graph is None and self.session is not None:
-            features = static_features(self.session, self.last_iteration)
+        if graph is None and self.history is not None:
+            features = static_features(self.history, self.last_iteration)
             graph = None if features is None else graph_of_features(features)
         if tree is None:
             return graph
         return graph_of_tree(tree) if graph is None else with_measured(graph, tree)
 
-    @cached_property
+    @property
     def last_iteration(self) -> int:
         """Number of the last iteration of the campaign that measured anything."""
-        assert self.session is not None
-        plans = self.session.layout.read_plans(self.session.id)
-        made = [
-            plan.iteration for plan in plans if self.session.layout.findings(self.session.id, plan.iteration).is_file()
-        ]
-        if not made:
-            raise UsageError(
-                "the campaign has measured nothing yet",
-                where=self.session.layout.root,
-                hint=f"buran run {self.session.campaign.path}",
-            )
-        return made[-1]
+        return self.findings.iteration
 
     @cached_property
     def findings(self) -> Findings:
-        """Of the campaign's last iteration."""
-        assert self.session is not None
-        return Findings.read(self.session.layout.findings(self.session.id, self.last_iteration))
+        """Of the campaign's last iteration that measured anything."""
+        assert self.history is not None
+        findings = next(self.history.newest_findings, None)
+        if findings is None:
+            raise UsageError(
+                "the campaign has measured nothing yet",
+                where=self.history.layout.root,
+                hint=f"buran run {self.history.session.campaign.path}",
+            )
+        return findings
 
     @property
     def tree(self) -> CallTree | None:
         """Measured call paths."""
         if self.experiment is not None:
             return self.experiment.tree
-        return None if self.session is None else self.findings.tree
+        return None if self.history is None else self.findings.tree
 
     @property
     def needed(self) -> CallGraph:
@@ -181,9 +178,8 @@ def make(universe: Universe, request: Request, format: str) -> str:
     UsageError
         No filter was decided yet, a query has a mistake, or the target is none.
     """
-    session = universe.session
-    if session is not None and request == Request() and format == "scorep":
-        text = commented_filter(session)
+    if universe.history is not None and request == Request() and format == "scorep":
+        text = commented_filter(universe.history)
         if text:
             return text
     made = _combined(universe, request, _base(universe, request))
@@ -206,13 +202,12 @@ def _base(universe: Universe, request: Request) -> FilterList:
         )
     if universe.experiment is not None:
         return _modelled(universe, universe.experiment, request)
-    session = universe.session
-    assert session is not None
-    last = universe.last_iteration
-    chosen_now = refinement_of(session, last, universe.findings, known_verdicts(session, last))
+    history, last = universe.history, universe.last_iteration
+    assert history is not None
+    chosen_now = refinement_of(history, last, known_verdicts(history.session, last))
     if chosen_now is None:
-        raise UsageError("the campaign has no models of times and visits", where=session.campaign.path)
-    in_force = rules_of(commented_filter(session))
+        raise UsageError("the campaign has no models of times and visits", where=history.session.campaign.path)
+    in_force = rules_of(commented_filter(history))
     own = list_of(chosen_now)
     if not in_force:
         return own

@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from buran.errors import UsageError
-from buran.loop.collect import finished_runs, lost
+from buran.loop.collect import lost
+from buran.loop.history import History
 from buran.loop.session import Session
 
 CAMPAIGN = "campaign.yaml"
@@ -66,8 +67,10 @@ def find_report(session: Session, *, earlier: bool = True) -> FoundReport:
 
 
 def _lost(session: Session, campaign: str) -> Iterator[str]:
-    plans = session.layout.read_plans(campaign)
-    gone = lost(finished_runs(session.layout, plans)) if plans else []
+    history = History(session, campaign)
+    pointers = session.layout.bundle_pointer  # those of points that are to be measured again are gone
+    plans = [plan for plan in history.plans if all(pointers(bundle.id).is_file() for bundle in plan.bundles)]
+    gone = lost(history.runs_of(plans))
     if gone:
         yield (
             f"{len(gone)} runs that were measured are gone from the store, such as {gone[0].folder}: what was made of "

@@ -11,8 +11,8 @@ from typing import Any
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan
-from buran.campaign.records import RECORD, BuildOutcome, BundleOutcome, Status, read_record
-from buran.loop.findings import Findings
+from buran.campaign.records import RECORD, BuildOutcome, BundleOutcome, Status, read_batch, read_record
+from buran.loop.history import History, read_plans
 from buran.loop.imported import ImportOutcome
 from buran.loop.session import Session
 from buran.measure.bundle import slots_of
@@ -154,10 +154,9 @@ class Progress:
         }
 
 
-def progress_of(session: Session) -> Progress:
+def progress_of(history: History) -> Progress:
     """Look at a campaign's plans and store."""
-    layout = session.layout
-    plans = layout.read_plans(session.id)
+    session, layout, plans = history.session, history.layout, history.plans
     rows: list[Row] = []
     failures: dict[Path, Failure] = {}
     ahead = _Ahead()
@@ -168,7 +167,7 @@ def progress_of(session: Session) -> Progress:
         rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
         if plan.imported:
             failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
-    failures |= dict(_not_mixed(layout, session.id, plans))
+    failures |= dict(_not_mixed(history))
     entries = ledger.read(layout.store)
     last = plans[-1] if plans else None
     return Progress(
@@ -248,7 +247,7 @@ def _queue(layout: Layout, scheduler: Scheduler, waits: Sequence[float]) -> Queu
 
 def _bundles_of(layout: Layout, job: Job) -> tuple[str, ...]:
     name = job.purpose.rpartition("_")[2]
-    return layout.read_batch_spec(name) if layout.batch_spec(name).is_file() else (name,)
+    return read_batch(layout.batch_spec(name)) if layout.batch_spec(name).is_file() else (name,)
 
 
 def _rows(
@@ -300,14 +299,15 @@ def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
         yield path / str(number), Failure(each.what, each.reason, each.where)
 
 
-def _not_mixed(layout: Layout, campaign: str, plans: Sequence[Plan]) -> Iterator[tuple[Path, Failure]]:
+def _not_mixed(history: History) -> Iterator[tuple[Path, Failure]]:
     """Yield the imports whose times the newest models leave out, against what the campaign file asks for."""
-    found = (layout.findings(campaign, plan.iteration) for plan in reversed(plans))
-    path = next((path for path in found if path.is_file()), None) if plans and plans[0].imported else None
-    for each in Findings.read(path).imported if path is not None else ():
+    findings = next(history.newest_findings, None) if history.imports else None
+    if findings is None:
+        return
+    log = history.layout.findings(history.campaign, findings.iteration).relative_to(history.layout.root)
+    for each in findings.imported:
         if each["refused"]:
-            log = str(path.relative_to(layout.root)) if path is not None else ""
-            yield Path(each["build"]), Failure(f"mixing in {each['origin']}", each["refused"], log)
+            yield Path(each["build"]), Failure(f"mixing in {each['origin']}", each["refused"], str(log))
 
 
 def _log(layout: Layout, folder: Path, name: str) -> str:
@@ -318,7 +318,7 @@ class QuickCount:
     """Counts the runs that are settled from the ledger alone, again and again; what was read stays known."""
 
     def __init__(self, layout: Layout, campaign: str) -> None:
-        self.plans: list[Plan] = []
+        self.plans: tuple[Plan, ...] = ()
         self.runs = 0
         self._layout = layout
         self._campaign = campaign
@@ -328,7 +328,7 @@ class QuickCount:
     def look(self) -> tuple[int, float]:
         """Return the number of finished or failed runs and the core hours that this campaign's builds have cost."""
         if self._layout.plan(self._campaign, len(self.plans)).is_file():
-            self.plans = self._layout.read_plans(self._campaign)
+            self.plans = read_plans(self._layout, self._campaign)
             bundles = [bundle for plan in self.plans for bundle in plan.bundles]
             self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
             self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)

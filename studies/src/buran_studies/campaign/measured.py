@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 
 from buran import assets
-from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.plan import Mode, Purpose
 from buran.compare.fold import fold
 from buran.errors import ConfigError, RunError
 from buran.experiment.modelling import model_experiment
@@ -27,6 +27,7 @@ from buran.experiment.table import Experiment
 from buran.files import not_synced, write_text
 from buran.instrument.prediction import FILTERABLE
 from buran.loop import collect
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.session import Session, open_session
 from buran.model import SearchOptions
@@ -163,16 +164,9 @@ def _everything(example: Example) -> dict[str, Any]:
     }
 
 
-def _runs(session: Session) -> list[collect.FinishedRun]:
-    plans: list[Plan] = []
-    while session.layout.plan(session.id, len(plans)).is_file():
-        plans.append(session.layout.read_plan(session.id, len(plans)))
-    return collect.finished_runs(session.layout, plans)
-
-
 def _timed(session: Session, purpose: Purpose) -> tuple[Experiment, float]:
     """Return the times of a campaign's instrumented runs, and their core hours: nobody asked for a baseline."""
-    runs = [run for run in _runs(session) if run.mode is Mode.TIME and run.purpose is purpose]
+    runs = [run for run in History.open(session).runs if run.mode is Mode.TIME and run.purpose is purpose]
     table = collect.experiment_of(runs, session.campaign.parameters)
     if table is None:
         raise RunError("no run of the example succeeded", where=session.layout.root)

@@ -1,0 +1,67 @@
+"""What the jobs of a plan read instead of the whole plan: how to build, what to measure, how much may be spent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import SCHEMA, BuildSpec, Plan
+from buran.files import Document, decode, read_document, write_json
+
+
+@dataclass(frozen=True)
+class BudgetInForce(Document):
+    """Core hours that may be spent until the end of an iteration; None without a budget."""
+
+    core_hours: float | None
+
+    @classmethod
+    def read(cls, path: Path) -> BudgetInForce:
+        """Read what `write` wrote; raise `FormatError` for anything else."""
+        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="budget")
+
+    def write(self, path: Path) -> None:
+        """Write the file."""
+        write_json(path, {"schema": SCHEMA, "core_hours": self.core_hours})
+
+
+def plan_in_force(layout: Layout, campaign: str, iteration: int) -> Plan:
+    """Read a plan that is about to be carried out, and see to it that what its jobs read is there."""
+    plan = Plan.read(layout.plan(campaign, iteration))
+    write_specs(layout, campaign, plan)
+    return plan
+
+
+def write_specs(layout: Layout, campaign: str, plan: Plan) -> None:
+    """Write what is missing of what the jobs of a plan read."""
+    for build in plan.builds:
+        write_build_spec(layout, build)
+    for bundle in plan.bundles:
+        _write_once(layout.bundle_spec(bundle.id), bundle.to_json())
+    path, budget = layout.budget(campaign, plan.iteration), BudgetInForce(plan.budget_core_hours)
+    if not path.is_file() or BudgetInForce.read(path) != budget:  # a plan may be made again
+        budget.write(path)
+
+
+def write_build_spec(layout: Layout, spec: BuildSpec) -> None:
+    """Write how to make a build."""
+    _write_once(layout.build_spec(spec.hash), spec.to_json())
+
+
+def _write_once(path: Path, plain: dict[str, Any]) -> None:
+    if not path.is_file():
+        write_json(path, {"schema": SCHEMA, **plain})
+
+
+def budget_in_force(layout: Layout, campaign: str) -> float | None:
+    """Return the budget in core hours that the newest plan leaves; None without one."""
+    iteration = 0
+    while layout.plan(campaign, iteration + 1).is_file():
+        iteration += 1
+    path = layout.budget(campaign, iteration)
+    if path.is_file():
+        return BudgetInForce.read(path).core_hours
+    plan = layout.plan(campaign, iteration)
+    return Plan.read(plan).budget_core_hours if plan.is_file() else None

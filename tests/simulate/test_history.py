@@ -1,0 +1,276 @@
+"""What is read of a campaign: each file once, never written to, and refused in words where it is not ours."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from simulated_campaigns import opened
+
+from buran import files
+from buran.campaign.plan import BuildSpec, Mode, Purpose
+from buran.campaign.point import Point
+from buran.campaign.records import BundleOutcome, RunOutcome, Status, core_hours
+from buran.cli import main
+from buran.errors import FormatError
+from buran.files import not_synced
+from buran.loop.collect import overhead
+from buran.loop.history import FinishedRun, History
+from buran.loop.in_process import carry_out
+from buran.loop.report import write_results
+from buran.loop.session import Session, open_session
+from buran.loop.specs import plan_in_force
+
+NOBODY = 65534
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    with not_synced():
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """A campaign with a report."""
+    with not_synced():
+        session = opened(tmp_path_factory.mktemp("history"))
+        carry_out(session)
+        write_results(History.open(session), session.layout.results(session.id))
+    return session
+
+
+@pytest.fixture
+def copied(finished: Session, tmp_path: Path) -> Session:
+    """The same, to be damaged."""
+    shutil.copytree(finished.campaign.path.parent, tmp_path / "campaign", symlinks=True)
+    return open_session(tmp_path / "campaign" / finished.campaign.path.name)
+
+
+def test_a_report_reads_each_pointer_once(finished: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: Counter[Path] = Counter()
+    read = Path.read_text
+
+    def counted(path: Path, *arguments: Any, **named: Any) -> str:
+        reads[path] += 1
+        return read(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "read_text", counted)
+    write_results(History.open(finished), tmp_path)
+    pointers = {path: number for path, number in reads.items() if path.parent.name == "bundles"}
+    assert pointers.keys() == set(finished.layout.made_pointers("bundles"))
+    assert set(pointers.values()) == {1}
+    plans = [number for path, number in reads.items() if path.name == "plan.json"]
+    assert len(plans) > 1 and set(plans) == {1}
+
+
+def as_nobody(work: Callable[[], int]) -> int:
+    """Do something as a user who owns nothing; modules must be loaded by now."""
+    if os.getuid() != 0:
+        return work()
+    child = os.fork()
+    if child == 0:
+        code = 99
+        with contextlib.suppress(BaseException):
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            code = work()
+        os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("verb", ["status", "report", "plan", "estimate", "filter"])
+def test_results_of_another_user_that_cannot_be_written_are_shown(
+    finished: Session, verb: str, tmp_path_factory: pytest.TempPathFactory, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = [verb, str(finished.campaign.path)]
+    assert main(command) == 0
+    expected = capfd.readouterr().out
+    folder = finished.campaign.path.parent
+    opened_up = [path for path in folder.parents if path.is_relative_to(tmp_path_factory.getbasetemp().parent)]
+    modes = {path: path.stat().st_mode for path in (*opened_up, folder, *folder.rglob("*")) if not path.is_symlink()}
+    try:
+        for path, mode in modes.items():
+            path.chmod((mode | 0o555 if path.is_dir() else mode | 0o444) & ~0o222)
+        code = as_nobody(lambda: main(command))
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+    shown = capfd.readouterr()
+    assert code == 0, shown.err
+    assert shown.out == expected
+
+
+def changed(path: Path, **changes: Any) -> None:
+    path.chmod(0o644)
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, **changes}))
+
+
+def paths_of(session: Session) -> dict[str, Path]:
+    layout, campaign = session.layout, session.id
+    return {
+        "plan": layout.plan(campaign, 0),
+        "findings": layout.findings(campaign, 0),
+        "models": layout.models(campaign, 0),
+        "bundle": layout.made_pointers("bundles")[0],
+        "build": layout.made_pointers("builds")[0],
+        "budget": layout.budget(campaign, 0),
+        "run": next(layout.store.glob("*/*~*/rep-00/run.json")),
+    }
+
+
+def read_all(session: Session) -> None:
+    """Read everything that a report and its campaign are made of."""
+    history = History.open(session)
+    plan_in_force(session.layout, session.id, 0)
+    for plan in history.plans:
+        history.outcomes([plan])
+        for build in plan.builds:
+            history.build_outcome(build.hash)
+        if not plan.done:
+            history.findings(plan.iteration)
+            history.models(plan.iteration)
+    for run in history.runs:
+        history.run_record(run.folder)
+
+
+@pytest.mark.parametrize("name", ["plan", "findings", "models", "bundle", "build", "budget", "run"])
+def test_files_of_a_newer_version_are_named_and_kept(copied: Session, name: str) -> None:
+    path = paths_of(copied)[name]
+    schema = json.loads(path.read_text())["schema"]
+    newer = schema + 1 if isinstance(schema, int) else f"{schema.partition('/')[0]}/99"
+    changed(path, schema=newer, something="new")
+    before = path.read_bytes()
+    with pytest.raises(FormatError) as caught:
+        read_all(copied)
+    said = str(caught.value)
+    assert "a newer version of Buran wrote this" in said and str(path) in said and repr(newer) in said
+    assert "upgrade Buran" in said
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["plan", "findings", "bundle", "build", "budget", "run"])
+def test_unknown_keys_are_named(copied: Session, name: str) -> None:
+    path = paths_of(copied)[name]
+    changed(path, wonder=1)
+    with pytest.raises(FormatError) as caught:
+        read_all(copied)
+    said = str(caught.value)
+    assert "unknown key 'wonder'" in said and str(path) in said and "upgrade" in said
+    assert ("move its folder away" if name == "run" else "delete it") in said
+
+
+@pytest.mark.parametrize("name", ["plan", "findings", "models", "bundle", "build", "budget", "run"])
+@pytest.mark.parametrize("text", ['{"schema": "another/1"}', "[1]", "{}", "{", '"text"'])
+def test_foreign_and_damaged_files_are_named(copied: Session, name: str, text: str) -> None:
+    path = paths_of(copied)[name]
+    path.chmod(0o644)
+    path.write_text(text)
+    with pytest.raises(FormatError) as caught:
+        read_all(copied)
+    assert str(path) in str(caught.value)
+
+
+def test_keys_inside_are_named_with_where_they_stand(copied: Session) -> None:
+    path = paths_of(copied)["bundle"]
+    data = json.loads(path.read_text())
+    data["runs"][1]["status"] = "splendid"
+    path.write_text(json.dumps(data))
+    with pytest.raises(FormatError, match="bundle's outcome is damaged") as caught:
+        read_all(copied)
+    assert "key 'runs.1.status'" in str(caught.value)
+
+
+def test_a_results_folder_of_a_newer_version_is_refused_in_words(
+    copied: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed(copied.layout.plan(copied.id, 0), schema=2)
+    before = {path: path.stat().st_mtime_ns for path in copied.layout.root.rglob("*.json")}
+    for verb in ("status", "plan", "estimate"):
+        assert main([verb, str(copied.campaign.path)]) == 2
+        said = capsys.readouterr().err
+        assert "a newer version of Buran wrote this plan" in said and "upgrade Buran" in said
+    assert {path: path.stat().st_mtime_ns for path in copied.layout.root.rglob("*.json")} == before
+
+
+def test_derived_files_that_are_deleted_are_made_again(copied: Session) -> None:
+    paths = paths_of(copied)
+    before = {name: paths[name].read_text() for name in ("plan", "findings", "models", "bundle", "build", "budget")}
+    records = sorted(path.read_text() for path in copied.layout.store.glob("*/*~*/*/run.json"))
+    for name in before:
+        paths[name].unlink()
+    shutil.rmtree(copied.layout.root / "pointers")
+    carry_out(copied)
+    assert {name: paths[name].read_text() for name in before} == before
+    assert sorted(path.read_text() for path in copied.layout.store.glob("*/*~*/*/run.json")) == records
+
+
+def test_reading_writes_nothing(copied: Session) -> None:
+    shutil.rmtree(copied.layout.root / "pointers")
+    copied.layout.budget(copied.id, 0).unlink()
+    before = sorted(copied.layout.root.rglob("*"))
+    assert len(History.open(copied).plans) > 1
+    assert sorted(copied.layout.root.rglob("*")) == before
+    plan = plan_in_force(copied.layout, copied.id, 0)
+    assert all(copied.layout.bundle_spec(bundle.id).is_file() for bundle in plan.bundles)
+    assert copied.layout.budget(copied.id, 0).is_file()
+
+
+# -- one definition of each figure ------------------------------------------------------------------------------------
+
+
+def run(mode: Mode, cpu_s: float, repetition: int = 0, iteration: int = 0, filter_text: str = "a") -> FinishedRun:
+    build = BuildSpec("target", mode, "" if mode is Mode.VANILLA else filter_text)
+    return FinishedRun(iteration, Point.of({"n": 1}), Purpose.MODEL, mode, build, repetition, Path(), cpu_s, cpu_s)
+
+
+def test_overhead_is_cpu_time_over_the_baseline_beside_it() -> None:
+    runs = [
+        *(run(Mode.VANILLA, cpu_s, number) for number, cpu_s in enumerate((1.0, 1.1, 5.0))),
+        *(run(Mode.TIME, cpu_s, number) for number, cpu_s in enumerate((2.2, 2.0, 9.0))),
+        run(Mode.VANILLA, 2.0, 3, iteration=1),
+        run(Mode.TIME, 3.0, 0, iteration=1, filter_text="b"),
+        run(Mode.EFFORT, 6.0, 0, iteration=2),
+    ]
+    wide, narrow = overhead(runs)
+    assert (wide.filter_number, wide.time_ratio) == (0, 2.2 / 1.1)
+    assert (narrow.filter_number, narrow.time_ratio, narrow.effort_ratio) == (1, 1.5, None)
+
+
+def test_page_and_report_show_one_overhead(finished: Session) -> None:
+    folder = finished.layout.results(finished.id)
+    report, page = (json.loads((folder / name).read_text()) for name in ("report.json", "page.json"))
+    shown = [each["time_overhead"] for each in page["iterations"]]
+    by_filter: dict[int, list[float]] = {}
+    for each in report["overhead"]:
+        by_filter.setdefault(each["filter_number"], []).append(each["time_ratio"])
+    assert shown == [sorted(ratios)[len(ratios) // 2] for ratios in by_filter.values()]
+    assert all(len(ratios) % 2 for ratios in by_filter.values())
+
+
+def outcome(name: str, *runs: RunOutcome, point: int = 1) -> BundleOutcome:
+    return BundleOutcome(name, Point.of({"n": point}), Purpose.MODEL, runs, True)
+
+
+def test_a_run_that_bundles_share_is_charged_once() -> None:
+    first, second = (RunOutcome("b", Mode.TIME, n, Status.MEASURED, cost_core_hours=2.0**n) for n in range(2))
+    early, late = outcome("early", first), outcome("late", first, second)
+    assert core_hours([early, late]) == 3.0
+    assert core_hours([late], without=[early]) == 2.0
+    assert core_hours([early, outcome("elsewhere", first, point=2)]) == 2.0
+    open_ = [RunOutcome("b", Mode.TIME, n, Status.OVER_BUDGET, cost_core_hours=1.0) for n in range(2)]
+    assert core_hours([outcome("interrupted", *open_)]) == 2.0
+
+
+def test_one_reader_knows_what_is_newer() -> None:
+    assert files._is_newer(2, 1) and not files._is_newer(1, 1) and not files._is_newer("2", 1)
+    assert files._is_newer("a/3", "a/2") and not files._is_newer("b/3", "a/2") and not files._is_newer("a/1", "a/2")
