@@ -18,6 +18,7 @@ from buran.report.call_paths import predict_call_paths, with_rows
 from buran.report.html import render_page
 from buran.report.page import page_data
 from buran.report.tables import as_csv
+from buran.report.text import render
 from buran.report.words import answers_of
 
 
@@ -69,6 +70,24 @@ def test_run_times_without_a_baseline_are_marked(small):
     given = page_data(said, predict_call_paths(said), table, (), (), {point: [4.0, 2.0]})
     assert given["runtime"]["measured"] == [[list(point), 3.0, 2.0, 4.0, 2]]
     assert {each[-1] for each in data_of(said, table)["runtime"]["measured"]} == {0}
+
+
+def test_a_tensor_model_predicts_the_run_time_in_every_place(small):
+    table, plain = small
+    times = plain.models["time"]
+    runtime = replace(times, metric="runtime", call_paths=("whole program",), models=times.models[:1])
+    said = replace(plain, runtime=runtime, tensor=lambda points: points.sum(axis=1))
+    at = sum(said.target.values())
+    assert f"at p=1024, n=8000, k=80: {at:.4g} s; in normal form, for comparison" in render(said)
+    data = data_of(said, table)
+    sure = next(each for each in answers_of(said, data, "") if each.question == "How sure is that?")
+    assert sure.answer == f"{at:.3g} s" and "interval not known" in sure.facts[0]
+    values, low, high = data["runtime"]["curves"]
+    axes, largest = data["axes"], np.array(data["largest"])
+    for parameter, (axis, curve) in enumerate(zip(axes, values, strict=True)):
+        expected = largest.sum() - largest[parameter] + np.array(axis)
+        assert curve == pytest.approx(expected.tolist(), rel=1e-3)
+    assert {value for part in (*low, *high) for value in part} == {None}
 
 
 def test_parents_are_callers(small):

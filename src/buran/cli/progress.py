@@ -117,7 +117,7 @@ class Watcher:
 
         self._layout, self._id = session.layout, session.id
         self._display = display(sys.stdout)
-        self._count = QuickCount(session.layout, session.id)
+        self._count = QuickCount(session)
         self._plans = 0
         self._seen: tuple[float, int] | None = None
         self._start_s = time.monotonic()
@@ -133,25 +133,25 @@ class Watcher:
             self._display.tick()
             return
         self._seen = seen
-        settled, spent = self._count.look()
+        settled, cost_core_hours = self._count.look()
         if not self._count.plans:
             return
         fresh = len(self._count.plans) > self._plans
         self._plans = len(self._count.plans)
-        self._display.show(self._state(settled, spent), fresh=fresh)
+        self._display.show(self._state(settled, cost_core_hours), fresh=fresh)
 
-    def _state(self, settled: int, spent_core_hours: float) -> State:
+    def _state(self, settled: int, cost_core_hours: float) -> State:
         if self._settled_at_start is None:
             self._settled_at_start = settled
         plan, planned, new = self._count.plans[-1], self._count.runs, settled - self._settled_at_start
         ahead_core_hours = ahead_s = None
         if new > 0 and planned > settled:
             left = planned - settled
-            ahead_core_hours = spent_core_hours / settled * left
+            ahead_core_hours = cost_core_hours / settled * left
             ahead_s = (time.monotonic() - self._start_s) / new * left
         return State(
-            plan.iteration, plan.phase, min(settled, planned), planned, spent_core_hours, plan.budget_core_hours,
-            ahead_core_hours, ahead_s,
+            plan.iteration, plan.phase, min(settled, planned), planned, self._count.spent_core_hours,
+            plan.budget_core_hours, ahead_core_hours, ahead_s,
         )  # fmt: skip
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from buran.select.design import COUNTS
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
-from buran.select.space import MOST_REPETITIONS
+from buran.select.space import MOST_REPETITIONS, Array
 
 
 def question_of(history: History) -> Question:
@@ -310,22 +310,27 @@ def _errors(history: History) -> tuple[float, ...]:
     return tuple(model.quality.smape for model in models if model is not None)
 
 
+def tensor_model(history: History, findings: Findings) -> Callable[[Array], Array] | None:
+    """Return the tensor model that predicts run times, of shape (point,); None where the normal form does."""
+    if findings.program_model[0] != "cpr":
+        return None
+    from buran.tensor import load_model
+
+    beside = history.layout.models(history.campaign, findings.iteration)
+    tensor = load_model(beside.with_name(program_model.FILE))[0]
+    return lambda points: tensor.predict(list(points.T), "clamp", "mean")[0]
+
+
 def runtime_model(history: History, findings: Findings) -> Callable[[Point], float | None]:
     """Return the prediction of a run's wall time; never below the shortest run that was seen."""
     session = history.session
     if findings.runtime is None:
         return (lambda point: None) if session.earlier is None else session.earlier.runtime
-    model, names = findings.runtime, session.campaign.parameters
-    tensor = None
-    if findings.program_model[0] == "cpr":
-        from buran.tensor import load_model
-
-        beside = history.layout.models(history.campaign, findings.iteration)
-        tensor = load_model(beside.with_name(program_model.FILE))[0]
+    model, tensor = findings.runtime, tensor_model(history, findings)
 
     def predict(point: Point) -> float:
-        at = as_array([point], names)
-        value = model.predict(at)[0, 0] if tensor is None else tensor.predict(list(at.T), "clamp", "mean")[0][0]
+        at = as_array([point], session.campaign.parameters)
+        value = model.predict(at)[0, 0] if tensor is None else tensor(at)[0]
         return float(max(value, findings.shortest_run_s))
 
     return predict

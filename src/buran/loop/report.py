@@ -28,7 +28,7 @@ from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.model import imported_models
 from buran.loop.page import write_page
-from buran.loop.plan import question_of, runtime_model
+from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
 from buran.loop.session import Session
 from buran.report.text import Report, render
@@ -215,6 +215,7 @@ def gather(history: History) -> Report:
         points=(len(measured), len(campaign.points)),
         models=history.models(last),
         runtime=findings.runtime,
+        tensor=tensor_model(history, findings),
         overhead=[{**asdict(each), "functions": _functions(filters[each.filter_number])} for each in findings.overhead],
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
@@ -284,7 +285,7 @@ def _next_steps(session: Session, findings: Findings) -> list[str]:
 
 def _plain(report: Report) -> dict[str, Any]:
     plain = {name: getattr(report, name) for name in report.__dataclass_fields__}
-    del plain["comparison"]  # a file of its own
+    del plain["comparison"], plain["tensor"]  # files of their own
     plain["target"] = dict(report.target)
     plain["models"] = {metric: models.to_json() for metric, models in report.models.items()}
     plain["runtime"] = report.runtime.to_json() if report.runtime else None

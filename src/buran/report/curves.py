@@ -106,8 +106,10 @@ def runtime_curves(found: CallPaths, report: Report) -> list[list[list[float | N
     if report.runtime is None or report.runtime.models[0] is None:
         return []
     along, cuts = _lines(found, report, np.array(found.largest, dtype=np.float64))
-    curves = (report.runtime.predict(along), *report.runtime.predict_interval(along, LEVEL))
-    return [[listed(part) for part in np.split(each[0], cuts)] for each in curves]
+    curves = [each[0] for each in (report.runtime.predict(along), *report.runtime.predict_interval(along, LEVEL))]
+    if report.tensor is not None:
+        curves = [report.tensor(along), *[np.full(len(along), np.nan)] * 2]
+    return [[listed(part) for part in np.split(curve, cuts)] for curve in curves]
 
 
 def _surface(found: CallPaths, models: ModelSet, report: Report) -> Array:

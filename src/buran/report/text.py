@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -32,7 +32,9 @@ class Report:
     models
         By metric.
     runtime
-        Model of the whole program's wall time, not instrumented.
+        Model of the whole program's wall time, not instrumented, in normal form.
+    tensor
+        Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
         For each filter: number, functions named by it (None: default selection), ratios of CPU time.
     unsteady
@@ -86,6 +88,7 @@ class Report:
     earlier: str = ""
     checked: Sequence[Mapping[str, Any]] = ()
     comparison: Comparison | None = None
+    tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -93,6 +96,22 @@ def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.f
     point = np.array([[target[name] for name in models.parameters]], dtype=np.float64)
     values = models.predict(point)[:, 0]
     return np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
+
+
+def run_times(report: Report, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shape (point,): predictions of the program's run time in seconds, as they are shown everywhere."""
+    if report.tensor is not None:
+        return report.tensor(points)
+    assert report.runtime is not None
+    values = report.runtime.predict(points)[0]
+    return np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
+
+
+def run_time_at_target(report: Report) -> float:
+    """Return the prediction of the program's run time at the target in seconds."""
+    assert report.runtime is not None
+    at = np.array([[report.target[name] for name in report.runtime.parameters]], dtype=np.float64)
+    return float(run_times(report, at)[0])
 
 
 def render(report: Report) -> str:
@@ -129,7 +148,7 @@ def warnings_of(report: Report) -> list[str]:
     found = list(report.notes)
     if report.runtime is None or report.runtime.models[0] is None or "time" not in report.models:
         return found
-    at = target_values(report.runtime, report.target)[0]
+    at = run_time_at_target(report)
     added = target_values(report.models["time"], report.target).sum()
     if not at / _FAR <= added <= at * _FAR:
         target = ", ".join(f"{name}={value:g}" for name, value in report.target.items())
@@ -157,10 +176,13 @@ def _summary(report: Report, target: str) -> str:
         )
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
-        at = target_values(report.runtime, report.target)[0]
+        at, formula = run_time_at_target(report), format_function(model.function, report.parameters)
         lines.append(
-            f"Run time (whole program, s): {format_function(model.function, report.parameters)}\n"
+            f"Run time (whole program, s): {formula}\n"
             f"  at {target}: {at:.4g} s; fits the measurements with SMAPE {model.quality.smape:.2g} %"
+            if report.tensor is None
+            else f"Run time (whole program, s), by a tensor model\n"
+            f"  at {target}: {at:.4g} s; in normal form, for comparison: {formula} (SMAPE {model.quality.smape:.2g} %)"
         )
     lines += [f"Note: {note}" for note in warnings_of(report)]
     return "\n".join(lines)

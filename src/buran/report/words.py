@@ -12,7 +12,7 @@ from buran.experiment.collect import split_call_path
 from buran.model.text import format_function
 from buran.report.call_paths import LEVEL
 from buran.report.plain import brief, named
-from buran.report.text import Report, target_values, warnings_of
+from buran.report.text import Report, run_time_at_target, warnings_of
 
 _WORST = 3
 _STEPS = 3
@@ -115,11 +115,14 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     answer = "Not known"
     if report.runtime is not None and (model := report.runtime.models[0]) is not None:
         at = np.array([[report.target[name] for name in report.runtime.parameters]])
+        answer = f"{run_time_at_target(report):.3g} s"
         low, high = (float(each[0, 0]) for each in report.runtime.predict_interval(at, LEVEL))
-        answer = f"{target_values(report.runtime, report.target)[0]:.3g} s"
         reach = f"{max(low, 0):.3g} to {high:.3g} s" if np.isfinite(low + high) else "no interval: too few points"
+        if report.tensor is not None:
+            reach = "not known: a tensor model has none beyond what was measured"
         facts.append(f"Run time at {named(target)}; {100 * LEVEL:.0f} % interval {reach}")
-        facts.append(f"Fits the measurements with SMAPE {model.quality.smape:.2g} %")
+        if report.tensor is None:
+            facts.append(f"Fits the measurements with SMAPE {model.quality.smape:.2g} %")
     if report.evaluation:
         errors = [abs(each["predicted_s"] / each["measured_s"] - 1) for each in report.evaluation]
         points = _number(len(errors), "point", "points")
@@ -193,7 +196,8 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
         text = format_function(model.function, report.parameters)
-        said.append(f"Run time of the whole program: {text} s, SMAPE {model.quality.smape:.2g} %.")
+        form = "" if report.tensor is None else ", in normal form"
+        said.append(f"Run time of the whole program{form}: {text} s, SMAPE {model.quality.smape:.2g} %.")
     if report.evaluation:
         errors = [abs(each["predicted_s"] / each["measured_s"] - 1) for each in report.evaluation]
         said.append(

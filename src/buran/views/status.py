@@ -317,21 +317,26 @@ def _log(layout: Layout, folder: Path, name: str) -> str:
 class QuickCount:
     """Counts the runs that are settled from the ledger alone, again and again; what was read stays known."""
 
-    def __init__(self, layout: Layout, campaign: str) -> None:
+    def __init__(self, session: Session) -> None:
         self.plans: tuple[Plan, ...] = ()
         self.runs = 0
-        self._layout = layout
-        self._campaign = campaign
-        self._ledger = ledger.LedgerReader(layout.store)
+        self.spent_core_hours = 0.0
+        self._session = session
+        self._ledger = ledger.LedgerReader(session.layout.store)
         self._builds: frozenset[str] = frozenset()
 
     def look(self) -> tuple[int, float]:
-        """Return the number of finished or failed runs and the core hours that this campaign's builds have cost."""
-        if self._layout.plan(self._campaign, len(self.plans)).is_file():
-            self.plans = read_plans(self._layout, self._campaign)
+        """Return the number of finished or failed runs and the core hours that this campaign's builds have cost.
+
+        What is spent is that and what other versions of the campaign have cost: as everywhere, the budget pays for all.
+        """
+        session = self._session
+        if session.layout.plan(session.id, len(self.plans)).is_file():
+            self.plans = read_plans(session.layout, session.id)
             bundles = [bundle for plan in self.plans for bundle in plan.bundles]
             self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
             self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
+        self.spent_core_hours = ledger.spent_core_hours(self._ledger.read(), session.target.id)
         entries = [each for each in self._ledger.read() if each.key.build in self._builds]
         settled = sum(entry.status != Status.INTERRUPTED and not entry.key.is_build for entry in entries)
         return settled, sum(entry.cost_core_hours for entry in entries)
