@@ -24,7 +24,7 @@ from buran.files import not_synced
 from buran.loop.collect import overhead
 from buran.loop.history import FinishedRun, History
 from buran.loop.in_process import carry_out
-from buran.loop.report import write_results
+from buran.loop.report import _instrumented, write_results
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
 
@@ -274,3 +274,17 @@ def test_a_run_that_bundles_share_is_charged_once() -> None:
 def test_one_reader_knows_what_is_newer() -> None:
     assert files._is_newer(2, 1) and not files._is_newer(1, 1) and not files._is_newer("2", 1)
     assert files._is_newer("a/3", "a/2") and not files._is_newer("b/3", "a/2") and not files._is_newer("a/1", "a/2")
+
+
+@pytest.mark.parametrize(
+    ("rules", "counts"),
+    [
+        ("", {"functions": None}),
+        ("EXCLUDE *\nINCLUDE MANGLED solve\n", {"functions": 1}),
+        ("EXCLUDE *\n", {"functions": 0}),
+        ("EXCLUDE MANGLED tiny\n", {"functions": None, "left_out": 1}),
+    ],
+)
+def test_what_a_filter_instruments_is_counted(rules: str, counts: dict[str, int | None]) -> None:
+    text = f"SCOREP_REGION_NAMES_BEGIN\n{rules}SCOREP_REGION_NAMES_END\n" if rules else ""
+    assert _instrumented(text) == counts

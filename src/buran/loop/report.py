@@ -216,7 +216,7 @@ def gather(history: History) -> Report:
         models=history.models(last),
         runtime=findings.runtime,
         tensor=tensor_model(history, findings),
-        overhead=[{**asdict(each), "functions": _functions(filters[each.filter_number])} for each in findings.overhead],
+        overhead=[{**asdict(each), **_instrumented(filters[each.filter_number])} for each in findings.overhead],
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
         priors=findings.priors,
@@ -255,11 +255,13 @@ def _notes(history: History, findings: Findings) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _functions(filter_text: str) -> int | None:
-    """Count the functions that a filter names; None for the default selection."""
-    if not filter_text:
-        return None
-    return sum(rule.include for rule in filter_file.parse(filter_text).regions)
+def _instrumented(filter_text: str) -> dict[str, int | None]:
+    """Count the functions that a filter names, or those that it leaves out; None for the default selection."""
+    regions = filter_file.parse(filter_text).regions if filter_text else ()
+    named = sum(rule.include for rule in regions)
+    if named or any(rule.pattern == "*" for rule in regions):
+        return {"functions": named}
+    return {"functions": None, **({"left_out": len(regions)} if regions else {})}
 
 
 def _next_steps(session: Session, findings: Findings) -> list[str]:

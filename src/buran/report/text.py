@@ -36,7 +36,8 @@ class Report:
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
-        For each filter: number, functions named by it (None: default selection), ratios of CPU time.
+        For each filter: number, functions named by it (None: the default selection, without those `left_out`), ratios
+        of CPU time.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
     priors
@@ -277,11 +278,12 @@ def _instrumentation(report: Report) -> str:
         by_filter.setdefault(each["filter_number"], []).append(each)
     rows = []
     for number, members in sorted(by_filter.items()):
-        named = members[0]["functions"]
+        named, left_out = members[0]["functions"], members[0].get("left_out", 0)
+        default = f"all but {left_out} functions" if left_out else "default selection"
         rows.append(
             (
                 str(number),
-                "default selection" if named is None else f"{named} functions",
+                default if named is None else f"{named} functions",
                 _ratio([each["time_ratio"] for each in members]),
                 _ratio([each["effort_ratio"] for each in members]),
             )
