@@ -26,11 +26,12 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.views.changes import changes_in_words
 
     session = open_session(arguments.file)
-    plans = History.open(session).plans or (first_plan(session),)
+    history = History.open(session)
+    plans = history.plans or (first_plan(session),)
     if arguments.json:
         print(json.dumps([plan.to_json() for plan in plans], indent=2))
         return 0
-    for change in changes_in_words(session):
+    for change in changes_in_words(history):
         print(f"{style('note:', 'yellow')} {change}")
     for plan in plans:
         print(style(f"iteration {plan.iteration}: {plan.reason}", "bold"))

@@ -61,6 +61,7 @@ def drive(
     from buran.cli.terminal import style
     from buran.engine import controller
     from buran.errors import Exit
+    from buran.loop.history import History
     from buran.loop.plan import first_plan
     from buran.measure.schedulers.none import NONE
     from buran.views.changes import changes_in_words
@@ -70,7 +71,7 @@ def drive(
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )
-    for note in (*session.target.backend.notes, *changes_in_words(session)):
+    for note in (*session.target.backend.notes, *changes_in_words(History.open(session))):
         print(f"{style('note:', 'yellow')} {note}")
     first_plan(session)
     layout = session.layout

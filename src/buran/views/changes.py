@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BuildRecord, Status, read_build
+from buran.loop.history import History
 from buran.loop.session import Session
 from buran.measure.store import ledger
 from buran.measure.target import Target
@@ -24,12 +25,13 @@ _WRAPPER = re.compile(r"'?/[^'=:;&|]*/((?:buran|scorep)-\w+)'?")
 _RUNTIME = re.compile(r"embedded-([0-9a-f]{16})")
 
 
-def changes_in_words(session: Session) -> tuple[str, ...]:
+def changes_in_words(history: History) -> tuple[str, ...]:
     """Say which finished runs are not used as they are, and why; nothing once today's target has runs in its plans."""
+    session = history.session
     entries = (each for each in ledger.read(session.layout.store) if each.status == Status.MEASURED)
-    runs = Counter(each.target for each in entries if each.mode != Mode.IMPORTED and not each.run.endswith("/build"))
+    runs = Counter(each.target for each in entries if each.mode != Mode.IMPORTED and not each.key.is_build)
     if ours := runs.pop(session.target.id, 0):
-        if session.layout.read_plans(session.id):
+        if history.plans:
             return ()
         return (
             f"{ours} finished runs are of this target, but the campaign file has changed since they were planned, or "
