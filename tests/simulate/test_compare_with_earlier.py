@@ -125,7 +125,7 @@ def test_a_time_that_changed_is_found_at_a_few_points_whose_runs_count_for_model
     data = json.loads(latest(session, "comparison.json").read_text())
     grown = {(each["metric"], each["call_path"]) for each in data["differences"] if each["verdict"] == "grown"}
     assert ("time", "simulated->main->solve") in grown
-    asked = _measured(session, tuple(found[:-1]))
+    asked = _measured(History.open(session, len(found) - 1))
     assert asked is not None
     assert asked.names == (("time", "simulated->main->solve"),)  # strategies see what changed alone
     assert len(asked.values) == 1
