@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "prior": {"experiment", "model", "numerics", "profile"},
     "select": {"campaign", "experiment", "model", "numerics", "profile", "tensor"},
     "compare": {"campaign", "experiment", "model", "numerics", "profile"},
-    "instrument": {"campaign", "experiment", "measure", "model", "profile"},
+    "instrument": {"campaign", "experiment", "measure", "model", "numerics", "profile"},
     "simulate": {"campaign", "instrument", "measure", "model", "profile"},
     "report": {"campaign", "compare", "experiment", "instrument", "model", "profile", "select"},
 }

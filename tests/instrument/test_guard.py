@@ -11,8 +11,9 @@ from buran.errors import UsageError
 from buran.experiment.table import Experiment
 from buran.instrument.callgraph import CALL, make_graph
 from buran.instrument.filter_file import parse
-from buran.instrument.guard import LIMIT, guard, guarded, longest, stretch, throttle, visit_cost_of
+from buran.instrument.guard import guard, guarded, longest, stretch, throttle, visit_cost_of
 from buran.instrument.start import EVERYTHING, start_filter
+from buran.instrument.tuning import FILTERS
 from buran.profile.profile import CallTree, Region
 from buran.select.pilot import pilot_places
 
@@ -110,7 +111,7 @@ def test_guarded_filters_let_everything_else_through() -> None:
         assert rules.matches("kernel()", "_Z6kernelv") and rules.matches("main", "main")
     nothing = throttle(TREE, seconds, np.zeros(5), COST_S)
     assert guarded(EVERYTHING, nothing) == EVERYTHING and nothing.before == 0
-    assert LIMIT < 1
+    assert FILTERS.limit < 1
 
 
 GRAPH = make_graph(

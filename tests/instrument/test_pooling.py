@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from buran.campaign.plan import Mode
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
-from buran.instrument.pooling import MOST_DOUBT, Earlier, HookCost, Pooled, hook_cost, pool
+from buran.instrument.pooling import Earlier, HookCost, Pooled, hook_cost, pool
+from buran.instrument.tuning import POOLING
 from buran.simulate.program import program_of
 from buran.simulate.run import Variant
 
@@ -103,7 +104,7 @@ def test_what_is_more_uncertain_than_allowed_is_left_out() -> None:
     times = seconds(unsure.experiment)
     assert np.isnan(times["simulated->main->solve"][:, ~unsure.own]).all()
     assert np.isfinite(times["simulated->main->solve->MPI_Barrier"][:, ~unsure.own]).all()
-    assert unsure.doubt <= MOST_DOUBT
+    assert unsure.doubt <= POOLING.most_doubt
 
 
 def test_a_wrong_cost_is_noticed_where_both_filters_measured() -> None:

@@ -15,12 +15,13 @@ from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.model import Factor, PowerLog, Term
 from buran.select.base import base_places
-from buran.select.observations import PRIOR_NOISE, Observations
+from buran.select.observations import Observations
 from buran.select.outlook import Outlook, predicted_s
 from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import TWICE, Base, without_progress
 from buran.select.space import Array, Space
 from buran.select.strategies import base_of, strategy_of
+from buran.select.tuning import PLANNING
 
 ADAPTIVE = tuple(name for name in STRATEGIES.names if name not in ("full", "lines"))
 BASE = base_places(space()).tolist()
@@ -212,7 +213,7 @@ def test_known_terms_need_a_smaller_base() -> None:
 
 def test_noise_is_never_taken_for_nothing() -> None:
     silent = measured(BASE, plain, 3, 0.0)
-    assert 0 < silent.noise[0] < PRIOR_NOISE
+    assert 0 < silent.noise[0] < PLANNING.first_noise
     assert measured(BASE, plain, 3, 0.2).noise[0] > 3 * silent.noise[0]
     assert np.isnan(measured(BASE, plain, 1).noise_percent)
 

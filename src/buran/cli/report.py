@@ -81,13 +81,13 @@ def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:
 
 
 def _compare(session: Session, arguments: argparse.Namespace) -> int:
-    from buran.compare.compare import LEVEL, SHARE
     from buran.compare.condition import broken_by, parse_conditions
+    from buran.compare.tuning import COMPARED
     from buran.errors import Exit, UsageError
     from buran.views.comparison import NAME, compare_with, write_comparison
 
-    level = LEVEL if arguments.level is None else arguments.level
-    share = SHARE if arguments.share is None else arguments.share
+    level = COMPARED.level if arguments.level is None else arguments.level
+    share = COMPARED.share if arguments.share is None else arguments.share
     for option, value, fits in (("--level", level, 0 < level < 1), ("--share", share, 0 <= share < 1)):
         if not fits:
             raise UsageError(f"{option} is a share between 0 and 1", why=f"it is {value:g}")

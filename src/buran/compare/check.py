@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.compare import LEVEL, SHARE
 from buran.compare.counts import count_measured, unsteady_rows
 from buran.compare.difference import Change
 from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.measured import folded_values, measured_in_both
 from buran.compare.side import RUNTIME, Side
+from buran.compare.tuning import COMPARED
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition, over_repetitions
@@ -52,7 +52,7 @@ class Checked:
         return max(abs(each - 1) for each in ends)
 
 
-def check_counts(before: Side, table: Experiment, share: float = SHARE) -> tuple[list[Checked], int]:
+def check_counts(before: Side, table: Experiment, share: float = COMPARED.share) -> tuple[list[Checked], int]:
     """Compare counts with those of the earlier version; they are exact, if they do not depend on the run.
 
     Returns
@@ -86,8 +86,8 @@ def check_times(
     before: Side,
     table: Experiment,
     run_times: Mapping[tuple[float, ...], Sequence[float]],
-    level: float = LEVEL,
-    share: float = SHARE,
+    level: float = COMPARED.level,
+    share: float = COMPARED.share,
 ) -> list[Checked]:
     """Compare times with the prediction intervals of the earlier version's models.
 

@@ -14,6 +14,7 @@ from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.growth import faster_in
 from buran.compare.measured import common_points, measured_in_both
 from buran.compare.side import RUNTIME, Side
+from buran.compare.tuning import COMPARED
 from buran.errors import UsageError
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
@@ -21,13 +22,11 @@ from buran.numerics.intervals import of_ratio
 from buran.profile.metrics import metric_of
 
 Array = NDArray[np.float64]
-LEVEL = 0.95
-SHARE = 0.01
-_ALIKE = 2  # points at which counts are the same, from which on what models of them say elsewhere does not count
-_HOOKS = 0.01  # difference in overhead that deserves a word
 
 
-def compare_sides(before: Side, after: Side, level: float = LEVEL, share: float = SHARE) -> Comparison:
+def compare_sides(
+    before: Side, after: Side, level: float = COMPARED.level, share: float = COMPARED.share
+) -> Comparison:
     """Compare an earlier campaign with a later one, at the target of the later.
 
     Raises
@@ -107,7 +106,11 @@ def _notes(before: Side, after: Side) -> list[str]:
             values = [getattr(each, what) for each in pair]
             if values[0] != values[1]:
                 notes.append(f"{name}: the {what} is {values[0]} before and {values[1]} after; that alone differs.")
-    if before.overhead is not None and after.overhead is not None and abs(before.overhead - after.overhead) > _HOOKS:
+    if (
+        before.overhead is not None
+        and after.overhead is not None
+        and abs(before.overhead - after.overhead) > COMPARED.hooks
+    ):
         shown = " and ".join(f"{100 * (each - 1):+.1f} %" for each in (before.overhead, after.overhead))
         notes.append(f"Hooks add {shown} of CPU time before and after: differences of that size may be theirs.")
     if before.counts is None or after.counts is None:
@@ -228,7 +231,7 @@ class _Metric:
 
     def _verdict(self, found: Difference) -> Verdict:
         measured = None if found.measured is None else found.measured.verdict
-        alike = self.counted is not None and len(self.counted.points) >= _ALIKE
+        alike = self.counted is not None and len(self.counted.points) >= COMPARED.alike
         if found.exact and measured is not None and (measured != "same" or alike):
             return measured
         told = [found.target.verdict] if measured is None else [found.target.verdict, measured]

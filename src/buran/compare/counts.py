@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from buran.compare.difference import Change
 from buran.compare.fold import Places, fold
 from buran.compare.measured import Measured, common_points
+from buran.compare.tuning import COMPARED
 from buran.model.model_set import ModelSet
 from buran.numerics.intervals import ROUNDING
 
 Array = NDArray[np.float64]
-_EXACT_PERCENT = 1e-6  # SMAPE of models that go through every count
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,8 @@ def count_modelled(models: tuple[ModelSet, ModelSet]) -> Counted:
     points = common_points(models[0].points, models[1].points)
     at = np.array(points, dtype=np.float64).reshape(-1, len(models[1].parameters))
     through = [
-        [model is not None and model.quality.smape <= _EXACT_PERCENT for model in each.models] for each in models
+        [model is not None and model.quality.smape <= COMPARED.exact_percent for model in each.models]
+        for each in models
     ]
     values = [each.predict(at) for each in models]
     return Counted(points, values[0], values[1], np.array(through[0]) & np.array(through[1]))

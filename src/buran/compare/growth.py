@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from buran.compare.tuning import COMPARED
 from buran.model.basis import Lead
 from buran.model.model import Model
 
-LIKELY = 0.9
-"""Share of the hypotheses, by weight, that must agree before a growth class is said to have changed."""
-
 
 def faster_in(first: Model, second: Model, parameters: int) -> tuple[int, ...]:
-    """Return the parameters with which the second model grows faster, by at least `LIKELY` of the hypotheses.
+    """Return the parameters with which the second model grows faster, by at least `COMPARED.likely` of the hypotheses.
 
     Every hypothesis of the one meets every hypothesis of the other, with the product of their weights. Sums have none
     but themselves.
     """
-    return tuple(each for each in range(parameters) if _chance(first, second, each) >= LIKELY)
+    return tuple(each for each in range(parameters) if _chance(first, second, each) >= COMPARED.likely)
 
 
 def _chance(first: Model, second: Model, parameter: int) -> float:

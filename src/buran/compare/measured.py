@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.compare.fold import fold
+from buran.compare.tuning import COMPARED
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.numerics.intervals import of_mean
 
 Array = NDArray[np.float64]
-FEWEST = 3
-"""Points from which on their scatter tells how uncertain a mean over them is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +42,13 @@ class Measured:
 
         The means are geometric, and the scatter of the ratios over points says how uncertain they are: noise of both
         sides is in it, and a difference that is not the same everywhere widens the interval. NaN with fewer than
-        `FEWEST` points.
+        `COMPARED.fewest` points.
         """
         first, second = (over_repetitions(own, self.repetition) for own in self.values)
         here = (first > 0) & (second > 0)
         logs = np.log(np.where(here, second, 1.0)) - np.log(np.where(here, first, 1.0))
         mean, reach = of_mean(np.where(here, logs, np.nan), level)
-        enough = here.sum(axis=1) >= FEWEST
+        enough = here.sum(axis=1) >= COMPARED.fewest
         ends = (np.where(enough, np.exp(each), np.nan) for each in (mean, mean - reach, mean + reach))
         return cast(tuple[Array, Array, Array], tuple(ends))
 

@@ -11,8 +11,7 @@ import numpy as np
 from buran.correct.base import BaseModel
 from buran.correct.formula import Array
 from buran.correct.terms import TermModel
-
-_TEMPER = 0.125  # power of the likelihood in the weights
+from buran.correct.tuning import CORRECTION
 
 
 @dataclass(frozen=True)
@@ -72,5 +71,5 @@ def averaged(models: Sequence[TermModel], points: int) -> Average:
     """
     ranked = sorted((model for model in models if math.isfinite(model.cost)), key=lambda model: model.cost)
     costs = np.array([model.cost for model in ranked])
-    weights = (costs / max(costs[0], 1e-300)) ** (-_TEMPER * points / 2)
+    weights = (costs / max(costs[0], 1e-300)) ** (-CORRECTION.temper * points / 2)
     return Average(tuple(ranked), tuple((weights / weights.sum()).tolist()))

@@ -18,11 +18,11 @@ from buran.correct.formula import Array
 from buran.correct.program import Evolved, program_from
 from buran.correct.residual import Residual
 from buran.correct.terms import Growth, Term, TermModel
+from buran.correct.tuning import CORRECTION
 from buran.files import read_document, write_json
 
 SCHEMA = "buran-corrected/2"
 KIND = "corrected"
-FREEZE = 2.0  # beyond this times the trained values a correction stays as it is
 Preset = Literal["robust", "paper"]
 
 
@@ -143,7 +143,7 @@ class Corrected:
             If a variable is missing or not positive.
         """
         at = self.base.points(points)
-        held = np.clip(at, np.array(self.low) / FREEZE, np.array(self.high) * FREEZE)
+        held = np.clip(at, np.array(self.low) / CORRECTION.freeze, np.array(self.high) * CORRECTION.freeze)
         in_domain = (held == at).all(axis=1)
         with np.errstate(all="ignore"):
             plain = self.base.evaluate(np.array(self.theta), at)

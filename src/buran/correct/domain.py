@@ -10,13 +10,8 @@ from numpy.typing import NDArray
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected
 from buran.correct.formula import Array
+from buran.correct.tuning import CORRECTION
 from buran.numerics.sequence import spread_evenly
-
-SMALLEST, LARGEST = 0.1, 10.0
-"""Factors of a correction that may still be one."""
-
-_SAMPLES = 2000
-_LINES, _STEPS = 100, 40
 
 
 def domain(base: BaseModel, points: Array) -> tuple[Array, Array]:
@@ -31,15 +26,15 @@ def domain(base: BaseModel, points: Array) -> tuple[Array, Array]:
 def samples(low: Array, high: Array) -> Array:
     """Return corners and evenly spread points of a box, on logarithmic scales."""
     corners = np.array(list(itertools.product(*zip(low, high, strict=True)))) if len(low) <= 8 else low[None]
-    inside = low * (high / low) ** spread_evenly(_SAMPLES, len(low))
+    inside = low * (high / low) ** spread_evenly(CORRECTION.samples, len(low))
     return np.concatenate([corners, inside])
 
 
 def objection(model: Corrected, points: Array) -> str | None:
     """Return why a corrected model cannot be trusted somewhere in its domain, or None.
 
-    Where the base model gives a time, values must be finite and positive, the correction's factor within `SMALLEST`
-    and `LARGEST`, and the direction kept where one is declared and the base model keeps it.
+    Where the base model gives a time, values must be finite and positive, the correction's factor within the
+    limits of `CORRECTION`, and the direction kept where one is declared and the base model keeps it.
     """
     low, high = domain(model.base, points)
     at = np.concatenate([samples(low, high), points])
@@ -49,21 +44,23 @@ def objection(model: Corrected, points: Array) -> str | None:
     bad = ~np.isfinite(found.value)
     if bad.any():
         return f"it gives no positive time at {_place(at[bad][0], names)}"
-    wild = (found.factor < SMALLEST) | (found.factor > LARGEST)
+    wild = (found.factor < CORRECTION.smallest) | (found.factor > CORRECTION.largest)
     if wild.any():
         worst = int(np.argmax(np.abs(np.log(found.factor))))
         return (
             f"at {_place(at[worst], names)} it changes the base model by a factor of {found.factor[worst]:.3g}, "
-            f"which is no correction any more ({SMALLEST:g} to {LARGEST:g})"
+            f"which is no correction any more ({CORRECTION.smallest:g} to {CORRECTION.largest:g})"
         )
     for i, (name, variable) in enumerate(model.base.variables.items()):
         if variable.monotone is None:
             continue
-        lines = (low * (high / low) ** spread_evenly(_LINES, len(low)))[:, None, :].repeat(_STEPS, axis=1)
-        lines[:, :, i] = low[i] * (high[i] / low[i]) ** np.linspace(0, 1, _STEPS)
+        lines = (low * (high / low) ** spread_evenly(CORRECTION.lines, len(low)))[:, None, :].repeat(
+            CORRECTION.steps, axis=1
+        )
+        lines[:, :, i] = low[i] * (high[i] / low[i]) ** np.linspace(0, 1, CORRECTION.steps)
         flat = lines.reshape(-1, len(low))
         sign = 1.0 if variable.monotone == "increasing" else -1.0
-        shape = (_LINES, _STEPS)
+        shape = (CORRECTION.lines, CORRECTION.steps)
         with np.errstate(all="ignore"):
             own = np.diff(np.log(model.predict(flat).value).reshape(shape), axis=1) * sign
             plain = np.diff(np.log(model.base.evaluate(np.array(model.theta), flat)).reshape(shape), axis=1) * sign

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from buran.correct.base import BaseModel, Parameter, Variable
+from buran.correct.tuning import CORRECTION
 from buran.errors import UsageError
 from buran.model.terms import ModelFunction
 from buran.model.text import format_function, python_names
-
-SPAN = 10.0
-"""A coefficient may become this many times smaller or larger."""
 
 
 def base_of_function(
@@ -61,5 +59,5 @@ def base_of_function(
 
 
 def _coefficient(value: float) -> Parameter:
-    ends = sorted((value / SPAN, value * SPAN))
+    ends = sorted((value / CORRECTION.span, value * CORRECTION.span))
     return Parameter(value, ends[0], ends[1], log=value > 0)

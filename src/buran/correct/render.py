@@ -9,9 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from buran.correct.base import BaseModel
-from buran.correct.corrected import FREEZE, Corrected
+from buran.correct.corrected import Corrected
 from buran.correct.symbolic import sympy
 from buran.correct.terms import TermModel
+from buran.correct.tuning import CORRECTION
 
 Style = Literal["text", "latex", "python"]
 STYLES: tuple[Style, ...] = ("text", "latex", "python")
@@ -284,7 +285,7 @@ def _python(model: Corrected, plain: Any) -> str:
     if model.preset == "paper":
         return "\n".join([*lines, f"    return corrected({names})"])
     lines += [
-        f"    {name}{suffix} = min(max({name}, {low / FREEZE!r}), {high * FREEZE!r})"
+        f"    {name}{suffix} = min(max({name}, {low / CORRECTION.freeze!r}), {high * CORRECTION.freeze!r})"
         for name, low, high in zip(variables, model.low, model.high, strict=True)
     ]
     mean = " + ".join(correction) or "0.0"

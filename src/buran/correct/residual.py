@@ -9,9 +9,6 @@ import numpy as np
 from buran.correct.formula import Array
 from buran.numerics.gaussian_process import average_process, squared_exponential
 
-MOST_POINTS = 200
-"""Beyond it, the time of a fit, which grows with the third power, is not worth it."""
-
 
 @dataclass(frozen=True)
 class Residual:

@@ -16,12 +16,10 @@ from buran.correct.evolution import EVOLUTIONS
 from buran.correct.formula import Array
 from buran.correct.gate import Gate, Masks
 from buran.correct.program import Case
-from buran.correct.residual import MOST_POINTS, fit_residual
+from buran.correct.residual import fit_residual
 from buran.correct.terms import Problem, TermModel, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
-
-FEWEST = 8
-"""Points below which no correction can be judged."""
+from buran.correct.tuning import CORRECTION
 
 Errors = Mapping[str, float]
 
@@ -65,8 +63,8 @@ def correct_robustly(base: BaseModel, data: Data, options: Options) -> Corrected
 
     if level <= gate.fits:
         return refused(f"the base model already fits: it is {100 * level:.2g} % off on average")
-    if len(data.points) < FEWEST:
-        return refused(f"{len(data.points)} points are too few to judge a correction; {FEWEST} are wanted")
+    if len(data.points) < CORRECTION.fewest:
+        return refused(f"{len(data.points)} points are too few to judge a correction; {CORRECTION.fewest} are wanted")
     scale = _scale(base, data.points, np.array(first.theta))
     masks = gate.masks(scale, spawned(options.seed, _FOLDS)) if options.gate else everything[:0]
     problem = Problem(base, data.points, data.logs, np.concatenate([everything, masks]))
@@ -138,7 +136,7 @@ def _candidates(
             base, points, np.exp(logs), options.case, np.array(fitted.theta), random
         )
         out["program"] = replace(plain, evolved=found)
-    if not options.formula and len(points) <= MOST_POINTS:
+    if not options.formula and len(points) <= CORRECTION.most_points:
         process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
         terms = {name: each for name, each in out.items() if each.terms is not None}
         out["process"] = replace(plain, process=process)
@@ -206,8 +204,8 @@ def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
             notes.append(f"{name} was measured from {low:g} to {high:g}, beyond its declared range")
     if not any(variable.scale for variable in base.variables.values()):
         notes.append("no variable is declared to be a scale: the longest runs are the ones predicted from the others")
-    if len(data.points) > MOST_POINTS:
-        notes.append(f"with more than {MOST_POINTS} points no Gaussian process is tried")
+    if len(data.points) > CORRECTION.most_points:
+        notes.append(f"with more than {CORRECTION.most_points} points no Gaussian process is tried")
     wrong = without_time(base, np.array(fitted.theta), data.points)
     if wrong is not None:
         notes.append(f"{wrong}: there is nothing to correct, and no prediction")

@@ -13,14 +13,10 @@ from numpy.typing import NDArray
 from buran.correct.base import BaseModel
 from buran.correct.fit import Residuals, least_squares, left_out_cost
 from buran.correct.formula import Array
+from buran.correct.tuning import CORRECTION
 from buran.numerics.least_squares import beside
 
 Shape = Literal["power", "log2", "hinge", "one"]
-POWERS = (-1.0, -0.5, 0.5, 1.0)
-MOST_TERMS = 3
-_LARGEST = 50.0  # a term's coefficient, in shares of the base model's value where they are equally large on average
-_POLISHED = 8  # candidates of each step that are fitted jointly
-_BEAM = 2
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ def library(base: BaseModel, points: Array) -> tuple[Term, ...]:
         values = np.unique(points[:, i])
         if len(values) < 2:
             continue
-        growths += [Growth("power", i, power) for power in POWERS]
+        growths += [Growth("power", i, power) for power in CORRECTION.powers]
         if values[0] >= 1:
             growths.append(Growth("log2", i))
         if variable.thresholds if variable.thresholds is not None else variable.scale:
@@ -167,7 +163,7 @@ def fit_base(problem: Problem, starts: int = 4) -> list[TermModel]:
 
 
 def grow(
-    problem: Problem, bases: Sequence[TermModel], terms: Sequence[Term], most: int = MOST_TERMS
+    problem: Problem, bases: Sequence[TermModel], terms: Sequence[Term], most: int = CORRECTION.most_terms
 ) -> list[list[TermModel]]:
     """Add one term after the other, for each search.
 
@@ -215,7 +211,7 @@ def grow(
         for search in range(len(beams)):
             found = [(m, numbers) for m, numbers, row in zip(models, chosen, rows, strict=True) if row == search]
             found.sort(key=lambda pair: pair[0].cost)
-            beams[search] = [_State(*pair) for pair in found[:_BEAM]]
+            beams[search] = [_State(*pair) for pair in found[: CORRECTION.beam]]
             out[search] += [model for model, _ in found]
     return out
 
@@ -230,7 +226,8 @@ def refit(problem: Problem, theta: Sequence[float], models: Sequence[Sequence[Te
     shares = np.array([[term.coefficient for term in model] for model in models])
     shares = np.divide(shares, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     start = np.concatenate(
-        [np.tile(problem.unit(np.array(theta)), (len(models), 1)), np.clip(shares, 0, _LARGEST)], axis=1
+        [np.tile(problem.unit(np.array(theta)), (len(models), 1)), np.clip(shares, 0, CORRECTION.largest_coefficient)],
+        axis=1,
     )
     rows = np.zeros(len(models), dtype=np.int64)
     return _fit_jointly(problem, rows, chosen, start, terms, shapes, scales, left_out=False)
@@ -282,7 +279,7 @@ def _promising(
     gains = np.maximum(_gains(projected, rest), 0.5 * _gains(columns, residual))
     gains[scales <= 0] = 0
     gains[list(state.numbers)] = 0
-    order = np.argsort(-gains, kind="stable")[:_POLISHED]
+    order = np.argsort(-gains, kind="stable")[: CORRECTION.polished]
     return [int(n) for n in order if gains[n] > 0]
 
 
@@ -301,7 +298,7 @@ def _fit_jointly(
     size = len(problem.base.parameters)
     few = replace(problem, used=problem.used[rows])
     sizes = np.take_along_axis(scales[rows], chosen, axis=1)
-    upper = np.concatenate([np.ones((len(rows), size)), np.full(chosen.shape, _LARGEST)], axis=1)
+    upper = np.concatenate([np.ones((len(rows), size)), np.full(chosen.shape, CORRECTION.largest_coefficient)], axis=1)
     carriers = np.array([term.carrier for term in terms])
     function = _residuals(few, carriers[chosen], chosen, shapes, sizes)
     fits = least_squares(function, start, upper)

@@ -7,8 +7,8 @@ import numpy as np
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Threshold
 from buran.correct.terms import Growth, Problem, Term, TermModel, refit
+from buran.correct.tuning import CORRECTION
 
-_PLACES = 33
 _LIKELIHOOD = 3.84  # 95 % point of chi squared with one degree of freedom
 
 
@@ -25,7 +25,7 @@ def find_thresholds(problem: Problem, model: TermModel) -> tuple[Threshold, ...]
             continue
         i = term.growth.variable
         values = np.unique(problem.points[problem.used[0], i])
-        places = np.unique([*np.geomspace(values[0], values[-1], _PLACES)[:-1], term.growth.number])
+        places = np.unique([*np.geomspace(values[0], values[-1], CORRECTION.places)[:-1], term.growth.number])
         others = [each for k, each in enumerate(model.terms) if k != number]
         tried = [Term(term.carrier, Growth("hinge", i, float(place)), term.coefficient) for place in places]
         costs = np.array([each.cost for each in refit(problem, model.theta, [[*others, each] for each in tried])])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from buran.instrument.prediction import Mask, Prediction
-
-_WORTH_A_LOOK = 0.01
-"""Functions that take less than this part of what is allowed are dropped only if nothing else is left."""
+from buran.instrument.tuning import FILTERS
 
 
 def within_overhead(own: Prediction, keep: Mask, kernels: Mask, fixed: Mask, limit: float | None) -> Mask:
@@ -36,7 +34,7 @@ def within_overhead(own: Prediction, keep: Mask, kernels: Mask, fixed: Mask, lim
     costs = (hooks / np.where(allowed > 0, allowed, np.inf)[None]).max(axis=1)  # of what is allowed
     worth = np.where(kernels, np.nan_to_num(own.bare_share), 0.0)
     out = keep.copy()
-    for least in (_WORTH_A_LOOK, 0.0):
+    for least in (FILTERS.worth_a_look, 0.0):
         choice = np.flatnonzero(out & own.filterable & ~fixed & (costs > least))
         order = np.lexsort((-costs[choice], worth[choice] / costs[choice]))
         for i in choice[order].tolist():

@@ -15,14 +15,10 @@ from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, Rule, format_filter, parse
 from buran.instrument.pattern import literal
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
+from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import Verdict
 from buran.model.repetitions import over_repetitions
 from buran.profile.profile import CallTree
-
-LIMIT = 0.05
-"""Time in hooks over time without that a campaign may start with, where it names no limit."""
-_LEAST_BARE = 0.01  # of the time with hooks: what is left without them is a difference of two large numbers
-_WORTH_A_LOOK = 0.01  # of what is allowed
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
 
 
 def guard(
-    experiment: Experiment, hooked_s: float, plain_s: float, calibrated_s: float, limit: float = LIMIT
+    experiment: Experiment, hooked_s: float, plain_s: float, calibrated_s: float, limit: float = FILTERS.limit
 ) -> Throttled:
     """Throttle by the point of an experiment that took longest.
 
@@ -115,7 +111,9 @@ def longest(experiment: Experiment) -> int:
     return int(seconds.sum(axis=(0, 2)).argmax())
 
 
-def throttle(tree: CallTree, seconds: Floats, visits: Floats, visit_cost_s: float, limit: float = LIMIT) -> Throttled:
+def throttle(
+    tree: CallTree, seconds: Floats, visits: Floats, visit_cost_s: float, limit: float = FILTERS.limit
+) -> Throttled:
     """Find the functions to leave out so that hooks stay below a limit: the shortest visits first.
 
     The limit is of the time in the program's own functions. MPI takes most of a small run, starting and connecting, and
@@ -136,12 +134,12 @@ def throttle(tree: CallTree, seconds: Floats, visits: Floats, visit_cost_s: floa
     free = reached & np.array([symbol_of(region) not in MAINS for region in regions], dtype=bool)
     hooks = np.where(reached, number * visit_cost_s, 0.0)
     whole = float(own_s[reached].sum())
-    bare = max(whole - float(hooks.sum()), _LEAST_BARE * whole)
+    bare = max(whole - float(hooks.sum()), FILTERS.least_bare * whole)
     if not bare > 0:
         return Throttled({}, 0.0, 0.0)
     allowed = limit * bare
     each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
-    small = hooks <= _WORTH_A_LOOK * allowed
+    small = hooks <= FILTERS.worth_a_look * allowed
     order = np.lexsort((-hooks, each_s, small))
     order = order[free[order] & (hooks[order] > 0)]
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])

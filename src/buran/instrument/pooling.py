@@ -16,21 +16,16 @@ from numpy.typing import NDArray
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.instrument.prediction import FILTERABLE, Floats, Mask, symbol_of
+from buran.instrument.tuning import POOLING
 from buran.model.repetitions import over_repetitions
 from buran.profile.metrics import Metric
 from buran.profile.profile import CallTree, Profile, Region
 from buran.profile.regroup import combine, fold, project
 
-MOST_DOUBT = 0.05
-"""Of the corrected time: what is more uncertain is left out."""
-_AS_GOOD = 0.005  # doubt from which on a corrected time stands beside uncorrected ones of its point
-_LOOP_DOUBT = 0.5  # of the cost in a loop: a program has other caches, and loses inlining
-_LEAST_DOUBT = 0.2  # of any cost: functions are not alike
-_AGREEMENT, _SIGMAS = 0.02, 3.0
-_ONE_PAIR = 0.05  # scatter of a difference where only one is known
 STRIDE = 1 << 20
 """Repetitions under the n-th earlier filter have numbers from n times this on."""
-_SHARE, _DOUBT, _HOPELESS = "correction_share", "correction_doubt", 1e6
+_SHARE, _DOUBT = "correction_share", "correction_doubt"
+_HOPELESS = 1e6  # doubts are cut there: an infinite one is no number to work with
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,7 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
     visits
         Shape (pair,): of functions with hooks, of all ranks.
     """
-    values, doubts = [calibrated_s], [_LOOP_DOUBT * calibrated_s]
+    values, doubts = [calibrated_s], [POOLING.loop_doubt * calibrated_s]
     some = (visits > 0) & (plain_s > 0)
     if some.sum() >= 3:
         share = visits[some] / plain_s[some]  # noise is a share of the time
@@ -70,7 +65,7 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
     mean = float((precision * value).sum() / precision.sum())
     sigma = float(np.sqrt(1 / precision.sum()))
     chi = float(np.sqrt((((value - mean) / doubt) ** 2).sum() / max(len(value) - 1, 1)))
-    return HookCost(mean, max(sigma * max(chi, 1.0), _LEAST_DOUBT * mean))
+    return HookCost(mean, max(sigma * max(chi, 1.0), POOLING.least_doubt * mean))
 
 
 @dataclass(frozen=True)
@@ -175,7 +170,7 @@ def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pool
     """Bring runs under one filter and corrected ones under others into one table.
 
     A time is left out where functions are measured now that were not then: how it would be shared is not known; where
-    it is more uncertain than `MOST_DOUBT`; beside uncorrected times of the same point, unless it is as good; and for a
+    its doubt is above `most_doubt`; beside uncorrected times of its point, unless it is as good; and for a
     call path whose corrected times contradict the uncorrected ones where both are known.
 
     Parameters
@@ -246,9 +241,9 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
         told = _told(whole.tree, group.had)
         for name in values:
             values[name][np.ix_(~told, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
-        sure = told[:, None, None] & np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= MOST_DOUBT)
+        sure = told[:, None, None] & np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= POOLING.most_doubt)
         agrees = _agrees(time[:, :, direct], np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns])
-        as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= _AS_GOOD)
+        as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= POOLING.as_good)
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
     known: Mask = np.isfinite(time) & ~direct
     values["time"][known & ~taken] = np.nan
@@ -286,7 +281,7 @@ def _agrees(direct: Floats, corrected: Floats, doubt: Floats) -> Mask:
     number = common.sum(axis=1)
     mean = gap.sum(axis=1) / np.maximum(number, 1)
     spread = np.sqrt(np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(number - 1, 1))
-    spread = np.where(number > 1, spread, _ONE_PAIR) / np.sqrt(np.maximum(number, 1))
+    spread = np.where(number > 1, spread, POOLING.one_pair) / np.sqrt(np.maximum(number, 1))
     own = np.where(np.isfinite(corrected), np.nan_to_num(doubt), 0.0).max(axis=(1, 2))
-    agreeing: Mask = (number == 0) | (np.abs(mean) <= _AGREEMENT + _SIGMAS * np.hypot(spread, own))
+    agreeing: Mask = (number == 0) | (np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, own))
     return agreeing

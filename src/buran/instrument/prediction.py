@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
+from buran.instrument.tuning import FILTERS
 from buran.model import ModelSet
 from buran.profile.profile import SEPARATOR, CallTree, Region
 
@@ -20,11 +21,6 @@ MAINS = ("main", "MAIN__")
 FILTERABLE = ("compiler", "user")
 STARTUP = ("MPI_Init", "MPI_Init_thread", "MPI_Session_init", "MPI_Session_finalize", "MPI_Finalize")
 """Starting and ending MPI: a share of short runs that no function of the program causes."""
-
-STEADY = 0.1
-"""Times that change by less than this share between the smallest point and the target are constant."""
-LARGEST_DOUBT = 2.0
-"""A function counts at most as this multiple of its predicted time, however uncertain its model."""
 
 
 def symbol_of(region: Region) -> str:
@@ -43,7 +39,7 @@ class Prediction:
     seconds
         Shape (call path,): exclusive time at the target; NaN without a model; 0 for starting and ending MPI.
     upper_s
-        Shape (call path,): upper end of the 90 % interval, at most `LARGEST_DOUBT` times `seconds`.
+        Shape (call path,): upper end of the 90 % interval, at most `FILTERS.largest_doubt` times `seconds`.
     origin_s
         Shape (call path,): at the smallest value of each parameter.
     visits
@@ -138,7 +134,7 @@ class Prediction:
         """Regions whose time is the same at the smallest point and at the target."""
         before, after = self.by_region(self.origin_s), self.own_s
         with np.errstate(invalid="ignore"):
-            return np.abs(after - before) <= STEADY * np.maximum(after, before)
+            return np.abs(after - before) <= FILTERS.steady * np.maximum(after, before)
 
     # -- of a choice --------------------------------------------------------------------------------
 
@@ -225,7 +221,7 @@ def predict_regions(
     return Prediction(
         tree,
         seconds[:, 0],
-        np.clip(upper, seconds[:, 0], LARGEST_DOUBT * seconds[:, 0]),
+        np.clip(upper, seconds[:, 0], FILTERS.largest_doubt * seconds[:, 0]),
         seconds[:, 1],
         number,
         seconds[:, 2:],
@@ -243,5 +239,5 @@ def _growing_share(tree: CallTree, models: ModelSet, at: Floats, origin: Floats)
         by_name[name] = by_name.get(name, np.zeros(2)) + row
     total = float(values[:, 0].sum()) or 1.0
     own = np.array([by_name.get(region.name, np.zeros(2)) for region in tree.regions]).reshape(-1, 2)
-    share: Floats = np.where(own[:, 0] > (1 + STEADY) * own[:, 1], own[:, 0] / total, 0.0)
+    share: Floats = np.where(own[:, 0] > (1 + FILTERS.steady) * own[:, 1], own[:, 0] / total, 0.0)
     return share

@@ -17,16 +17,12 @@ from buran.instrument.expansion import unexplored_kernels
 from buran.instrument.filter_file import Filter, only
 from buran.instrument.pattern import glob
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, Prediction, predict_regions, symbol_of
+from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import Verdict, Verdicts
 from buran.model import ModelSet
 from buran.profile.profile import CallTree, Region
 
 CONSTANT = ", but constant"
-_GROWN = 1.5
-VISIT_COST_S = 60e-9
-"""Enter and exit of one visit where nothing was calibrated: Score-P 8.4 takes 58 ns."""
-SETTLED_HOOK_SHARE = 0.01
-"""A filter whose hooks cost less of the predicted run time is kept: measuring everything again gains nothing."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +146,7 @@ class Refinement:
     @property
     def settled(self) -> bool:
         """Whether a new filter would gain nothing: nothing to try, and what it drops costs and says little."""
-        return not self.added and self.hook_share < SETTLED_HOOK_SHARE and not self.drops_constants
+        return not self.added and self.hook_share < FILTERS.settled_hook_share and not self.drops_constants
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -196,7 +192,7 @@ def refine(
     target: ArrayLike,
     wishes: Wishes | None = None,
     *,
-    visit_cost_s: float = VISIT_COST_S,
+    visit_cost_s: float = FILTERS.visit_cost_s,
     work: Sequence[ModelSet] = (),
     imbalance: Floats | None = None,
     ends_s: Floats | None = None,
@@ -297,7 +293,7 @@ def _measured(own: Prediction, ends_s: Floats | None) -> tuple[Floats, Mask]:
     startup = own.seconds == 0  # starting and ending MPI, or nothing
     by_region = own.by_region(np.where(startup[:, None], 0.0, ends_s))
     total = float(by_region[:, 1].sum())
-    return by_region[:, 1] / (total or 1.0), by_region[:, 1] > _GROWN * by_region[:, 0]
+    return by_region[:, 1] / (total or 1.0), by_region[:, 1] > FILTERS.grown * by_region[:, 0]
 
 
 def _waiting(own: Prediction, imbalance: Floats | None, share: float) -> Mask:

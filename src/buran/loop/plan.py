@@ -23,11 +23,11 @@ from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
 from buran.model import Term, fit_models
 from buran.profile.metrics import counted
-from buran.select.design import COUNTS
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
 from buran.select.space import MOST_REPETITIONS, Array
+from buran.select.tuning import PLANNING
 
 
 def question_of(history: History) -> Question:
@@ -222,7 +222,7 @@ def _ratios(findings: Findings) -> dict[Mode, float]:
 def _counts_settled(findings: Findings) -> bool:
     """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
     seconds = {each["call_path"]: abs(each["at_target_s"] or 0.0) for each in findings.priors}
-    least = COUNTS * sum(seconds.values())
+    least = PLANNING.counts * sum(seconds.values())
     open_ = [each["call_path"] for each in findings.priors if not each.get("settled", False)]
     return bool(seconds) and all(seconds[path] < least for path in open_)
 

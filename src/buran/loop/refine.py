@@ -19,10 +19,11 @@ from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.graph_sources import graph_of_features, with_measured
-from buran.instrument.guard import LIMIT, guard, guarded, longest
+from buran.instrument.guard import guard, guarded, longest
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
-from buran.instrument.refine import VISIT_COST_S, Refinement, Wishes, refine
+from buran.instrument.refine import Refinement, Wishes, refine
 from buran.instrument.start import start_filter
+from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
 from buran.loop.findings import Findings
 from buran.loop.history import History
@@ -140,7 +141,7 @@ def _guarded(history: History) -> tuple[str, dict[str, Verdict]]:
         if each.time_ratio is not None and each.point == at
     ]
     hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
-    limit = wishes_of(history.session).overhead or LIMIT
+    limit = wishes_of(history.session).overhead or FILTERS.limit
     found = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit)
     return guarded(findings.filter_text, found), dict(found.verdicts)
 
@@ -261,5 +262,5 @@ def visit_cost_s(history: History, iteration: int | None = None) -> float:
     records = [history.build_record(build.hash) for build in builds]
     costs = [record.visit_cost_s for record in records if record is not None and record.visit_cost_s]
     if not costs and history.imports:  # nothing is built yet
-        costs = [history.session.target.backend.visit_cost_s() or VISIT_COST_S]
-    return median(costs) if costs else VISIT_COST_S
+        costs = [history.session.target.backend.visit_cost_s() or FILTERS.visit_cost_s]
+    return median(costs) if costs else FILTERS.visit_cost_s

@@ -8,8 +8,7 @@ import numpy as np
 
 from buran.model.candidates import DEPENDENT, Ids, Mask
 from buran.model.terms import Array
-
-_CROWD = 8  # times as many hypotheses are looked at where many are not allowed
+from buran.model.tuning import SEARCH
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +165,7 @@ def extend(dictionary: Dictionary, beam: Beam, width: int, most: int | None = No
     if size == 1:
         return _one_term(dictionary, beam)
     left_over = _left_over(dictionary, beam)
-    looked_at = width if most is None else _CROWD * width
+    looked_at = width if most is None else SEARCH.crowd * width
     kept = best(left_over.reshape(calls, -1), 2 * looked_at)  # most hypotheses turn up twice
     by_residual = kept.shape[1]
     kept = np.concatenate([kept, _best_plain(left_over, beam, dictionary.simple, 4 * looked_at)], axis=1)

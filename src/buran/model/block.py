@@ -14,11 +14,7 @@ from buran.model.found import Found, odds
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.terms import Array, ModelFunction
-
-_LEAST = 1e-2  # smaller weights move no end of an interval
-_DOUBT = 2 / 3  # power of the odds: more doubt in the best hypothesis than it takes to choose one
-_LACK = 1.2  # times the variance of the noise: what residuals have beyond is systematic
-_REDUNDANT = 8.0  # times the points for each value of a parameter: how many share a systematic error
+from buran.model.tuning import UNCERTAINTY
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +63,8 @@ class Block:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         own = np.array(calls, dtype=np.int64)
         scores = self.found.scores[own]
-        weight = odds(scores, len(self.points)) ** _DOUBT
-        place, hypothesis = np.nonzero(weight > _LEAST)
+        weight = odds(scores, len(self.points)) ** UNCERTAINTY.doubt
+        place, hypothesis = np.nonzero(weight > UNCERTAINTY.least)
         rows = self.found.rows[own[place], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
         groups = []
@@ -100,9 +96,9 @@ class Block:
         hypothesis's weighted residuals.
         """
         values = sum(len(np.unique(self.points[:, p])) - 1 for p in range(self.points.shape[1]))
-        most = _REDUNDANT * max(len(self.points) / max(values, 1), 1.0)
+        most = UNCERTAINTY.redundant * max(len(self.points) / max(values, 1), 1.0)
         known = (self.scatter.degrees[calls] > 0) & (spread > 0)
-        noise = _LACK * self.scatter.share[calls] ** 2
+        noise = UNCERTAINTY.lack * self.scatter.share[calls] ** 2
         systematic = np.clip(1 - noise / np.where(known, spread, 1.0), 0.0, 1.0)
         return np.asarray(np.where(known, 1 + (most - 1) * systematic, 1.0))
 

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 
 from buran.model.basis import NO_GROWTH, Array, BasisFunction
 from buran.model.space import HypothesisSpace
+from buran.model.tuning import SEARCH
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-_LINE_POINTS = 3  # fewer cannot tell one term beside a constant from another
 DEPENDENT = 1e-10  # share of a column's squared length that must remain beside other columns
-_PRODUCTS = 200  # products of each number of parameters in a dictionary, about
-_SHORT = 8  # terms a parameter is represented by, beside the plain ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +115,7 @@ def lines(points: Array, parameter: int) -> list[Ids]:
     by_length: dict[int, list[Ids]] = {}
     for g in range(group.max() + 1):
         line = np.flatnonzero(group == g)
-        if len(line) >= _LINE_POINTS:
+        if len(line) >= SEARCH.line_points:
             by_length.setdefault(len(line), []).append(line)
     return [np.stack(found) for _, found in sorted(by_length.items())]
 
@@ -180,7 +178,7 @@ def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
         Shape (call path, choice), best first, no row twice.
     """
     rows = len(table.functions)
-    if rows <= _SHORT:
+    if rows <= SEARCH.short:
         order = np.argsort(misfit[:, 1:], axis=1, kind="stable")
         return order + 1
     key = np.empty((len(misfit), rows))
@@ -190,8 +188,8 @@ def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
         key[:, members] = np.where((falls == against)[:, None], rank, 3 * rank + 1)
     key = _ranks(key)
     plain = np.flatnonzero(table.plain[1:])
-    key[:, plain] = np.minimum(key[:, plain], _SHORT - 0.5)
-    count = min(rows, _SHORT + len(plain))
+    key[:, plain] = np.minimum(key[:, plain], SEARCH.short - 0.5)
+    count = min(rows, SEARCH.short + len(plain))
     return np.argsort(key, axis=1, kind="stable")[:, :count] + 1
 
 
@@ -217,7 +215,7 @@ def patterns(lengths: tuple[int, ...]) -> Ids:
     parameters = len(lengths)
     out: list[tuple[int, ...]] = []
     for size in range(1, parameters + 1):
-        best = max(lengths, default=0) if size == 1 else int((_PRODUCTS / comb(parameters, size)) ** (1 / size))
+        best = max(lengths, default=0) if size == 1 else int((SEARCH.products / comb(parameters, size)) ** (1 / size))
         if size == parameters:
             best = max(best, 1)
         for chosen in combinations(range(parameters), size):

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from buran.model.basis import Lead
 from buran.model.terms import Array, ModelFunction
+from buran.model.tuning import COMPARISON
 
 Order = Literal["first", "second", "same", "neither"]
-_GRID = 400
-_REACH = 2.0**20  # crossings are looked for up to so many times the point
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def _crossings(first: ModelFunction, second: ModelFunction, point: Array, parame
     begin = min(1.0, float(point[parameter]))
     if begin <= 0:
         begin = 1.0
-    grid = np.geomspace(begin, max(float(point[parameter]), begin) * _REACH, _GRID)
+    grid = np.geomspace(begin, max(float(point[parameter]), begin) * COMPARISON.reach, COMPARISON.grid)
 
     def gap(x: Array | float) -> Array:
         at = np.array(np.broadcast_to(point, (*np.shape(x), len(point))))

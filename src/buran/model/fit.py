@@ -19,9 +19,8 @@ from buran.model.scatter import Scatter
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import HypothesisSpace, full_space
 from buran.model.terms import Array, predict
+from buran.model.tuning import SEARCH
 
-_FLOOR = 1e-3  # of a call path's largest value: smaller values weigh no more than this one
-_GRID_POWER = 0.75
 _LARGEST = 1e150  # squares of larger values overflow
 
 
@@ -59,7 +58,7 @@ def relative_weights(values: Array) -> Array:
     """
     size = np.abs(values)
     largest = np.max(np.where(np.isfinite(size), size, 0.0), axis=1, keepdims=True, initial=0.0)
-    return np.asarray(1 / np.where(largest > 0, np.maximum(size, _FLOOR * largest), 1.0 + 0 * size))
+    return np.asarray(1 / np.where(largest > 0, np.maximum(size, SEARCH.floor * largest), 1.0 + 0 * size))
 
 
 def default_weights(points: Array, values: Array) -> Array:
@@ -75,7 +74,7 @@ def default_weights(points: Array, values: Array) -> Array:
         Shape (call path, point), such that weighted values have a root mean square of 1; NaN where `values` are.
     """
     grid = np.prod([float(len(np.unique(column))) for column in points.T])
-    weights = relative_weights(values) ** (_GRID_POWER if 2 * len(points) >= grid else 1.0)
+    weights = relative_weights(values) ** (SEARCH.grid_power if 2 * len(points) >= grid else 1.0)
     square = np.where(np.isfinite(values), (weights * values) ** 2, 0.0)
     mean = square.sum(axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1)
     return np.asarray(weights / np.sqrt(np.where(mean > 0, mean, 1.0))[:, None])

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from buran.model.candidates import Ids, Mask
 from buran.model.terms import Array
-
-_BELIEF = 0.45  # nats of odds for a nat of the score, times the points
-_LIKELY = 0.1  # odds of hypotheses that may be chosen for predicting the median
+from buran.model.tuning import SEARCH
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +69,7 @@ class Found:
         share = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
         middle = np.argmax(share >= share[:, -1:] / 2, axis=1)
         median = self.ahead[at, order[at, middle]]
-        gap = np.where(weight >= _LIKELY, np.abs(self.ahead - median[:, None]), np.inf)
+        gap = np.where(weight >= SEARCH.likely, np.abs(self.ahead - median[:, None]), np.inf)
         chosen = np.argmin(gap, axis=1)
         moved = np.flatnonzero(steady & (chosen > 0))
         place = np.arange(self.scores.shape[1])[None]
@@ -95,7 +93,7 @@ def odds(scores: Array, points: int) -> Array:
         hold what they should (studies/benchmarks/modeller.py).
     """
     gap = scores - scores.min(axis=1, keepdims=True)
-    return np.asarray(np.exp(-_BELIEF * points * np.where(np.isfinite(gap), gap, np.inf)))
+    return np.asarray(np.exp(-SEARCH.belief * points * np.where(np.isfinite(gap), gap, np.inf)))
 
 
 def beyond(points: Array) -> Array:

@@ -8,10 +8,10 @@ import numpy as np
 
 from buran.model.candidates import Ids, Mask, TermTable
 from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.tuning import SEARCH
 from buran.numerics.least_squares import again, solve, without_negative
 
 _VOID = 1e-9  # share of the values below which a contribution is rounding
-_NOISE_SHARE = 0.1  # of the leave-one-out error: smaller contributions cannot be told from nothing
 BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
 
 
@@ -66,7 +66,7 @@ def regress(
     if columns > 1:
         error = loo_error(values - np.einsum("cpk,ck->cp", design, own.coefficients), own.hat, weights)
         share = np.abs(own.coefficients[:, None] * design * weights[..., None]).max(axis=1)
-        free = share > np.maximum(_VOID, _NOISE_SHARE * np.where(np.isfinite(error), error, 0.0))[:, None]
+        free = share > np.maximum(_VOID, SEARCH.noise_share * np.where(np.isfinite(error), error, 0.0))[:, None]
         own = again(own, design, values, weights, free)
     if nonnegative:
         own = without_negative(own, design, values, weights)

@@ -10,10 +10,10 @@ from buran.errors import UsageError
 from buran.model.fit import relative_weights
 from buran.model.scatter import Scatter
 from buran.model.terms import Array
+from buran.model.tuning import UNCERTAINTY
 
 Repetition = Literal["mean", "median", "min", "max"]
 REPETITIONS: tuple[Repetition, ...] = get_args(Repetition)
-_PRIOR = 4.0  # so many repetitions' worth of belief that all points of a call path have the same relative noise
 
 
 def over_repetitions(values: Array, repetition: Repetition) -> Array:
@@ -60,7 +60,7 @@ def repetition_weights(repetitions: Array) -> Array:
     free = np.maximum(number - 1, 0)
     pooled = scatter.sum(axis=1) / np.maximum(free.sum(axis=1), 1)
     pooled = np.where(pooled > 0, pooled, 1.0)[:, None]
-    variance = (scatter + _PRIOR * pooled) / (free + _PRIOR) / pooled
+    variance = (scatter + UNCERTAINTY.prior * pooled) / (free + UNCERTAINTY.prior) / pooled
     return np.where(number > 0, base * np.sqrt(np.maximum(number, 1) / variance), np.nan)
 
 

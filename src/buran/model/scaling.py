@@ -7,8 +7,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.candidates import lines
 from buran.model.terms import Array
-
-_CLEARLY = 0.8  # at the end of a line, of its beginning
+from buran.model.tuning import COMPARISON
 
 
 def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
@@ -35,7 +34,7 @@ def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
         for group in lines(points, p) if len(points) else ():
             ordered = np.take_along_axis(group, np.argsort(points[group, p], axis=1), axis=1)
             own = totals[ordered]
-            falls += ((np.diff(own, axis=1) < 0).all(axis=1) & (own[:, -1] < _CLEARLY * own[:, 0])).tolist()
+            falls += ((np.diff(own, axis=1) < 0).all(axis=1) & (own[:, -1] < COMPARISON.clearly * own[:, 0])).tolist()
         if falls and np.mean(falls) > 0.5:
             out.append(p)
     return tuple(out)

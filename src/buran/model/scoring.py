@@ -9,51 +9,65 @@ import numpy as np
 
 from buran.model.beam import Beam, Dictionary, first_occurrence, leave_group_out, leave_one_out
 from buran.model.candidates import Ids, TermTable
+from buran.model.regression import BOUND
 from buran.model.scatter import Scatter
 from buran.model.terms import Array
+from buran.model.tuning import SEARCH
+from buran.numerics.origin import MODELLER, tuned
 
 Criterion = Literal["error", "smape", "rss", "ar2", "bic"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 EXACT = 1e-11  # relative error below which two fits differ by rounding alone
 MEAN_ABSOLUTE = (2 / np.pi) ** 0.5  # of Gaussian noise, by its standard deviation
-_BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
-_KNOWN = 0.3  # points that a degree of freedom of the repetitions is worth
 
 
 @dataclass(frozen=True)
 class Costs:
     """What a hypothesis has to pay for its freedom, in nats; see `score`.
 
-    Attributes
-    ----------
-    coefficient
-        For each coefficient beside the constant.
-    parameter
-        For each parameter that matters.
-    extra_term, extra_plain_term
-        For each second and further factor of the same parameter; plain exponents are few, hence cheaper.
-    saturating, negative, declining
-        For each negative coefficient: of a falling term; of a term that one with a positive coefficient
-        outgrows; of another term, which takes the prediction below zero sooner or later. The last is a plain
-        addition to the score, however many points there are: noise is no reason to predict negative values.
-    alternating
-        Once if a rising term that another outgrows has a negative coefficient: a plain addition. Terms of
-        alternating signs follow any curve between the points and none beyond them.
-    steep
-        Times the error (at most 1) and the degree of growth beyond 1, the largest of each parameter added up (a log
-        counts a quarter): a plain addition, too. Where values scatter by half, one chance value at the largest
-        point must not become cubic growth; where they are steady this is next to nothing.
+    What is added to the score counts however many points there are: noise is no reason to predict negative values, and
+    terms of alternating signs follow any curve between the points and none beyond them. The degree of growth is the
+    largest of each parameter, added up (a log counts a quarter), the error at most 1: where values are steady, steep
+    growth costs next to nothing.
     """
 
-    coefficient: float = 4.0
-    parameter: float = 1.5
-    extra_term: float = 5.0
-    extra_plain_term: float = 1.5
-    saturating: float = 1.0
-    negative: float = 0.5
-    declining: float = 4.0
-    alternating: float = 0.5
-    steep: float = 0.25
+    coefficient: float = tuned(
+        4.0,
+        "for each coefficient beside the constant",
+        "first 1.5, then 3, then 5; changed while the method was built, no figures kept (reference/modeller.md)",
+    )
+    parameter: float = tuned(
+        1.5,
+        "for each parameter that matters",
+        "first 1; changed while the method was built, no figures kept (reference/modeller.md)",
+    )
+    extra_term: float = tuned(
+        5.0,
+        "for each second and further factor of the same parameter",
+        "first 3.5; changed while the method was built, no figures kept (reference/modeller.md)",
+    )
+    extra_plain_term: float = tuned(1.5, "the same for plain exponents, which are few, hence cheaper", MODELLER)
+    saturating: float = tuned(
+        1.0,
+        "for each negative coefficient of a falling term",
+        "first 2; changed while the method was built, no figures kept (reference/modeller.md)",
+    )
+    negative: float = tuned(
+        0.5, "for each negative coefficient of a term that one with a positive coefficient outgrows", MODELLER
+    )
+    declining: float = tuned(
+        4.0,
+        "added to the score for each other negative coefficient: the prediction falls below zero sooner or later",
+        "first 1.5; changed while the method was built, no figures kept (reference/modeller.md)",
+    )
+    alternating: float = tuned(
+        0.5, "added to the score once if a rising term that another outgrows has a negative coefficient", MODELLER
+    )
+    steep: float = tuned(
+        0.25,
+        "added to the score, times the error and the degree of growth beyond 1: one chance value must not become cubic",
+        MODELLER,
+    )
 
 
 def score(
@@ -72,7 +86,7 @@ def score(
     """
     if scatter is None:
         return np.asarray(np.log(np.hypot(error, EXACT)) + cost / (points - coefficients + 1))
-    known = (_KNOWN * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
+    known = (SEARCH.known * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
     noise = MEAN_ABSOLUTE * scatter.share.reshape(known.shape)
     total = points + known
     share = np.hypot(np.sqrt(points / total) * error, np.sqrt(known / total) * noise)
@@ -113,7 +127,7 @@ def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array
         error = np.sqrt((gaps**2).mean(axis=2) * (count - 1) / max(count - coefficients, 1)) / scale
         void = void | (coefficients >= count)
     else:
-        bound = free < _BOUND
+        bound = free < BOUND
         void = void | bound.any(axis=2)
         gaps = gaps / np.where(bound, 1.0, free)
         if criterion == "rss":

@@ -36,14 +36,10 @@ from buran.model.scoring import (
 )
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
+from buran.model.tuning import SEARCH
 
 Progress = Callable[[int], None]
-_PROGRESS = 0.5  # an error so much smaller than with a term less lets the search go on, whatever the score says
-_NARROW, _MIDDLE, _WIDE = 5, 8, 24  # beams, as measured by studies/benchmarks/modeller.py
-_MANY = 10  # points a parameter
 _CERTAIN = 1e-9  # error up to which the best hypothesis is the right one
-_STEADY = 0.15  # error up to which hypotheses within reach are taken seriously
-_LACKING = 1.5  # times the noise: a larger error lets the search go on
 _CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
 
 
@@ -92,8 +88,8 @@ class SearchOptions:
         if self.beam is not None:
             return self.beam
         if parameters == 1:
-            return _NARROW
-        return _MIDDLE if points >= _MANY * parameters else _WIDE
+            return SEARCH.narrow
+        return SEARCH.middle if points >= SEARCH.many * parameters else SEARCH.wide
 
 
 def search(
@@ -147,7 +143,7 @@ def search(
         own = found.of_calls(part)
         error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, own)
         if options.criterion == "error":
-            own.put_central_first(count, (error > _CERTAIN) & (error < _STEADY))
+            own.put_central_first(count, (error > _CERTAIN) & (error < SEARCH.steady))
         if progress is not None:
             progress(len(y))
     return tables, found
@@ -206,8 +202,8 @@ def _beam_search(
             left_out = (count / (count - terms - 1)) ** 0.5  # by so much errors at left-out points exceed the noise
             keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
         if terms >= max(2, len(tables)):
-            lacking = (scatter.degrees > 0) & (smallest > _LACKING * noise)
-            keep &= better | (smallest < _PROGRESS * before[active]) | lacking
+            lacking = (scatter.degrees > 0) & (smallest > SEARCH.lacking * noise)
+            keep &= better | (smallest < SEARCH.progress * before[active]) | lacking
         before[active] = smallest
         least[active] = np.minimum(least[active], smallest)
         if terms == largest or not keep.any():

@@ -18,12 +18,7 @@ from buran.model.scoring import score
 from buran.model.search import SearchOptions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
-
-_SHORTEST = 3  # values of the parameter in a segment: two lie on every line
-_WANTED = 5  # values of the parameter in a segment, to trust its exponents
-_COEFFICIENT = 2.5  # cost in nats of each coefficient and each break; see `score`
-_STEADY = 1e-6  # error of one model for all below which there is nothing to explain
-_MOST = 3  # segments
+from buran.model.tuning import SEGMENTS
 
 
 @dataclass(frozen=True)
@@ -95,10 +90,10 @@ def find_segments(
     """
     points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     out: list[Segmentation | None] = [None] * len(values)
-    asked = [i for i, own in enumerate(models) if own is not None and own.quality.error > _STEADY]
+    asked = [i for i, own in enumerate(models) if own is not None and own.quality.error > SEGMENTS.steady]
     if not asked:
         return tuple(out)
-    known = [own for own in models if own is not None and own.quality.error > _STEADY]
+    known = [own for own in models if own is not None and own.quality.error > SEGMENTS.steady]
     before = np.array([own.quality.error for own in known])
     sizes = np.array([own.quality.points for own in known])
     best = _scores(before, np.array([1 + len(own.function.terms) for own in known]), sizes, 1)
@@ -129,7 +124,7 @@ def _along(
     """Return the best segmentation of each call path along one parameter, with its score."""
     levels = np.unique(points[:, parameter])
     count = len(levels)
-    if count < 2 * _SHORTEST:
+    if count < 2 * SEGMENTS.shortest:
         return []
     options = SearchOptions(max_terms=points.shape[1], alternatives=1)
     fits: dict[tuple[int, int], tuple[tuple[Model | None, ...], Array, Ids]] = {}
@@ -146,10 +141,10 @@ def _along(
 
     best = np.full(len(values), np.inf)
     choice: list[tuple[int, ...]] = [()] * len(values)
-    for number in range(2, _MOST + 1):
-        for cuts in combinations(range(_SHORTEST, count - _SHORTEST + 1), number - 1):
+    for number in range(2, SEGMENTS.most + 1):
+        for cuts in combinations(range(SEGMENTS.shortest, count - SEGMENTS.shortest + 1), number - 1):
             edges = (0, *cuts, count)
-            if min(np.diff(edges)) < _SHORTEST:
+            if min(np.diff(edges)) < SEGMENTS.shortest:
                 continue
             parts = [fitted(begin, end) for begin, end in pairwise(edges)]
             error = np.sum([errors for _, errors, _ in parts], axis=0) / sizes
@@ -176,7 +171,7 @@ def _scores(error: Array, coefficients: Ids, points: Ids, segments: int) -> Arra
     taken = coefficients + segments - 1
     out = np.full(len(error), np.inf)
     fine = np.isfinite(error) & (points > taken)
-    cost = np.asarray(_COEFFICIENT * (taken - 1), dtype=np.float64)
+    cost = np.asarray(SEGMENTS.coefficient * (taken - 1), dtype=np.float64)
     out[fine] = score(error[fine], cost[fine], points[fine], taken[fine])
     return out
 
@@ -186,7 +181,7 @@ def _wanted(segments: Sequence[Array]) -> tuple[float, ...]:
     for left, right in pairwise(segments):
         out.append(_middle(float(left[-1]), float(right[0])))
     for own in segments:
-        missing, have = _WANTED - len(own), own.tolist()
+        missing, have = SEGMENTS.wanted - len(own), own.tolist()
         while missing > 0:  # halve the widest gap
             gap = int(np.argmax(np.diff(np.log(have)) if have[0] > 0 else np.diff(have)))
             have.insert(gap + 1, _middle(have[gap], have[gap + 1]))

@@ -3,6 +3,10 @@
 `fit_process` takes those of the largest likelihood, the noise of each datum being known from repetitions.
 `average_process` averages over many, each by its likelihood, where few points do not decide on one and nothing is
 known about the noise.
+
+Ours, not scikit-learn's: with the same likelihood to 0.01, a fit and 125 predictions take a third of the CPU time
+(medians of 20 pairs: 3.3 against 10.6 ms for 10 data, 16 against 58 ms for 125;
+`studies/benchmarks/gaussian_process.py`).
 """
 
 from __future__ import annotations
@@ -14,14 +18,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
 
 from buran.numerics.arrays import Array
 from buran.numerics.sequence import spread_evenly, thinned
-
-_JITTER = 1e-10
-_MOST_FITTED = 128  # data that length scales are fitted to; all of them predict
-_DRAWS = 192
-_KEPT = 24  # hyperparameters whose weights matter
-_LENGTHS = (0.3, 12.0)  # in standard deviations of a variable
-_SIGNALS = (0.3, 3.0)  # of the values' root mean square
-_NOISES = (0.02, 1.0)  # of the signal
+from buran.numerics.tuning import AVERAGE, LIKELIHOOD
 
 
 def matern(one: Array, other: Array, lengths: Array | float = 1.0) -> Array:
@@ -89,7 +86,7 @@ def _whitening(covariance: Array) -> Array:
     if not failed:
         return np.asarray(dtrtri(root, lower=1)[0])
     values, vectors = np.linalg.eigh(covariance)  # equal inputs without noise
-    kept = values > _JITTER * values[-1]
+    kept = values > LIKELIHOOD.jitter * values[-1]
     return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
 
 
@@ -112,7 +109,7 @@ def fit_process(inputs: Array, values: Array, noise_variance: Array, isotropic: 
     mean = float(values.mean())
     centred = values - mean
     spread = max(float(centred.var()), 1e-12)
-    few = thinned(len(inputs), _MOST_FITTED)
+    few = thinned(len(inputs), LIKELIHOOD.most_fitted)
     loss = _Loss(inputs[few], centred[few], noise_variance[few], spread, isotropic)
     dimensions = 1 if isotropic else inputs.shape[1]
     bounds = [(-3.0, 4.0)] * dimensions + [(-3.0, 5.0)]
@@ -121,7 +118,7 @@ def fit_process(inputs: Array, values: Array, noise_variance: Array, isotropic: 
     logs = found.x if np.isfinite(found.fun) else start
     lengths = np.asarray(np.exp(np.broadcast_to(logs[:-1], (inputs.shape[1],))), dtype=np.float64)
     variance = float(np.exp(logs[-1]) * spread)
-    return Process.of(inputs, values, noise_variance + _JITTER * spread, lengths, variance, mean)
+    return Process.of(inputs, values, noise_variance + LIKELIHOOD.jitter * spread, lengths, variance, mean)
 
 
 class _Loss:
@@ -131,7 +128,7 @@ class _Loss:
         gaps = 3.0 * (inputs.T[:, :, None] - inputs.T[:, None, :]) ** 2
         self._gaps = gaps.sum(axis=0, keepdims=True) if isotropic else gaps
         self._values, self._spread = values, spread
-        self._diagonal = noise + _JITTER * spread
+        self._diagonal = noise + LIKELIHOOD.jitter * spread
 
     def __call__(self, logs: Array) -> tuple[float, Array]:
         squares = np.exp(-2 * logs[:-1])
@@ -172,19 +169,19 @@ def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:
         Shape (draw, datum): the mean is the sum of correlations times these, over draws and data.
     """
     size = inputs.shape[1]
-    unit = spread_evenly(_DRAWS, size + 2)
-    lengths = np.where(np.ptp(inputs, axis=0) > 0, _between(unit[:, :size], *_LENGTHS), 1.0)
-    signal = (float(np.sqrt(np.mean(values**2))) or 1e-12) * _between(unit[:, size], *_SIGNALS)
-    noise = signal * _between(unit[:, size + 1], *_NOISES)
-    likelihood, pull = np.empty(_DRAWS), np.empty((_DRAWS, len(inputs)))
-    for draw in range(_DRAWS):
+    unit = spread_evenly(AVERAGE.draws, size + 2)
+    lengths = np.where(np.ptp(inputs, axis=0) > 0, _between(unit[:, :size], *AVERAGE.lengths), 1.0)
+    signal = (float(np.sqrt(np.mean(values**2))) or 1e-12) * _between(unit[:, size], *AVERAGE.signals)
+    noise = signal * _between(unit[:, size + 1], *AVERAGE.noises)
+    likelihood, pull = np.empty(AVERAGE.draws), np.empty((AVERAGE.draws, len(inputs)))
+    for draw in range(AVERAGE.draws):
         covariance = signal[draw] ** 2 * squared_exponential(inputs, inputs, lengths[draw : draw + 1])[0]
         whitening = _whitening(covariance + noise[draw] ** 2 * np.eye(len(inputs)))
         half = whitening @ values
         pull[draw] = whitening.T @ half
         likelihood[draw] = np.log(whitening.diagonal()).sum() - 0.5 * half @ half
     share = np.exp(likelihood - likelihood.max())
-    best = np.argsort(-share, kind="stable")[:_KEPT]
+    best = np.argsort(-share, kind="stable")[: AVERAGE.kept]
     share = share[best] / share[best].sum()
     return lengths[best], pull[best] * (share * signal[best] ** 2)[:, None]
 

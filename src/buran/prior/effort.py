@@ -13,10 +13,8 @@ from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array, ModelFunction
-from buran.prior.exact import EXACT, exact_functions, misfit
-
-_LOOSE = 1e-2  # residual beyond which no function passes through the counts, and the search for noisy values serves
-_EXPLAINED = 0.9  # share of the counts' variance that a function which misses some must explain to say how they grow
+from buran.prior.exact import exact_functions, misfit
+from buran.prior.tuning import COUNTS
 
 
 class Steadiness(StrEnum):
@@ -140,15 +138,15 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     residual
         See `Effort.residual`.
     """
-    if function is None or residual <= EXACT:
+    if function is None or residual <= COUNTS.exact:
         return Steadiness.EXACT
-    if residual <= _LOOSE:
+    if residual <= COUNTS.loose:
         return Steadiness.DATA_DEPENDENT
     here = np.isfinite(counts)
     own = counts[here]
     gaps = own - function.evaluate(points[here])
     varied = float(((own - own.mean()) ** 2).sum())
-    return Steadiness.DATA_DEPENDENT if (gaps**2).sum() <= (1 - _EXPLAINED) * varied else Steadiness.UNEXPLAINED
+    return Steadiness.DATA_DEPENDENT if (gaps**2).sum() <= (1 - COUNTS.explained) * varied else Steadiness.UNEXPLAINED
 
 
 def _functions(
@@ -159,7 +157,7 @@ def _functions(
     if exact:
         fit = exact_functions(points, values, space)
         found, residual = list(fit.functions), fit.residual.copy()
-    loose = np.flatnonzero(residual > _LOOSE)
+    loose = np.flatnonzero(residual > COUNTS.loose)
     if not len(loose):
         return found, residual
     searched = [

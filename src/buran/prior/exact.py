@@ -21,20 +21,9 @@ from buran.model.search import SearchOptions
 from buran.model.space import HypothesisSpace, full_space
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.least_squares import least_norm
+from buran.prior.tuning import COUNTS
 
-EXACT = 1e-6  # relative residual up to which a count is a function of the parameters
-_ROUNDING = 1e-4  # counts; smaller misfits are not told apart
 _DIGITS = 1e-12  # of the largest value: rounding of the arithmetic
-_COST = 12.0  # nats that each further factor or coefficient must be worth, shared by the degrees of freedom
-_WHOLE = (
-    2.0  # units that whole numbers leave: a loop half a round, one around it its own two blocks; some more by the fit
-)
-_SIGNAL = 15.0  # times that, which counts must differ by: exponents of fewer rounds are hidden by rounding
-_SURE = 2  # degrees of freedom with which nothing is left by chance
-_MOST_FACTORS = 3  # of one parameter
-_MOST_TRIPLES = 12  # single factors that sets of three are made from
-_REFINED = 40  # candidates whose misfit is computed without cancellation
-_MOST_PRODUCTS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +86,7 @@ def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Arra
 
 
 def _searched(points: Array, values: Array, space: HypothesisSpace) -> list[ModelFunction]:
-    floor = _ROUNDING + _DIGITS * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    floor = COUNTS.rounding + _DIGITS * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
     fit = fit_models(
         points, values, space=space, weights=np.broadcast_to(1 / floor, values.shape), options=SearchOptions(beam=48)
     )
@@ -139,11 +128,11 @@ class _Columns:
         """Return the factors of one call path; empty if the parameter does not matter."""
         targets = [values[line] - values[line].mean(axis=1, keepdims=True) for line in self.lines]
         count = sum(target.size for target in targets)
-        noise = _ROUNDING + _DIGITS * float(np.abs(values).max(initial=0.0))
+        noise = COUNTS.rounding + _DIGITS * float(np.abs(values).max(initial=0.0))
         floor = count * noise**2
         rounding = _rounding(values, max(float(np.ptp(target, axis=1).max()) for target in targets))
         shortest = min(line.shape[1] for line in self.lines)
-        most = min(_MOST_FACTORS, shortest - 2)
+        most = min(COUNTS.most_factors, shortest - 2)
         best: tuple[int, ...] = ()
         whole: tuple[int, ...] | None = None  # fewest factors with which no more than rounding is left
         lowest = np.log(sum(float((t * t).sum()) for t in targets) + floor) / 2
@@ -159,16 +148,16 @@ class _Columns:
             order = np.argsort(left, kind="stable")
             if size < 3:
                 single_order = single_order if size > 1 else order
-            tops = sets[order[:_REFINED]]
+            tops = sets[order[: COUNTS.refined]]
             precise, gaps = self._left(tops, targets, precise=True)
             winner = int(np.argmin(precise))
             chosen = tuple(tops[winner].tolist())
-            if precise[winner] <= floor and free >= _SURE:
+            if precise[winner] <= floor and free >= COUNTS.sure:
                 best, whole = chosen, None
                 break
             if whole is None and gaps[winner] <= rounding:
                 whole = chosen
-            score = np.log(float(precise[winner]) + floor) / 2 + _COST * size / (free + 1)
+            score = np.log(float(precise[winner]) + floor) / 2 + COUNTS.cost * size / (free + 1)
             if score < lowest:
                 lowest, best = score, chosen
             if precise[winner] <= floor:
@@ -178,7 +167,7 @@ class _Columns:
     def _few(self, order: Ids) -> Ids:
         """Return the best single factors and the plain ones."""
         plain = [i for i, each in enumerate(self.functions) if each.is_plain]
-        return np.unique(np.array([*order[:_MOST_TRIPLES].tolist(), *plain], dtype=np.int64))
+        return np.unique(np.array([*order[: COUNTS.most_triples].tolist(), *plain], dtype=np.int64))
 
     def _left(self, sets: Ids, targets: list[Array], precise: bool = False) -> tuple[Array, Array]:
         """Return what each set leaves of the targets.
@@ -218,19 +207,19 @@ def _rounding(values: Array, spread: float) -> float:
     """
     whole = np.rint(values)
     unit = 1.0
-    if np.abs(values - whole).max(initial=0.0) <= _ROUNDING and whole.size and np.abs(whole).max() < 2.0**53:
+    if np.abs(values - whole).max(initial=0.0) <= COUNTS.rounding and whole.size and np.abs(whole).max() < 2.0**53:
         unit = float(max(np.gcd.reduce(np.abs(whole - whole.flat[0]).astype(np.int64), axis=None), 1))
-    return _WHOLE * unit if spread >= _SIGNAL * _WHOLE * unit else 0.0
+    return COUNTS.whole * unit if spread >= COUNTS.signal * COUNTS.whole * unit else 0.0
 
 
 def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> ModelFunction:
     """Fit all products of the chosen factors and drop what explains nothing."""
     choices: list[list[Factor | None]] = [[None, *own] for own in factors]
     terms = [Term(tuple(f for f in chosen if f is not None)) for chosen in product(*choices) if any(chosen)]
-    if len(terms) > _MOST_PRODUCTS:
+    if len(terms) > COUNTS.most_products:
         terms = [term for term in terms if len(term.factors) <= 2]
     columns = [np.ones(len(points)), *(term.evaluate(points) for term in terms)]
-    noise = _ROUNDING + _DIGITS * float(np.abs(values).max(initial=0.0))
+    noise = COUNTS.rounding + _DIGITS * float(np.abs(values).max(initial=0.0))
     kept = _selected(np.stack(columns, axis=1), values, noise)
     coefficients = least_norm(np.stack(columns, axis=1)[:, kept], values)
     constant = 0.0
@@ -263,7 +252,7 @@ def _selected(design: Array, values: Array, noise: float) -> list[int]:
         return float((rest(chosen) ** 2).sum())
 
     def score(chosen: list[int]) -> float:
-        return float(np.log(left(chosen) + floor) / 2 + _COST * len(chosen) / (count - len(chosen) + 1))
+        return float(np.log(left(chosen) + floor) / 2 + COUNTS.cost * len(chosen) / (count - len(chosen) + 1))
 
     path = [[0]]
     while len(path[-1]) < min(count - 2, columns) and left(path[-1]) > floor:

@@ -8,11 +8,7 @@ import numpy as np
 
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array
-
-DISCREPANCY = 0.03
-"""Relative standard deviation that runs of one point have in common, and repetitions do not show."""
-_FIRST = 0.03  # relative noise of one run, worth two repetitions, until repetitions say more
-_WORTH = 2.0
+from buran.prior.tuning import COEFFICIENTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +18,7 @@ class PointNoise:
     Attributes
     ----------
     deviation
-        Shape (call path, point): relative standard deviation, `DISCREPANCY` included.
+        Shape (call path, point): relative standard deviation, `COEFFICIENTS.discrepancy` included.
     degrees
         Shape (call path,): degrees of freedom of the repetitions behind it.
     """
@@ -47,9 +43,9 @@ class PointNoise:
         safe = np.where(mean > 0, mean, 1.0)[..., None]
         gaps = np.where(here & (mean > 0)[..., None], np.nan_to_num(repetitions) / safe - 1, 0.0)
         degrees = np.maximum(number - 1, 0).sum(axis=1).astype(np.float64)
-        run = ((gaps**2).sum(axis=(1, 2)) + _WORTH * _FIRST**2) / (degrees + _WORTH)
+        run = ((gaps**2).sum(axis=(1, 2)) + COEFFICIENTS.worth * COEFFICIENTS.first**2) / (degrees + COEFFICIENTS.worth)
         wider = np.where((number >= 3) & (repetition == "median"), np.pi / 2, 1.0)  # of the variance of a median
-        variance = run[:, None] * wider / np.maximum(number, 1) + DISCREPANCY**2
+        variance = run[:, None] * wider / np.maximum(number, 1) + COEFFICIENTS.discrepancy**2
         return cls(np.sqrt(variance), degrees)
 
     def of_rows(self, rows: list[int]) -> PointNoise:

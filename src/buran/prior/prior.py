@@ -15,7 +15,7 @@ from buran.prior.communication import Operation, Part, Volume
 
 ONE = ModelFunction(1.0)
 ALONE = "with one process at every point nothing can be told of messages between processes"
-_SMALL = 1e-9
+_SMALL = 1e-9  # relative: smaller differences are rounding
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ import numpy as np
 from buran.model.candidates import Mask
 from buran.model.terms import Array
 from buran.numerics.least_squares import Solution, condensed, solve, without_negative
+from buran.prior.tuning import COEFFICIENTS
 
-_ROUNDS = 12
-_FLOOR = 1e-3  # of the largest prediction: smaller ones weigh no more
-_RIDGE = 1e-13
+_RIDGE = 1e-13  # of the largest squares: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
-LEAST_NOISE = 1e-9
+LEAST_NOISE = 1e-9  # relative: exact values have rounding, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,7 @@ def regress(
     share = np.full(len(values), 0.1) if noise is None else noise
     own_worth = np.ones_like(target) if worth is None else worth
     trust = np.ones_like(target)
-    for step in range(_ROUNDS):
+    for step in range(COEFFICIENTS.rounds):
         weights = _weights(guess, here) * own_worth * trust
         if step == 0:
             # a first guess has the right shape, but not the right size
@@ -152,7 +151,7 @@ def _few(here: Mask, free: Mask) -> Array:
 def _weights(guess: Array, here: Mask) -> Array:
     size = np.abs(guess)
     largest = size.max(axis=1, keepdims=True, initial=0.0)
-    floored = np.where(largest > 0, np.maximum(size, _FLOOR * largest), 1.0)
+    floored = np.where(largest > 0, np.maximum(size, COEFFICIENTS.floor * largest), 1.0)
     return np.where(here, 1 / floored, 0.0)
 
 

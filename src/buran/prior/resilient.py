@@ -17,10 +17,7 @@ from buran.prior.algebra import added, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior
 from buran.prior.regression import LEAST_NOISE, Belief, Fitted, regress
-
-_POOLED = 4.0  # degrees of freedom that the noise of call paths with the same prior is worth
-_FEWEST = 3  # call paths that share costs
-_CLOSEST = 0.05  # costs of one kind of effort differ at least by this share
+from buran.prior.tuning import COEFFICIENTS
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,9 @@ class FitOptions:
     """
 
     nonnegative: bool = True
-    cost_spread: float = 1.0
+    cost_spread: float = COEFFICIENTS.cost_spread
     share: bool = True
-    outliers: float = 2.0
+    outliers: float = COEFFICIENTS.outliers
 
     def __post_init__(self) -> None:
         if not self.outliers > 0:
@@ -192,7 +189,7 @@ def _fit_group(
         outliers=options.outliers,
         worth=worth,
     )
-    if not options.share or len(priors) < _FEWEST or design.shape[1] < 2:
+    if not options.share or len(priors) < COEFFICIENTS.fewest or design.shape[1] < 2:
         return design, first
     noise = _pooled_noise(first)
     # what is held at 0 would make the mean over call paths too large
@@ -230,7 +227,7 @@ def _pooled_noise(fitted: Fitted) -> Array:
     known = fitted.degrees > 0
     squares = np.where(known, np.nan_to_num(fitted.noise) ** 2, 0.0)
     pooled = (squares * fitted.degrees).sum() / max(fitted.degrees.sum(), 1.0)
-    drawn = (fitted.degrees * squares + _POOLED * pooled) / (fitted.degrees + _POOLED)
+    drawn = (fitted.degrees * squares + COEFFICIENTS.pooled * pooled) / (fitted.degrees + COEFFICIENTS.pooled)
     return np.asarray(np.sqrt(drawn) + LEAST_NOISE)
 
 
@@ -247,7 +244,7 @@ def _shared_belief(fitted: Fitted, effort: Array, own: Belief | None) -> Belief:
     deviation = np.full(cost.shape, np.inf) if own is None else own.deviation.copy()
     for column in range(1, cost.shape[1]):  # constants are each call path's own
         some = np.flatnonzero(variance[:, column] > 0)
-        if len(some) < _FEWEST:
+        if len(some) < COEFFICIENTS.fewest:
             continue
         weight = 1 / variance[some, column]
         centre = (weight * cost[some, column]).sum() / weight.sum()
@@ -255,7 +252,7 @@ def _shared_belief(fitted: Fitted, effort: Array, own: Belief | None) -> Belief:
         between = max(excess / (weight.sum() - (weight**2).sum() / weight.sum()), 0.0)
         weight = 1 / (variance[some, column] + between)
         centre = max(float((weight * cost[some, column]).sum() / weight.sum()), 0.0)
-        spread = max(float(np.sqrt(between)), _CLOSEST * centre, float(np.sqrt(1 / weight.sum())))
+        spread = max(float(np.sqrt(between)), COEFFICIENTS.closest * centre, float(np.sqrt(1 / weight.sum())))
         closer = spread * unit[:, column] < deviation[:, column]
         mean[:, column] = np.where(closer, centre * unit[:, column], mean[:, column])
         deviation[:, column] = np.where(closer, spread * unit[:, column], deviation[:, column])

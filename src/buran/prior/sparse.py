@@ -7,9 +7,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.candidates import Ids
 from buran.model.terms import Array
-
-LEAST_VALUES = 5  # of a parameter, to tell its factors
-_CROSSING = 3
+from buran.prior.tuning import COUNTS
 
 
 def effort_points(points: Array, costs: Array) -> Ids:
@@ -50,11 +48,11 @@ def effort_points(points: Array, costs: Array) -> Ids:
                 "a prior needs points that differ in one parameter alone",
                 why=f"along parameter {parameter} no three points do",
             )
-        full = np.flatnonzero(number >= min(longest, LEAST_VALUES))
+        full = np.flatnonzero(number >= min(longest, COUNTS.least_values))
         for place, line in enumerate(full[np.argsort(price[full], kind="stable")[:2]].tolist()):
             own = np.flatnonzero(group == line)
             own = own[np.argsort(costs[own], kind="stable")]
-            chosen.update((own if place == 0 else own[:_CROSSING]).tolist())
+            chosen.update((own if place == 0 else own[: COUNTS.crossing]).tolist())
     return np.array(sorted(chosen), dtype=np.int64)
 
 

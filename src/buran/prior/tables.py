@@ -17,10 +17,8 @@ from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, priors_of
 from buran.prior.prior import Prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
+from buran.prior.tuning import COEFFICIENTS
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
-
-SLOWEST_S = 1e-5
-"""Of one counted unit of effort. What takes longer is not done by the code that was counted."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,9 @@ def _done_elsewhere(
         if source is Source.COMPUTATION and effort is not None:
             here = np.isfinite(values[row])
             counted = effort.evaluate(points[here])
-            out[row] = here.any() and np.median(values[row][here] - SLOWEST_S * np.maximum(counted, 1.0)) > 0
+            out[row] = (
+                here.any() and np.median(values[row][here] - COEFFICIENTS.slowest_s * np.maximum(counted, 1.0)) > 0
+            )
     return out
 
 

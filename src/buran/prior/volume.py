@@ -13,11 +13,10 @@ from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import multiplied
 from buran.prior.effort import Effort, effort_of, steadiness_of
-from buran.prior.exact import EXACT
+from buran.prior.tuning import COUNTS
 
 _ONE = ModelFunction(1.0)
 _WHOLE = 1e-9  # of the largest message: rounding of the division
-_CLOSE = 30.0  # a function with more terms must be so many times as exact
 
 
 def bytes_of(
@@ -63,8 +62,8 @@ def bytes_of(
                 product = multiplied(multiplied(own_calls, message), _ONE if size is None else size)
                 choices.append((product, float(each.residual[0])))
         closest = min(gap for _, gap in choices)
-        rounding = 1.0 / least if least > 0 else EXACT  # messages have whole numbers of bytes
-        good = [choice for choice in choices if choice[1] <= max(_CLOSE * closest, EXACT, rounding)]
+        rounding = 1.0 / least if least > 0 else COUNTS.exact  # messages have whole numbers of bytes
+        good = [choice for choice in choices if choice[1] <= max(COUNTS.close * closest, COUNTS.exact, rounding)]
         functions[row], residual[row] = min(good, key=lambda choice: (_coefficients(choice[0]), choice[1]))
         own = over_repetitions(counts[row][None], "median")[0]
         steadiness[row] = steadiness_of(points, own, functions[row], float(residual[row]))

@@ -17,6 +17,7 @@ from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
 from buran.prior.regression import Fitted, regress
+from buran.prior.tuning import WAITING_TEST
 
 # How waiting grows with the processes: trees; wavefronts on grids of three dimensions and of two; shared queues and
 # chains that let one process through at a time.
@@ -26,11 +27,6 @@ WAITING: tuple[tuple[Fraction, int], ...] = tuple(
 _OTHER: tuple[tuple[Fraction, int], ...] = tuple(
     (Fraction(power), log) for power, log in (("0", 1), ("1/2", 0), ("1", 0), ("1", 1), ("3/2", 0), ("2", 0), ("3", 0))
 )
-_DRAWS = 999
-_SAME = 1e-6  # share of a column that must remain beside the others
-_MOST_COMPANIONS = 12
-_FEWEST = 3  # degrees of freedom from which on what is left tells how large noise is
-_FITTED = 8  # candidates that are fitted and weighed
 
 
 class Verdict(StrEnum):
@@ -158,27 +154,27 @@ def _diagnose_group(
     plain = [_function(prior, row) for row in base.coefficients]
     terms = _candidates(points, design, prior, processes, companions)
     degrees = len(points) - rank
-    sure = known is not None and known.degrees.max(initial=0) >= _FEWEST
-    if degrees < (1 if sure else _FEWEST) or not terms:
-        verdict = Verdict.UNKNOWN if degrees < _FEWEST else Verdict.NONE
+    sure = known is not None and known.degrees.max(initial=0) >= WAITING_TEST.fewest
+    if degrees < (1 if sure else WAITING_TEST.fewest) or not terms:
+        verdict = Verdict.UNKNOWN if degrees < WAITING_TEST.fewest else Verdict.NONE
         return [
             Waiting(verdict, float("nan"), function, ModelFunction(0.0), noise=float(noise))
             for function, noise in zip(plain, base.noise, strict=True)
         ]
     columns = np.stack([term.evaluate(points) for term in terms], axis=1)
     random = np.random.default_rng(seed)
-    drawn = random.normal(size=(_DRAWS, len(points)))
+    drawn = random.normal(size=(WAITING_TEST.draws, len(points)))
     out = []
     for row, function in enumerate(plain):
         gains, along = _gains(design, columns, base.weights[row], base.weights[row] * values[row])
         chance, far = _gains(design, columns, base.weights[row], drawn)
         ratio = gains[0] * (along[0] > 0)
         noise = float(base.noise[row])
-        if known is not None and known.degrees[row] >= _FEWEST:
+        if known is not None and known.degrees[row] >= WAITING_TEST.fewest:
             own = known.degrees[row]
-            unsure = np.sqrt(own / random.chisquare(own, _DRAWS))
+            unsure = np.sqrt(own / random.chisquare(own, WAITING_TEST.draws))
             p_value = _rarity(along[0].max(), known.deviation[row].min() * unsure * np.abs(far).max(axis=1))
-        elif degrees >= _FEWEST:
+        elif degrees >= WAITING_TEST.fewest:
             p_value = _rarity(ratio.max(), chance.max(axis=1))
         else:
             out.append(Waiting(Verdict.UNKNOWN, float("nan"), function, ModelFunction(0.0), noise=noise))
@@ -192,7 +188,7 @@ def _diagnose_group(
 
 def _rarity(found: float, chance: Array) -> float:
     """Return how often chance alone reaches what was found."""
-    return float((1 + (chance >= found).sum()) / (1 + _DRAWS))
+    return float((1 + (chance >= found).sum()) / (1 + WAITING_TEST.draws))
 
 
 def _candidates(
@@ -204,7 +200,10 @@ def _candidates(
         for term in (*(t for column in prior.columns for t in column.function.terms), *companions)
         if (kept := tuple(f for f in term.factors if f.parameter != processes and not f.basis.falls))
     }
-    work: list[Term | None] = [None, *sorted(others, key=lambda term: term.growth_order)[-_MOST_COMPANIONS:]]
+    work: list[Term | None] = [
+        None,
+        *sorted(others, key=lambda term: term.growth_order)[-WAITING_TEST.most_companions :],
+    ]
     found: list[Term] = []
     if processes is not None:
         for power, log in WAITING:
@@ -224,7 +223,7 @@ def _candidates(
             continue
         column = term.evaluate(points)
         length = np.linalg.norm(column)
-        if length and np.linalg.norm(beside(column, basis)) > _SAME * length:
+        if length and np.linalg.norm(beside(column, basis)) > WAITING_TEST.same * length:
             chosen.append(term)
     return chosen
 
@@ -269,7 +268,7 @@ def _named(
 ) -> Waiting:
     """Fit prior and waiting together; weigh the terms it may be by their likelihood."""
     fits: list[tuple[Term, Fitted, float]] = []
-    for number in np.argsort(-gains, kind="stable")[:_FITTED]:
+    for number in np.argsort(-gains, kind="stable")[: WAITING_TEST.fitted]:
         term = terms[number]
         design = np.column_stack([prior.design(points), term.evaluate(points)])
         own = regress(design, values[None], nonnegative=True, worth=worth[None])

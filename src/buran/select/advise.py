@@ -12,9 +12,7 @@ from buran.select.observations import Observations
 from buran.select.outlook import predicted_s
 from buran.select.protocol import Advice, Budget, PlanningState, Strategy
 from buran.select.space import Array, Space
-
-FULL_REPETITIONS = 5
-"""Runs of each point of the full matrix that a budget in percent refers to."""
+from buran.select.tuning import PLANNING
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def advise(
         The budget is a share, and nothing is known of run times.
     """
     seconds = predicted_s(measured, space)
-    full = None if seconds is None else FULL_REPETITIONS * float(space.core_hours(seconds).sum())
+    full = None if seconds is None else PLANNING.full_repetitions * float(space.core_hours(seconds).sum())
     times = measured.values[0] if measured.program_s is None else measured.program_s
     each = np.maximum(np.nan_to_num(times) * space.overhead, np.where(np.isfinite(times), space.least_s, 0.0))
     spent = float((each.sum(axis=1) * measured_cores).sum() / 3600) if len(measured.points) else 0.0

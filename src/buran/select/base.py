@@ -7,12 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from buran.select.space import Array, Ids, Mask, Space
-
-LINE_LENGTH = 5
-"""Values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart."""
+from buran.select.tuning import PLANNING
 
 
-def base_places(space: Space, length: int = LINE_LENGTH, off_lines: bool = True, spread: bool = False) -> Ids:
+def base_places(space: Space, length: int = PLANNING.line_length, off_lines: bool = True, spread: bool = False) -> Ids:
     """Return the places of the base, cheapest first as far as one can tell.
 
     For each parameter the `length` cheapest points with the others at their cheapest (section III and Fig. 3 of the

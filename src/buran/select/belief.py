@@ -16,16 +16,9 @@ from buran.model.alternative import prepare
 from buran.numerics.gaussian_process import Process
 from buran.select.observations import Observations
 from buran.select.space import Array, Ids, Space
+from buran.select.tuning import BELIEF
 
-DISAGREEMENT = 0.5  # hypotheses count as no further apart than about this, in logarithms: a miss is a miss
-DISCREPANCY = 0.03  # relative standard deviation of what no hypothesis says
-PRICE = 0.1  # likewise where counters told the terms: what a unit of effort costs changes with caches
-_LENGTH = 0.7  # of the discrepancy's kernel, each parameter's logarithm spanning 1
-_DIRECTIONS = 24  # of the belief that are kept; the others hold next to nothing
-_DISCREPANCY_DIRECTIONS = 12
-_WIDEST = 1e3  # relative standard deviation of what coefficients leave open: beyond it, nothing is known anyway
 _SMALLEST = 1e-12  # of the largest prediction: what is smaller has no relative uncertainty to speak of
-_EXTREME = 3.0  # logarithm; predictions further from the best one, or of another sign, count as this far
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +69,22 @@ def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
     told = np.array([call < len(measured.skeletons) and measured.skeletons[call] is not None for call in known])
     common = {
         own: _discrepancy(
-            at, measured.points, measured.counts, float((share * noise).sum()), PRICE if own else DISCREPANCY
+            at,
+            measured.points,
+            measured.counts,
+            float((share * noise).sum()),
+            BELIEF.price if own else BELIEF.discrepancy,
         )
         for own in set(told.tolist())
     }
-    factors = np.zeros((len(models), len(at), _DIRECTIONS))
+    factors = np.zeros((len(models), len(at), BELIEF.directions))
     disagreement = np.zeros(predicted.shape)
     for row, (call, model) in enumerate(zip(known, models, strict=True)):
         weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
         means = measured.means[call]
         apart, inside = columns.mixture(model, weights / np.where(means != 0, np.abs(means), np.inf), predicted[row])
         disagreement[row] = apart @ apart[-1]
-        own = fewer(np.concatenate([apart, inside, common[bool(told[row])]], axis=1), _DIRECTIONS)
+        own = fewer(np.concatenate([apart, inside, common[bool(told[row])]], axis=1), BELIEF.directions)
         factors[row, :, : own.shape[1]] = own
     return TargetBelief(predicted, factors, disagreement, noise, share)
 
@@ -135,8 +132,8 @@ class _Columns:
             design = np.stack(columns[first:], axis=1) / scale[:, None]
             fitted = np.stack(rows[first:], axis=1) * weights[used][:, None]
             value = design @ np.array([function.constant, *function.coefficients][first:])
-            bent = np.log(np.clip(value * np.sign(predicted), np.exp(-_EXTREME), np.exp(_EXTREME)))
-            logs.append(DISAGREEMENT * np.tanh(bent / DISAGREEMENT))
+            bent = np.log(np.clip(value * np.sign(predicted), np.exp(-BELIEF.extreme), np.exp(BELIEF.extreme)))
+            logs.append(BELIEF.disagreement * np.tanh(bent / BELIEF.disagreement))
             odds.append(each.weight)
             length = np.linalg.norm(fitted, axis=0)
             length = np.where(length > 0, length, 1.0)
@@ -151,7 +148,7 @@ class _Columns:
             return apart, np.zeros((len(predicted), 0))
         open_ = np.concatenate(inside, axis=1)
         width = np.linalg.norm(open_, axis=1, keepdims=True)
-        return apart, open_ * (_WIDEST / np.maximum(width, _WIDEST))
+        return apart, open_ * (BELIEF.widest / np.maximum(width, BELIEF.widest))
 
 
 def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: float) -> Array:
@@ -164,12 +161,12 @@ def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: fl
     every = np.log(np.maximum(np.vstack([at, measured[here]]), np.finfo(np.float64).tiny))
     inner = every[: len(at) - 1]
     span = np.ptp(inner, axis=0)
-    scaled = (every - inner.min(axis=0)) / np.where(span > 0, span, 1.0) / _LENGTH
+    scaled = (every - inner.min(axis=0)) / np.where(span > 0, span, 1.0) / BELIEF.length
 
     places, points = scaled[: len(at)], scaled[len(at) :]
     process = Process.of(points, np.zeros(len(points)), noise**2 / counts[here], 1.0, size**2, 0.0)
     covariance = process.covariance(places)
-    return _pivoted(covariance, _DISCREPANCY_DIRECTIONS)
+    return _pivoted(covariance, BELIEF.discrepancy_directions)
 
 
 def _pivoted(covariance: Array, directions: int) -> Array:

@@ -12,8 +12,7 @@ from buran.select.cover import covered
 from buran.select.outlook import predicted_s
 from buran.select.question import Knowledge, Question
 from buran.select.space import Space
-
-_COMPARED = 3  # points with runs beside the baseline's, which tell what the hooks of a filter cost
+from buran.select.tuning import PLANNING
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class RunCosts:
 
         Strategies that do not weigh each run keep it at every point.
         """
-        return self.question.weighs_runs and not self.question.paired and points >= _COMPARED
+        return self.question.weighs_runs and not self.question.paired and points >= PLANNING.compared
 
     @property
     def _bundles(self) -> Iterator[tuple[Plan, Bundle]]:

@@ -9,9 +9,7 @@ import numpy as np
 
 from buran.select.outlook import Outlook
 from buran.select.space import Array, Space
-
-_VALUES = 3  # of each parameter: the fewest that tell growth from a constant
-_SINGULAR = 1e-6  # of the largest singular value: directions below tell nothing
+from buran.select.tuning import PLANNING
 
 
 def lacking(look: Outlook, space: Space) -> list[int]:
@@ -67,7 +65,7 @@ def _most_needed_first(points: Array, there: list[int], wanted: set[int], order:
     return first + rest
 
 
-def _new(points: Array, chosen: list[int], place: int, column: int, wanted: int = _VALUES) -> bool:
+def _new(points: Array, chosen: list[int], place: int, column: int, wanted: int = PLANNING.cover_values) -> bool:
     """Tell whether a place has a value of a parameter that is wanted beside those that were chosen."""
     seen = np.unique(points[chosen, column])
     return len(seen) < wanted and points[place, column] not in seen
@@ -86,4 +84,4 @@ def _rank(columns: Array, places: list[int] | range) -> int:
     if not len(places):
         return 0
     sizes = np.linalg.svd(columns[list(places)], compute_uv=False)
-    return int((sizes > _SINGULAR * sizes[0]).sum())
+    return int((sizes > PLANNING.singular * sizes[0]).sum())

@@ -19,16 +19,7 @@ from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
 from buran.select.simple import BASE, ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Ids, Mask, Space
-
-_STEPS = 40  # of the search for the best plan
-_CAREFUL = 1.1  # costs are taken for so much larger: a run that is stopped at the budget is lost
-_HELPS = 0.01  # share of the variance at the target that the whole rest of the budget must remove
-_BASE_SHARE = 1 / 8  # of what is left, that a run of the base may take
-_FIRST_TOGETHER = 1 / 3  # likewise, what models cannot do without, in a round
-_BASE_TOGETHER = 1 / 2  # likewise, all runs of a round
-_LEVEL = 0.9
-COUNTS = 0.01
-"""Share of the run time from which on a call path must reach the accuracy."""
+from buran.select.tuning import PLANNING
 
 
 @dataclass(frozen=True)
@@ -45,7 +36,7 @@ class Design:
 
     base: Base = ONCE
     accuracy: float | None = None
-    part: float = 0.34
+    part: float = PLANNING.part
 
     @property
     def abilities(self) -> Abilities:
@@ -65,8 +56,8 @@ class Design:
         known = bool(measured.skeletons) and all(terms is not None for terms in measured.skeletons)
         base = Base(1, 2) if known else self.base
         # with few rounds left, the base must not take many of them
-        together = _BASE_SHARE if state.rounds_left is None else _BASE_TOGETHER
-        own = base.advice(look, space, budget, _BASE_SHARE, together)
+        together = PLANNING.base_share if state.rounds_left is None else PLANNING.base_together
+        own = base.advice(look, space, budget, PLANNING.base_share, together)
         if own is not None:
             return own
         belief = belief_of(measured, space)
@@ -75,13 +66,13 @@ class Design:
         error = belief.expected_error
         if self.accuracy is not None and _width(measured, space, belief) <= self.accuracy:
             return Advice(stop=f"the prediction at the target is within {self.accuracy:.0%}", expected_error=error)
-        cost = _CAREFUL * look.cost
+        cost = PLANNING.careful * look.cost
         if not (look.free & (cost <= budget.left)).any():
             return nothing_left(look, budget)
         left = budget.left if np.isfinite(budget.left) else float((cost * look.free).sum() * space.most_repetitions)
         room = np.where(look.free, space.most_repetitions - look.runs, 0).astype(np.float64)
         plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - _HELPS:
+        if remains > 1 - PLANNING.helps:
             return Advice(
                 stop="no run that fits into the budget makes the prediction at the target more certain",
                 expected_error=error,
@@ -106,8 +97,8 @@ class Design:
         if look.cost is None:
             return None
         places = lacking(look, space)
-        total = np.cumsum(_CAREFUL * look.cost[places])
-        most = max(_FIRST_TOGETHER * budget.left, float(total[0])) if places else 0.0
+        total = np.cumsum(PLANNING.careful * look.cost[places])
+        most = max(PLANNING.first_together * budget.left, float(total[0])) if places else 0.0
         chosen = [place for place, sum_ in zip(places, total.tolist(), strict=True) if sum_ <= most]
         out = suggestions(chosen, look, [0.0] * len(chosen), [BASE] * len(chosen), budget)
         return Advice(out) if out else None
@@ -125,10 +116,10 @@ DESIGN = Design()
 
 
 def _width(measured: Observations, space: Space, belief: TargetBelief) -> float:
-    lower, upper = measured.fit.predict_interval(space.target[None], _LEVEL, "mean")
+    lower, upper = measured.fit.predict_interval(space.target[None], PLANNING.level, "mean")
     known = np.array([model is not None for model in measured.fit.models])
     half, predicted = (upper - lower)[known, 0] / 2, np.abs(belief.predicted[:, -1])
-    counts = belief.share >= COUNTS
+    counts = belief.share >= PLANNING.counts
     relative = np.where(predicted > 0, half / np.where(predicted > 0, predicted, 1.0), np.where(half > 0, np.inf, 0.0))
     return float(relative[counts].max(initial=0.0))
 
@@ -183,7 +174,7 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
     if before <= 0:
         return out, 1.0
     remains = 1.0
-    for _ in range(_STEPS):
+    for _ in range(PLANNING.steps):
         normal = eye + np.matmul(at.transpose(0, 2, 1), at * runs[:, None]) * precision[:, None, None]
         turned = np.linalg.solve(normal, target[..., None])
         remains = float(weight @ (target[:, None] @ turned)[:, 0, 0]) / before

@@ -15,11 +15,10 @@ from buran.model.noise import noise_level
 from buran.model.repetitions import over_repetitions
 from buran.select.skeleton import fit_known
 from buran.select.space import Array, Ids
+from buran.select.tuning import PLANNING
 
 Skeleton = tuple[Term, ...]
 OPTIONS = SearchOptions(alternatives=64)
-PRIOR_NOISE = 0.03  # relative, worth two repetitions, until repetitions and residuals say more
-_PRIOR_WORTH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +161,8 @@ class Observations:
         free = here.sum(axis=1) - 1 - terms * (1 + factor)  # each term's exponents were chosen, too
         squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
         degrees += np.maximum(free, 0)
-        total = squares + _PRIOR_WORTH * PRIOR_NOISE**2
-        return np.asarray(np.sqrt(total / (degrees + _PRIOR_WORTH)))
+        total = squares + PLANNING.first_worth * PLANNING.first_noise**2
+        return np.asarray(np.sqrt(total / (degrees + PLANNING.first_worth)))
 
 
 def _fit(points: Array, means: Array, runs: Ids) -> Fit:

@@ -9,8 +9,7 @@ import numpy as np
 from buran.select.observations import Observations
 from buran.select.protocol import PlanningState
 from buran.select.space import Array, Ids, Mask, Space
-
-_ENOUGH = 4  # runs; models of fewer are no more than a mean
+from buran.select.tuning import PLANNING
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     if not known.any():
         return space.expected_s
     seen = measured.program_means_s[known]
-    out = _modelled_s(measured, space, known) if known.sum() >= _ENOUGH else None
+    out = _modelled_s(measured, space, known) if known.sum() >= PLANNING.enough else None
     if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
     else:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from buran.select.question import Knowledge, Question
-
-_FARTHEST = 1000.0  # factor beyond all points from which on no model is trusted
+from buran.select.tuning import PLANNING
 
 
 def shortfalls(question: Question, known: Knowledge) -> list[str]:
@@ -16,12 +15,12 @@ def shortfalls(question: Question, known: Knowledge) -> list[str]:
 
 
 def _too_far(question: Question) -> str | None:
-    """Return in words by how much the target lies beyond all points; None if that is within `_FARTHEST`."""
+    """Return in words by how much the target lies beyond all points; None if that is within `PLANNING.farthest`."""
     space = question.space
     largest, least = space.points.max(axis=0), space.points.min(axis=0)
     beyond = np.maximum(space.target / largest, least / space.target)
     worst = int(beyond.argmax())
-    if beyond[worst] <= _FARTHEST:
+    if beyond[worst] <= PLANNING.farthest:
         return None
     name, value = space.parameters[worst], space.target[worst]
     return f"the target {name} = {value:g} lies a factor of {beyond[worst]:.3g} beyond all points: too far to trust"

@@ -12,9 +12,7 @@ from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
 from buran.select.simple import ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Space
-
-_LEAST_POINTS = 8
-_MEMBERS = 6
+from buran.select.tuning import PROCESSES
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,12 @@ class TensorGuided:
         for name in space.choices:
             column = space.parameters.index(name)
             unknown |= ~np.isin(space.points[:, column], points[:, column])
-        if len(points) < _LEAST_POINTS:  # too few for an ensemble: far from what is measured
+        if len(points) < PROCESSES.least_points:  # too few for an ensemble: far from what is measured
             return _gap(points, space), unknown
         scale = ["categorical" if name in space.choices else "auto" for name in space.parameters]
         model = CPRegressor(
-            scale=scale, names=space.parameters, outside="clamp", unseen="mean", rank=2, members=_MEMBERS, trees=0,
+            scale=scale, names=space.parameters, outside="clamp", unseen="mean", rank=2,
+            members=PROCESSES.members, trees=0,
             size_kb=100, random_state=seed,
         ).fit(points, times)  # fmt: skip
         return model.predict_spread(space.points), unknown

@@ -10,14 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
+from buran.tensor.tuning import SMOOTH
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Scale = Literal["auto", "log", "linear", "categorical"]
 SCALES: tuple[Scale, ...] = ("auto", "log", "linear", "categorical")
-FEW = 16
-"""A numerical parameter with at most this many values has a node at each of them."""
-_LOG_FROM = 4.0  # positive values over at least this ratio are taken as logarithmic
 
 
 class InputError(UsageError, ValueError):
@@ -37,7 +35,7 @@ class Axis:
     low, high
         Smallest and largest measured value; 0 and 0 for categories.
     values
-        Shape (value,): the distinct values if they are `FEW`; empty otherwise, and for categories.
+        Shape (value,): the distinct values if they are `SMOOTH.few`; empty otherwise, and for categories.
     whole
         Whether all measured values are whole numbers.
     categories
@@ -159,8 +157,8 @@ def _axis(column: NDArray[Any], scale: str, name: str) -> Axis:
             hint="choose linear",
         )
     if scale == "auto":
-        scale = "log" if low > 0 and high >= _LOG_FROM * low else "linear"
-    few = distinct if len(distinct) <= FEW else np.empty(0)
+        scale = "log" if low > 0 and high >= SMOOTH.log_from * low else "linear"
+    few = distinct if len(distinct) <= SMOOTH.few else np.empty(0)
     whole = bool((distinct == np.rint(distinct)).all())
     return Axis(name, "log" if scale == "log" else "linear", low, high, few, whole)
 

@@ -11,18 +11,10 @@ import numpy as np
 from buran.tensor.axes import Array, Axis, Whole
 from buran.tensor.boost import Boosting, Features, Trees, grow, join, make_features
 from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
-from buran.tensor.trial import PATIENCE, Room, Trial, Wanted, choose_trees
+from buran.tensor.trial import Room, Trial, Wanted, choose_trees
+from buran.tensor.tuning import BLEND
 
-_FOLDS = 4
-_ONE_FOLD_FROM = 3000
-_UPDATE_SWEEPS = 3
-_ENOUGH_NEW = 100
-_LARGE = 20_000  # observations from which on choices are made on a part of them
 _CHUNK = 1 << 16
-_MOST_CHOOSING = 4000  # observations that trees are grown on while choices are made
-_SHAPES = ((8, 16), (12, 24), (16, 8), (16, 16), (24, 24))
-"""Nodes and ranks that are tried, and those for fewer than 1000 observations."""
-_SHAPES_FEW = ((4, 2), (6, 1), (6, 4), (8, 2), (8, 8))
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +99,7 @@ def fit_blend(
     values = (logs - centre) / spread
     order = random.permutation(len(values))
     folds = np.empty(len(values), dtype=np.int64)
-    folds[order] = np.arange(len(values)) % _FOLDS
+    folds[order] = np.arange(len(values)) % BLEND.folds
     options = choose(points, values, axes, wanted, folds, order, random)
     bases = tuple(make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes))
     places = Places.of(points, bases)
@@ -120,9 +112,9 @@ def fit_blend(
     boosting = Boosting(room.most_trees, room.depth, bins=features.count)
     base, mixed, residuals = 1.0, 0.0, values - left_out
     trees = join([], boosting.depth)
-    if boosting.trees and len(values) >= 8 * _FOLDS and len(features.weights) + len(features.orders):
+    if boosting.trees and len(values) >= 8 * BLEND.folds and len(features.weights) + len(features.orders):
         inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        inside, outside = inside[:_MOST_CHOOSING], outside[:_MOST_CHOOSING]
+        inside, outside = inside[: BLEND.most_choosing], outside[: BLEND.most_choosing]
         known = make_features(points[inside], axes, main.main, (values - alone)[inside])
         tried = Trial(known.bins(points, axes), values, several, alone, inside, outside)
         base, mixed, boosting, residuals = choose_trees(tried, boosting, room, random)
@@ -161,7 +153,7 @@ def update_blend(
     points, logs = np.concatenate([training.points, points]), np.concatenate([training.logs, logs])
     values = (logs - blend.centre) / blend.spread
     places = Places.of(points, blend.bases)
-    few = replace(blend.options, sweeps=_UPDATE_SWEEPS)
+    few = replace(blend.options, sweeps=BLEND.update_sweeps)
     parts = tuple(
         fit_part(places, values, blend.bases, few, random, start=Part(list(part.main), list(part.factors)))
         for part in blend.parts
@@ -171,7 +163,7 @@ def update_blend(
     trees = grow(blend.features.bins(points, blend.axes), values - base, training.boosting, random)
     trees = trees.scaled(1 - training.mixed)
     quantiles = blend.residuals
-    if len(new) >= _ENOUGH_NEW:
+    if len(new) >= BLEND.enough_new:
         quantiles = np.quantile(np.abs(before - logs[-len(new) :]), np.linspace(0, 1, 101))
     own = replace(blend, parts=parts, main=main, trees=trees, residuals=quantiles)
     return own, replace(training, points=points, logs=logs, left_out=left_out)
@@ -187,8 +179,8 @@ def _left_out(
     random: np.random.Generator,
 ) -> Array:
     """Return predictions of each observation by CP parts that have not seen it, shape (part, point)."""
-    own = folds % 2 if len(values) > _LARGE else folds
-    several = min(members, 1 if len(values) > _LARGE else 3 if len(values) > _LARGE // 4 else 4)
+    own = folds % 2 if len(values) > BLEND.large else folds
+    several = min(members, 1 if len(values) > BLEND.large else 3 if len(values) > BLEND.large // 4 else 4)
     out = np.full((several, len(values)), values.mean())
     for fold in range(int(own.max()) + 1):
         inside, outside = np.flatnonzero(own != fold), np.flatnonzero(own == fold)
@@ -210,8 +202,8 @@ def choose(
     random: np.random.Generator,
 ) -> Options:
     """Choose what is not given, one choice at a time, on the first fold."""
-    if len(values) > _LARGE:
-        keep = order[: _LARGE // 4]
+    if len(values) > BLEND.large:
+        keep = order[: BLEND.large // 4]
         points, values, folds = points[keep], values[keep], folds[keep]
     inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
     few = len(values) < 1000
@@ -224,7 +216,7 @@ def choose(
     if len(outside) == 0 or len(inside) < 8:
         return replace(options, rank=wanted.rank or 0)
     seed = int(random.integers(2**31))
-    number = 1 if len(values) > _ONE_FOLD_FROM else 2
+    number = 1 if len(values) > BLEND.one_fold_from else 2
     seen: dict[Options, tuple[float, int]] = {}
 
     def error(given: Options) -> float:
@@ -239,7 +231,7 @@ def choose(
 
     shapes = {
         (wanted.nodes or nodes, rank if wanted.rank is None else wanted.rank)
-        for nodes, rank in (_SHAPES_FEW if few else _SHAPES)
+        for nodes, rank in (BLEND.shapes_few if few else BLEND.shapes)
     }
     options = min((replace(options, nodes=n, rank=r) for n, r in sorted(shapes)), key=error)
     for name, free in (("smooth", wanted.smooth is None), ("ridge", wanted.ridge is None)):
@@ -268,7 +260,7 @@ def _validate(
 
     def watch(sweep: int, part: Part) -> bool:
         errors.append(float(np.abs(part.predict(there) - values[outside]).mean()))
-        return sweep > PATIENCE + int(np.argmin(errors)) + 1
+        return sweep > BLEND.patience + int(np.argmin(errors)) + 1
 
     fit_part(places.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
     best = int(np.argmin(errors))

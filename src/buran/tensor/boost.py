@@ -16,13 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.tensor.axes import Array, Axis
+from buran.tensor.tuning import TREES
 
 Bins = NDArray[np.uint8]
-_FINE, _COARSE, _FEWEST = 250, 64, 16
-_FINE_UPTO = 4  # parameters: with more of them, fine bins find accidents
-_MOST_PAIRED = 8
-_ORDERS = 3
-_PIECES = 7
 _CHUNK = 1 << 14
 
 
@@ -78,12 +74,12 @@ def make_features(points: Array, axes: Sequence[Axis], main: Sequence[Array], re
     """
     numeric = [j for j, axis in enumerate(axes) if not axis.is_categorical and axis.high > axis.low]
     rows = [np.eye(len(axes))[j] for j in numeric]
-    for i, j in combinations(numeric[:_MOST_PAIRED], 2):
+    for i, j in combinations(numeric[: TREES.most_paired], 2):
         for sign in (1.0, -1.0):
             row = np.zeros(len(axes))
             row[i], row[j] = 1.0, sign
             rows.append(row)
-    if 2 < len(numeric) <= _MOST_PAIRED:
+    if 2 < len(numeric) <= TREES.most_paired:
         rows.append(np.isin(np.arange(len(axes)), numeric).astype(np.float64))
     weights = np.stack(rows) if rows else np.zeros((0, len(axes)))
     values = weights @ _positions(points, axes).T
@@ -93,7 +89,7 @@ def make_features(points: Array, axes: Sequence[Axis], main: Sequence[Array], re
         if axis.is_categorical:
             orders.append((j, _ranks(main[j])))
             orders += [(j, _ranks(each)) for each in _profiles(j, len(axis.categories), pieces, rest)]
-    count = min(_FINE if len(axes) <= _FINE_UPTO else _COARSE, max(len(points) // 8, _FEWEST))
+    count = min(TREES.fine if len(axes) <= TREES.fine_upto else TREES.coarse, max(len(points) // 8, TREES.fewest))
     return Features(weights, values.min(axis=1), values.max(axis=1), tuple(orders), count)
 
 
@@ -113,7 +109,7 @@ def _pieces(column: Array, axis: Axis) -> NDArray[np.int64]:
     """Cut a parameter into a few pieces with about as many observations."""
     if axis.is_categorical:
         return column.astype(np.int64)
-    bounds = np.unique(np.quantile(column, np.linspace(0, 1, _PIECES)[1:-1]))
+    bounds = np.unique(np.quantile(column, np.linspace(0, 1, TREES.pieces)[1:-1]))
     return np.searchsorted(bounds, column, side="right").astype(np.int64)
 
 
@@ -130,7 +126,7 @@ def _profiles(j: int, size: int, pieces: Sequence[NDArray[np.int64]], rest: Arra
     if not tables or size < 2:
         return []
     left = np.linalg.svd(np.concatenate(tables, axis=1), full_matrices=False)[0]
-    return list(left.T[: min(_ORDERS, size - 1)])
+    return list(left.T[: min(TREES.orders, size - 1)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +188,7 @@ class Boosting:
     ridge: float = 2.0
     rows: float = 0.8
     features: float = 0.8
-    bins: int = _FINE
+    bins: int = TREES.fine
     most_rows: int = 1 << 15
 
 

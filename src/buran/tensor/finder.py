@@ -11,10 +11,9 @@ from buran.errors import UsageError
 from buran.numerics.intervals import of_logarithm
 from buran.tensor.axes import columns_of
 from buran.tensor.model import Model
+from buran.tensor.tuning import FINDER
 
 Value = float | str
-_MOST = 200_000
-_STEPS = 9
 
 
 @dataclass(frozen=True)
@@ -77,16 +76,16 @@ def find_fastest(
             choices.append(axis.values.tolist())
         else:
             ends = axis.position(np.array([axis.low, axis.high]))
-            steps = np.linspace(ends[0], ends[1], _STEPS)
+            steps = np.linspace(ends[0], ends[1], FINDER.steps)
             steps = np.clip(np.exp(steps) if axis.scale == "log" else steps, axis.low, axis.high)
             choices.append(np.unique(np.rint(steps) if axis.whole else steps).tolist())
     total = int(np.prod([float(len(c)) for c in choices]))
-    complete = total <= _MOST
+    complete = total <= FINDER.most
     random = np.random.default_rng(seed)
     if complete:
         places = np.stack([p.ravel() for p in np.indices([len(c) for c in choices])], axis=1)
     else:
-        places = np.stack([random.integers(len(c), size=_MOST) for c in choices], axis=1)
+        places = np.stack([random.integers(len(c), size=FINDER.most) for c in choices], axis=1)
     table = np.empty(places.shape, dtype=object)
     for j, choice in enumerate(choices):
         table[:, j] = np.asarray(choice, dtype=object)[places[:, j]]

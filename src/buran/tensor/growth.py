@@ -18,14 +18,9 @@ from buran.numerics.least_squares import nonnegative
 from buran.tensor.axes import Array, Axis
 from buran.tensor.edge import cut_off, narrowed
 from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
+from buran.tensor.tuning import GROWTH
 
-_POWERS = (0.0, 0.5, 1.0)
 _LOGARITHM = -1.0  # stands for the factor log2(2 + x / low)
-_MOST_MONOMIALS = 256
-_ENOUGH = 100
-_SLACK = 0.5
-_APART = 0.5
-_OCTAVES = (1, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +102,8 @@ class Growth:
                 far = _distance(there[:, j], here[:, j], axes[j])
                 slope = self.slopes[j]
                 # What rises up to the edge does not fall beyond it.
-                least = max(slope - _SLACK, 0.0) if slope > 0 else slope - _SLACK
-                ends = far * least, far * (slope + _SLACK)
+                least = max(slope - GROWTH.slack, 0.0) if slope > 0 else slope - GROWTH.slack
+                ends = far * least, far * (slope + GROWTH.slack)
                 lower += np.minimum(*ends)
                 upper += np.maximum(*ends)
             out[moved] = np.clip(grown, lower, upper)
@@ -122,7 +117,7 @@ class Growth:
         if len(means) == 1:
             return np.asarray(means[0])
         # Products of lines run away where several parameters are far out: they may correct monomials by so much.
-        return np.asarray(means[0] + np.clip(means[1] - means[0], -_APART, _APART) / 2)
+        return np.asarray(means[0] + np.clip(means[1] - means[0], -GROWTH.apart, GROWTH.apart) / 2)
 
 
 def _distance(there: Array, here: Array, axis: Axis) -> Array:
@@ -148,7 +143,7 @@ def fit_growth(
     """
     scores: dict[str, list[float]] = {name: [] for name in CANDIDATES}
     held = 0
-    for octaves in _OCTAVES:
+    for octaves in GROWTH.octaves:
         inside, outside = cut_off(points, axes, free, octaves)
         if len(outside) < 20 or len(inside) < 50:
             continue
@@ -163,12 +158,12 @@ def fit_growth(
             scores[name].append(float(np.abs(found - logs[outside]).mean()))
     if len(free) > 1:
         name, reason = _FALLBACK, "several parameters may leave the range together"
-    elif held < _ENOUGH:
+    elif held < GROWTH.enough:
         name, reason = _FALLBACK, f"only {held} observations are left to try candidates on"
     else:
         means = {each: float(np.mean(own)) for each, own in scores.items()}
         name = min(means, key=lambda each: means[each])
-        name = name if means[name] < _BETTER * means[_FALLBACK] else _FALLBACK
+        name = name if means[name] < GROWTH.better * means[_FALLBACK] else _FALLBACK
         reason = f"mean error {np.mean(scores[name]):.3g} at the largest measured values, predicted from smaller ones"
     models = _fit(name, points, logs, axes, free, random)
     return Growth(free, models, _slopes(points, logs, axes, random), f"{name}: {reason}")
@@ -176,7 +171,6 @@ def fit_growth(
 
 _FALLBACK = "monomials and smooth lines 1"
 CANDIDATES = (_FALLBACK, "monomials", "smooth lines 1", "lines 1")
-_BETTER = 0.85  # of the fallback's error, before another one is trusted
 
 
 def _fit(
@@ -231,10 +225,10 @@ def _slopes(points: Array, logs: Array, axes: tuple[Axis, ...], random: np.rando
 def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis], towards: Sequence[int]) -> Monomials:
     numeric = tuple(j for j, a in enumerate(axes) if not a.is_categorical and a.low > 0 and a.high > a.low)
     low = np.array([axes[j].low for j in numeric])
-    choices: tuple[float, ...] = (*_POWERS, _LOGARITHM)
-    while len(choices) > 2 and len(choices) ** len(numeric) > _MOST_MONOMIALS:
+    choices: tuple[float, ...] = (*GROWTH.powers, _LOGARITHM)
+    while len(choices) > 2 and len(choices) ** len(numeric) > GROWTH.most_monomials:
         choices = choices[:-1] if len(choices) > 3 else (0.0, 1.0)
-    if len(choices) ** len(numeric) <= _MOST_MONOMIALS:
+    if len(choices) ** len(numeric) <= GROWTH.most_monomials:
         exponents = np.array(list(product(choices, repeat=len(numeric)))).reshape(-1, len(numeric))
     else:  # too many parameters for all products: each alone, and products of two
         eye = np.eye(len(numeric))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from buran.tensor.axes import Array, Axis, Unseen, check_range, encode
 from buran.tensor.growth import Growth
 from buran.tensor.presets import Inner
+from buran.tensor.tuning import SMOOTH
 
-_EDGE = 0.1  # of the measured range: how far functions go on beyond it without extrapolation
-_LARGEST_LOG = 700.0
+_LARGEST_LOG = 700.0  # the exponential of more overflows
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Model:
         if axis.is_categorical:
             return 0.0
         ends = axis.position(np.array([axis.low, axis.high]))
-        return float(_EDGE * (ends[1] - ends[0]))
+        return float(SMOOTH.edge * (ends[1] - ends[0]))
 
     def _inside(self, points: Array, slack: Array) -> tuple[Array, NDArray[np.bool_]]:
         """Move points that are too far out, in parameters that may not be, to the edge; tell which were."""

@@ -14,9 +14,7 @@ import numpy as np
 from scipy.linalg import solveh_banded
 
 from buran.tensor.axes import Array, Axis, Whole
-
-_MAIN_RIDGE = 1e-6
-_ADDITIVE_SWEEPS = 3
+from buran.tensor.tuning import SMOOTH
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +183,7 @@ def _additive(places: Places, values: Array, bases: Sequence[Basis], modes: Sequ
     part = Part([np.zeros(basis.size) for basis in bases])
     one = np.ones((len(values), 1))
     rest = values.copy()
-    for _ in range(_ADDITIVE_SWEEPS):
+    for _ in range(SMOOTH.additive_sweeps):
         for j, mode in enumerate(modes):
             rest += places.rows(j, part.main[j])
             part.main[j] = mode.solve(one, rest, options)[:, 0]
@@ -277,7 +275,7 @@ class _Mode:
                 right[i + 1] += right_hand[part] @ b
         scale = np.maximum(np.einsum("nr,nr->r", rows, rows).astype(np.float64) / count, 1e-12)
         ridge = np.full(width, options.ridge)
-        ridge[0] = _MAIN_RIDGE
+        ridge[0] = SMOOTH.main_ridge
         here = np.arange(width)
         diagonal /= count
         below /= count

@@ -10,15 +10,7 @@ import numpy as np
 from buran.tensor.axes import Array, Whole
 from buran.tensor.boost import Bins, Boosting, Trees, grow
 from buran.tensor.smooth import Basis, Options
-
-SHARES = (0.0, 0.5, 1.0)
-"""How much of the base is the CP parts; main effects are the rest."""
-PATIENCE = 4
-"""Steps without a smaller error that end a trial."""
-_MOST_PARTS = 10
-_MIXED = (0.0, 0.25, 0.5, 0.75)
-_RATES = (0.6, 1.6)
-_FEWEST_TREES = 50
+from buran.tensor.tuning import BLEND
 
 
 @dataclass(frozen=True)
@@ -76,12 +68,12 @@ class Room:
         depth = 4 if count < 1000 else 5 if wanted.size_kb < 50 else 6
         tree = 2 * depth + (2 << depth)
         fit = int(max(room - min((wanted.members or 1) * part, 0.5 * room), 0) / tree)
-        fit = min(fit, max(count // 2, _FEWEST_TREES))
+        fit = min(fit, max(count // 2, BLEND.fewest_trees))
         return cls(room, part, tree, depth, fit if wanted.trees is None else wanted.trees, wanted.members)
 
     def members(self, trees: int) -> int:
         """Return the number of CP parts that fit beside so many trees."""
-        return self.wanted_members or int(np.clip((self.room - trees * self.tree) / self.part, 1, _MOST_PARTS))
+        return self.wanted_members or int(np.clip((self.room - trees * self.tree) / self.part, 1, BLEND.most_parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +106,7 @@ class Trial:
             nonlocal best
             parts = self.several[: room.members(number), self.outside].mean(axis=0)
             whole = share * parts + (1 - share) * self.alone[self.outside] + grown
-            for mixed in _MIXED:
+            for mixed in BLEND.mixed:
                 rest = true - (1 - mixed) * whole - mixed * parts
                 error = float(np.abs(rest).mean())
                 if error < best[0]:
@@ -124,7 +116,7 @@ class Trial:
             np.add(grown, tree.predict(bins), out=grown)
             if number % 10 == 0 or number == boosting.trees:
                 score(number)
-            return number > 10 * PATIENCE + best[2]
+            return number > 10 * BLEND.patience + best[2]
 
         score(0)
         inside = self.inside
@@ -142,10 +134,10 @@ def choose_trees(
         rate = np.clip(10 / boosting.trees, 0.05, 0.25) if share == 1 else np.clip(25 / boosting.trees, 0.1, 0.25)
         return replace(boosting, rate=float(factor * rate))
 
-    candidates = [(share, at(share)) for share in SHARES]
+    candidates = [(share, at(share)) for share in BLEND.shares]
     found = [tried.attempt(share, own, room, seed) for share, own in candidates]
     best = min(range(len(found)), key=lambda i: found[i][0])
-    for factor in _RATES:
+    for factor in BLEND.rates:
         candidates.append((candidates[best][0], at(candidates[best][0], factor)))
         found.append(tried.attempt(*candidates[-1], room, seed))
     best = min(range(len(found)), key=lambda i: found[i][0])

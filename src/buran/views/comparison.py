@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from buran.campaign.results import REPORT, results_folder
-from buran.compare.compare import LEVEL, SHARE, compare_sides
+from buran.compare.compare import compare_sides
 from buran.compare.condition import Broken
 from buran.compare.difference import Comparison
 from buran.compare.sides import KEEP, read_side, side_of_results
+from buran.compare.tuning import COMPARED
 from buran.errors import UsageError
 from buran.files import write_json, write_text
 from buran.loop.session import Session
@@ -19,7 +20,9 @@ from buran.report.comparison_page import render_comparison_page
 NAME = "comparison"
 
 
-def compare_with(session: Session, other: Path, level: float = LEVEL, share: float = SHARE) -> Comparison:
+def compare_with(
+    session: Session, other: Path, level: float = COMPARED.level, share: float = COMPARED.share
+) -> Comparison:
     """Compare a finished campaign with an earlier one.
 
     Raises

@@ -22,8 +22,9 @@ from buran.instrument.graph_sources import graph_of_features, graph_of_tree, wit
 from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.metacg import read_metacg, write_metacg
 from buran.instrument.pattern import glob
-from buran.instrument.refine import VISIT_COST_S, Wishes, refine
+from buran.instrument.refine import Wishes, refine
 from buran.instrument.selection import select
+from buran.instrument.tuning import FILTERS
 from buran.loop.findings import Findings
 from buran.loop.history import History
 from buran.loop.refine import known_verdicts, refinement_of, rules_of, static_features
@@ -243,7 +244,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
             keep=request.keep,
             drop=request.drop,
         ),
-        visit_cost_s=VISIT_COST_S if request.visit_cost_s is None else request.visit_cost_s,
+        visit_cost_s=FILTERS.visit_cost_s if request.visit_cost_s is None else request.visit_cost_s,
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=imbalance_s(experiment),
         ends_s=ends_s(experiment),

@@ -11,9 +11,7 @@ from buran.select.base import base_places
 from buran.select.draft import Draft
 from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState
-
-_CHANGE = 0.5  # of what is left of the budget, that measuring again under a new filter may take
-_BATCH = 5  # runs a round for strategies that rate one run after the other
+from buran.select.tuning import PLANNING
 
 
 def first_round(draft: Draft) -> Plan | None:
@@ -75,7 +73,7 @@ def _chosen(draft: Draft) -> tuple[dict[Point, int], Advice]:
             question.seed,
             failed,
             known.errors,
-            question.batch or _BATCH if question.adaptive and not question.weighs_runs else None,
+            question.batch or PLANNING.batch if question.adaptive and not question.weighs_runs else None,
             question.batch,
             question.max_iterations - len(known.rounds),
         ),
@@ -167,4 +165,4 @@ def _can_change(draft: Draft, again: Mapping[Point, int]) -> bool:
         return True
     costs = [draft.cost(bundle) for bundle in draft.bundles(again, Purpose.MODEL, draft.known.filter_text)]
     left = budget - draft.known.spent_core_hours
-    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= _CHANGE * left
+    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= PLANNING.change * left

@@ -14,9 +14,7 @@ from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
 from buran.select.simple import TWICE, Base, CheapestFirst, base_or_end, nothing_left, suggestions
 from buran.select.space import Array, Ids, Space
-
-_MOST_CALLS = 20  # call paths with processes of their own: those with the largest shares of the run time
-_CURIOUS = 2.0  # standard deviations above the mean that UCB looks at
+from buran.select.tuning import PROCESSES
 
 
 def repetition_weight(noise_percent: float, runs: Array | Ids) -> Array:
@@ -186,7 +184,7 @@ class Bayes:
         if self.acquisition == "ei":
             rating = expected_improvement(mean, deviation, float(errors.max()))
         else:
-            rating = np.maximum(mean + _CURIOUS * deviation, 0.0)
+            rating = np.maximum(mean + PROCESSES.curious * deviation, 0.0)
         rating = rating / look.cost
         order = np.argsort(np.where(possible, -rating, np.inf), kind="stable")[: int(possible.sum())].tolist()
         chosen = order[: state.most or 1]
@@ -207,7 +205,7 @@ def largest(measured: Observations) -> list[tuple[int, float]]:
     total = np.nansum(np.where(measured.runs > 0, np.abs(measured.means), 0.0), axis=1)
     total = total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
     usable = (np.where(measured.runs > 0, measured.means, 0.0) > 0).sum(axis=1) >= 2
-    order = [call for call in np.argsort(-total, kind="stable").tolist() if usable[call]][:_MOST_CALLS]
+    order = [call for call in np.argsort(-total, kind="stable").tolist() if usable[call]][: PROCESSES.most_calls]
     return [(call, float(total[call])) for call in order]
 
 

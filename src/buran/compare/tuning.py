@@ -1,0 +1,27 @@
+"""Numbers that tune the methods of this package, each with where it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from buran.numerics.origin import JUDGED, tuned
+
+
+@dataclass(frozen=True)
+class CampaignTuning:
+    """Of the comparison of two campaigns."""
+
+    level: float = tuned(0.95, "of a comparison's intervals, where none is asked for", JUDGED)
+    share: float = tuned(0.01, "of the run time from which on a call path is judged, where none is asked for", JUDGED)
+    alike: int = tuned(
+        2, "points at which counts are the same, from which on what models of them say elsewhere does not count", JUDGED
+    )
+    hooks: float = tuned(0.01, "difference in overhead that deserves a word", JUDGED)
+    exact_percent: float = tuned(1e-6, "SMAPE of models that go through every count", JUDGED)
+    likely: float = tuned(
+        0.9, "share of the hypotheses, by weight, that must agree before a growth class is said to have changed", JUDGED
+    )
+    fewest: int = tuned(3, "points from which on their scatter tells how uncertain a mean over them is", JUDGED)
+
+
+COMPARED = CampaignTuning()

@@ -1,0 +1,62 @@
+"""Numbers that tune the methods of this package, each with where it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from buran.numerics.origin import JUDGED, tuned
+
+
+@dataclass(frozen=True)
+class FilterTuning:
+    """Of filters: what is refined, kept and dropped."""
+
+    grown: float = tuned(1.5, "times the visits at the smallest point, from which on visits grow", JUDGED)
+    visit_cost_s: float = tuned(
+        60e-9,
+        "seconds of enter and exit of one visit where nothing was calibrated",
+        "measured: Score-P 8.4 takes 58 ns",
+    )
+    settled_hook_share: float = tuned(
+        0.01,
+        "a filter whose hooks cost less of the predicted run time is kept: measuring everything again gains nothing",
+        JUDGED,
+    )
+    worth_a_look: float = tuned(
+        0.01,
+        "functions that take less than this part of what is allowed are dropped only if nothing else is left",
+        JUDGED,
+    )
+    steady: float = tuned(
+        0.1, "times that change by less than this share between the smallest point and the target are constant", JUDGED
+    )
+    largest_doubt: float = tuned(
+        2.0, "a function counts at most as this multiple of its predicted time, however uncertain its model", JUDGED
+    )
+    limit: float = tuned(
+        0.05, "time in hooks over time without that a campaign may start with, where it names no limit", JUDGED
+    )
+    least_bare: float = tuned(
+        0.01, "of the time with hooks: what is left without them is a difference of two large numbers", JUDGED
+    )
+
+
+FILTERS = FilterTuning()
+
+
+@dataclass(frozen=True)
+class PoolingTuning:
+    """Of times under an earlier filter, corrected by the cost of hooks."""
+
+    most_doubt: float = tuned(0.05, "of the corrected time: what is more uncertain is left out", JUDGED)
+    as_good: float = tuned(
+        0.005, "doubt from which on a corrected time stands beside uncorrected ones of its point", JUDGED
+    )
+    loop_doubt: float = tuned(0.5, "of the cost in a loop: a program has other caches, and loses inlining", JUDGED)
+    least_doubt: float = tuned(0.2, "of any cost: functions are not alike", JUDGED)
+    agreement: float = tuned(0.02, "difference of corrected and uncorrected times that counts as none", JUDGED)
+    sigmas: float = tuned(3.0, "standard errors by which they may differ beyond", JUDGED)
+    one_pair: float = tuned(0.05, "scatter of a difference where only one is known", JUDGED)
+
+
+POOLING = PoolingTuning()

@@ -1,0 +1,101 @@
+"""Numbers that tune the methods of this package, each with where it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from buran.numerics.origin import JUDGED, MODELLER, tuned
+
+
+@dataclass(frozen=True)
+class SearchTuning:
+    """Of the search for hypotheses."""
+
+    progress: float = tuned(
+        0.5, "an error so much smaller than with a term less lets the search go on, whatever the score says", MODELLER
+    )
+    narrow: int = tuned(
+        5, "beam for a single parameter", "as measured by studies/benchmarks/modeller.py; no figures kept"
+    )
+    middle: int = tuned(
+        8,
+        "beam where there are many points",
+        "as measured by studies/benchmarks/modeller.py; no figures kept",
+    )
+    wide: int = tuned(24, "beam elsewhere", "as measured by studies/benchmarks/modeller.py; no figures kept")
+    many: int = tuned(10, "points a parameter from which on there are many", MODELLER)
+    steady: float = tuned(0.15, "error up to which hypotheses within reach are taken seriously", MODELLER)
+    lacking: float = tuned(1.5, "times the noise: a larger error lets the search go on", MODELLER)
+    line_points: int = tuned(
+        3, "points of a line, at least", "fewer cannot tell one term beside a constant from another"
+    )
+    products: int = tuned(200, "products of each number of parameters in a dictionary, about", JUDGED)
+    short: int = tuned(8, "terms a parameter is represented by, beside the plain ones", JUDGED)
+    crowd: int = tuned(8, "times as many hypotheses are looked at where many are not allowed", JUDGED)
+    noise_share: float = tuned(
+        0.1, "of the leave-one-out error: smaller contributions cannot be told from nothing", MODELLER
+    )
+    floor: float = tuned(1e-3, "of a call path's largest value: smaller values weigh no more than this one", JUDGED)
+    grid_power: float = tuned(
+        0.75,
+        "power of the value by which a point weighs less, where half of the grid was measured",
+        "reason in explanation/models.md; tuned on other seeds than the reported ones (reference/modeller.md)",
+    )
+    belief: float = tuned(0.45, "nats of odds for a nat of the score, times the points", MODELLER)
+    likely: float = tuned(0.1, "odds of hypotheses that may be chosen for predicting the median", MODELLER)
+    known: float = tuned(0.3, "points that a degree of freedom of the repetitions is worth", MODELLER)
+
+
+SEARCH = SearchTuning()
+
+
+@dataclass(frozen=True)
+class UncertaintyTuning:
+    """Of what is left open: intervals and noise."""
+
+    least: float = tuned(
+        1e-2, "smaller weights of hypotheses move no end of an interval", "first 0.001; no record of why it grew"
+    )
+    doubt: float = tuned(
+        2 / 3, "power of the odds: more doubt in the best hypothesis than it takes to choose one", MODELLER
+    )
+    lack: float = tuned(1.2, "times the variance of the noise: what residuals have beyond is systematic", MODELLER)
+    redundant: float = tuned(
+        8.0, "times the points for each value of a parameter: how many share a systematic error", MODELLER
+    )
+    prior: float = tuned(
+        4.0, "so many repetitions' worth of belief that all points of a call path have the same relative noise", JUDGED
+    )
+
+
+UNCERTAINTY = UncertaintyTuning()
+
+
+@dataclass(frozen=True)
+class SegmentTuning:
+    """Of behaviour that changes along a parameter."""
+
+    shortest: int = tuned(3, "values of the parameter in a segment", "two lie on every line")
+    wanted: int = tuned(
+        5,
+        "values of the parameter in a segment, to trust its exponents",
+        JUDGED,
+    )
+    coefficient: float = tuned(2.5, "cost in nats of each coefficient and each break; see `score`", JUDGED)
+    steady: float = tuned(1e-6, "error of one model for all below which there is nothing to explain", JUDGED)
+    most: int = tuned(3, "segments", JUDGED)
+
+
+SEGMENTS = SegmentTuning()
+
+
+@dataclass(frozen=True)
+class ComparisonTuning:
+    """Of the comparison of two models, and of strong scaling."""
+
+    grid: int = tuned(400, "places at which crossings are looked for", JUDGED)
+    reach: float = tuned(2.0**20, "crossings are looked for up to so many times the point", JUDGED)
+    clearly: float = tuned(0.8, "at the end of a line, of its beginning: a time that falls", JUDGED)
+
+
+COMPARISON = ComparisonTuning()

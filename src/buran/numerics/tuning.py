@@ -1,0 +1,38 @@
+"""Numbers that tune the methods of this package, each with where it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from buran.numerics.origin import CORRECTIONS, JUDGED, tuned
+
+
+@dataclass(frozen=True)
+class LikelihoodTuning:
+    """Of a Gaussian process whose hyperparameters have the largest likelihood."""
+
+    jitter: float = tuned(
+        1e-10,
+        "of the variance, added to the diagonal; of the largest eigenvalue, below which one is rounding",
+        JUDGED,
+    )
+    most_fitted: int = tuned(128, "data that length scales are fitted to; all of them predict", JUDGED)
+
+
+LIKELIHOOD = LikelihoodTuning()
+
+
+@dataclass(frozen=True)
+class AverageTuning:
+    """Of a Gaussian process that is averaged over its hyperparameters."""
+
+    draws: int = tuned(192, "draws of the hyperparameters", CORRECTIONS)
+    kept: int = tuned(24, "draws whose weights matter", CORRECTIONS)
+    lengths: tuple[float, float] = tuned(
+        (0.3, 12.0), "ends of the length scales, in standard deviations of a variable", CORRECTIONS
+    )
+    signals: tuple[float, float] = tuned((0.3, 3.0), "ends of the signal, in the values' root mean square", CORRECTIONS)
+    noises: tuple[float, float] = tuned((0.02, 1.0), "ends of the noise, in the signal", CORRECTIONS)
+
+
+AVERAGE = AverageTuning()

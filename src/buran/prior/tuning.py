@@ -1,0 +1,97 @@
+"""Numbers that tune the methods of this package, each with where it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from buran.numerics.origin import JUDGED, tuned
+
+
+@dataclass(frozen=True)
+class CountTuning:
+    """Of effort models that go through counts."""
+
+    exact: float = tuned(1e-6, "relative residual up to which a count is a function of the parameters", JUDGED)
+    rounding: float = tuned(1e-4, "counts; smaller misfits are not told apart", JUDGED)
+    cost: float = tuned(
+        12.0, "nats that each further factor or coefficient must be worth, shared by the degrees of freedom", JUDGED
+    )
+    whole: float = tuned(
+        2.0,
+        "units that whole numbers leave",
+        "a loop leaves half a round, one around it its own two blocks; some more by the fit",
+    )
+    signal: float = tuned(
+        15.0, "times that, which counts must differ by: exponents of fewer rounds are hidden by rounding", JUDGED
+    )
+    sure: int = tuned(2, "degrees of freedom with which nothing is left by chance", JUDGED)
+    most_factors: int = tuned(3, "factors of one parameter", JUDGED)
+    most_triples: int = tuned(12, "single factors that sets of three are made from", JUDGED)
+    refined: int = tuned(40, "candidates whose misfit is computed without cancellation", JUDGED)
+    most_products: int = tuned(200, "products of factors; of more, those of two", JUDGED)
+    loose: float = tuned(
+        1e-2,
+        "residual beyond which no function passes through the counts, and the search for noisy values serves",
+        JUDGED,
+    )
+    explained: float = tuned(
+        0.9, "share of the counts' variance that a function which misses some must explain to say how they grow", JUDGED
+    )
+    close: float = tuned(30.0, "a function with more terms must be so many times as exact", JUDGED)
+    least_values: int = tuned(
+        5,
+        "values of a parameter, to tell its factors",
+        JUDGED,
+    )
+    crossing: int = tuned(3, "values of each line that crosses the first", JUDGED)
+
+
+COUNTS = CountTuning()
+
+
+@dataclass(frozen=True)
+class CoefficientTuning:
+    """Of coefficients from noisy times."""
+
+    rounds: int = tuned(12, "rounds in which weights and coefficients follow each other", JUDGED)
+    floor: float = tuned(1e-3, "of the largest prediction: smaller ones weigh no more", JUDGED)
+    cost_spread: float = tuned(
+        1.0, "by what share the cost of a unit is expected to differ between the terms of a call path", JUDGED
+    )
+    outliers: float = tuned(
+        2.0,
+        "standard deviations from which on a point pulls no harder",
+        "the loss of Huber (1964); no record of why at 2",
+    )
+    pooled: float = tuned(4.0, "degrees of freedom that the noise of call paths with the same prior is worth", JUDGED)
+    fewest: int = tuned(3, "call paths that share costs", JUDGED)
+    closest: float = tuned(0.05, "costs of one kind of effort differ at least by this share", JUDGED)
+    discrepancy: float = tuned(
+        0.03,
+        "relative standard deviation that runs of one point have in common, and repetitions do not show",
+        JUDGED,
+    )
+    first: float = tuned(0.03, "relative noise of one run until repetitions say more", JUDGED)
+    worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
+    slowest_s: float = tuned(
+        1e-5,
+        "seconds of one counted unit of effort; what takes longer is not done by the code that was counted",
+        JUDGED,
+    )
+
+
+COEFFICIENTS = CoefficientTuning()
+
+
+@dataclass(frozen=True)
+class WaitingTuning:
+    """Of the test for waiting."""
+
+    draws: int = tuned(999, "draws of noise alone", JUDGED)
+    same: float = tuned(1e-6, "share of a column that must remain beside the others", JUDGED)
+    most_companions: int = tuned(12, "terms of the work that is waited for", JUDGED)
+    fewest: int = tuned(3, "degrees of freedom from which on what is left tells how large noise is", JUDGED)
+    fitted: int = tuned(8, "candidates that are fitted and weighed", JUDGED)
+
+
+WAITING_TEST = WaitingTuning()

@@ -1,0 +1,111 @@
+"""Numbers that tune the methods of this package, each with where it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from buran.numerics.origin import JUDGED, tuned
+
+
+@dataclass(frozen=True)
+class BeliefTuning:
+    """Of what the models leave open."""
+
+    disagreement: float = tuned(
+        0.5,
+        "hypotheses count as no further apart than about this, in logarithms: a miss is a miss",
+        "named by reference/selection.md: chosen on functions of seeds other than the reported ones",
+    )
+    discrepancy: float = tuned(
+        0.03,
+        "relative standard deviation of what no hypothesis says",
+        "named by reference/selection.md: chosen on functions of seeds other than the reported ones",
+    )
+    price: float = tuned(
+        0.1, "likewise where counters told the terms: what a unit of effort costs changes with caches", JUDGED
+    )
+    length: float = tuned(0.7, "of the discrepancy's kernel, each parameter's logarithm spanning 1", JUDGED)
+    directions: int = tuned(24, "of the belief that are kept; the others hold next to nothing", JUDGED)
+    discrepancy_directions: int = tuned(12, "of these, for the discrepancy", JUDGED)
+    widest: float = tuned(
+        1e3, "relative standard deviation of what coefficients leave open: beyond it, nothing is known anyway", JUDGED
+    )
+    extreme: float = tuned(
+        3.0, "logarithm; predictions further from the best one, or of another sign, count as this far", JUDGED
+    )
+
+
+BELIEF = BeliefTuning()
+
+
+@dataclass(frozen=True)
+class PlanningTuning:
+    """Of choosing the next points: by the strategy `design`, and what comes before it."""
+
+    steps: int = tuned(40, "of the search for the best plan", JUDGED)
+    careful: float = tuned(
+        1.1, "costs are taken for so much larger: a run that is stopped at the budget is lost", JUDGED
+    )
+    part: float = tuned(
+        0.34,
+        "share of what is left of the budget that one round of a plan spends",
+        "named by reference/selection.md: chosen on functions of seeds other than the reported ones",
+    )
+    helps: float = tuned(
+        0.01, "share of the variance at the target that the whole rest of the budget must remove", JUDGED
+    )
+    base_share: float = tuned(1 / 8, "of what is left, that a run of the base may take", JUDGED)
+    first_together: float = tuned(
+        1 / 3,
+        "likewise, what models cannot do without, in a round",
+        JUDGED,
+    )
+    base_together: float = tuned(1 / 2, "likewise, all runs of a round", JUDGED)
+    level: float = tuned(0.9, "of the intervals that an accuracy is asked of", JUDGED)
+    counts: float = tuned(0.01, "share of the run time from which on a call path must reach the accuracy", JUDGED)
+    line_length: int = tuned(
+        5,
+        "values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart",
+        "five values tell n from n log n (tutorial/your-own-program.md)",
+    )
+    cover_values: int = tuned(3, "of each parameter, of a first plan", "the fewest that tell growth from a constant")
+    singular: float = tuned(1e-6, "of the largest singular value: directions below tell nothing", JUDGED)
+    pilot_values: int = tuned(3, "of each parameter, of a pilot", "the fewest that tell growth from a constant")
+    full_repetitions: int = tuned(
+        5,
+        "runs of each point of the full matrix that a budget in percent refers to",
+        "the unit of the budgets in reference/selection.md",
+    )
+    first_noise: float = tuned(0.03, "relative noise of one run until repetitions and residuals say more", JUDGED)
+    first_worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
+    enough: int = tuned(4, "runs; models of fewer are no more than a mean", JUDGED)
+    compared: int = tuned(
+        3,
+        "points with runs beside the baseline's, which tell what the hooks of a filter cost",
+        "figures of reference/loop.md, What changed the outcome, on tuning seeds",
+    )
+    change: float = tuned(
+        0.5,
+        "of what is left of the budget, that measuring again under a new filter may take",
+        "figures of reference/loop.md, What changed the outcome, on tuning seeds",
+    )
+    batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
+    farthest: float = tuned(1000.0, "factor beyond all points from which on no model is trusted", JUDGED)
+
+
+PLANNING = PlanningTuning()
+
+
+@dataclass(frozen=True)
+class ProcessTuning:
+    """Of strategies that are guided by processes and ensembles."""
+
+    most_calls: int = tuned(
+        20, "call paths with processes of their own: those with the largest shares of the run time", JUDGED
+    )
+    curious: float = tuned(2.0, "standard deviations above the mean that UCB looks at", JUDGED)
+    least_points: int = tuned(8, "points from which on there is an ensemble", JUDGED)
+    members: int = tuned(6, "of that ensemble", JUDGED)
+
+
+PROCESSES = ProcessTuning()

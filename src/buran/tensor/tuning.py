@@ -1,0 +1,97 @@
+"""Numbers that tune the methods of this package, each with where it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from buran.numerics.origin import JUDGED, TENSORS, tuned
+
+
+@dataclass(frozen=True)
+class SmoothTuning:
+    """Of axes and smooth parts."""
+
+    few: int = tuned(16, "a numerical parameter with at most this many values has a node at each of them", TENSORS)
+    log_from: float = tuned(4.0, "positive values over at least this ratio are taken as logarithmic", TENSORS)
+    main_ridge: float = tuned(1e-6, "ridge of the main effects", TENSORS)
+    additive_sweeps: int = tuned(3, "sweeps over main effects", TENSORS)
+    edge: float = tuned(0.1, "of the measured range: how far functions go on beyond it without extrapolation", JUDGED)
+
+
+SMOOTH = SmoothTuning()
+
+
+@dataclass(frozen=True)
+class BlendTuning:
+    """Of the choices of nodes, ranks and shares on left-out observations."""
+
+    folds: int = tuned(4, "parts that are left out in turn", TENSORS)
+    one_fold_from: int = tuned(3000, "observations from which on one part is enough", TENSORS)
+    update_sweeps: int = tuned(3, "sweeps for new observations", TENSORS)
+    enough_new: int = tuned(100, "new observations that tell errors anew", TENSORS)
+    large: int = tuned(20_000, "observations from which on choices are made on a part of them", TENSORS)
+    most_choosing: int = tuned(4000, "observations that trees are grown on while choices are made", TENSORS)
+    shapes: tuple[tuple[int, int], ...] = tuned(
+        ((8, 16), (12, 24), (16, 8), (16, 16), (24, 24)), "nodes and ranks that are tried", TENSORS
+    )
+    shapes_few: tuple[tuple[int, int], ...] = tuned(
+        ((4, 2), (6, 1), (6, 4), (8, 2), (8, 8)), "those for fewer than 1000 observations", TENSORS
+    )
+    shares: tuple[float, ...] = tuned(
+        (0.0, 0.5, 1.0),
+        "how much of the base is the CP parts; main effects are the rest",
+        "first 0, 0.5 and 0.8; changed while the method was built, no figures kept (reference/tensor.md)",
+    )
+    patience: int = tuned(4, "steps without a smaller error that end a trial", TENSORS)
+    most_parts: int = tuned(
+        10, "CP parts", "first 6; changed while the method was built, no figures kept (reference/tensor.md)"
+    )
+    mixed: tuple[float, ...] = tuned((0.0, 0.25, 0.5, 0.75), "how much of an ensemble's trees is mixed in", TENSORS)
+    rates: tuple[float, float] = tuned((0.6, 1.6), "factors of the rate that are tried", TENSORS)
+    fewest_trees: int = tuned(50, "trees", TENSORS)
+
+
+BLEND = BlendTuning()
+
+
+@dataclass(frozen=True)
+class TreeTuning:
+    """Of features and bins of trees."""
+
+    fine: int = tuned(250, "bins of a feature, with few parameters", TENSORS)
+    coarse: int = tuned(64, "bins with more parameters", TENSORS)
+    fewest: int = tuned(16, "bins, at least", TENSORS)
+    fine_upto: int = tuned(4, "parameters: with more of them, fine bins find accidents", TENSORS)
+    most_paired: int = tuned(8, "parameters that sums and differences are made of", TENSORS)
+    orders: int = tuned(3, "orders of a category", TENSORS)
+    pieces: int = tuned(7, "ends of the pieces that a parameter is cut into, for orders of categories", TENSORS)
+
+
+TREES = TreeTuning()
+
+
+@dataclass(frozen=True)
+class GrowthTuning:
+    """Of growth beyond what was measured."""
+
+    powers: tuple[float, ...] = tuned((0.0, 0.5, 1.0), "exponents of monomials", TENSORS)
+    most_monomials: int = tuned(256, "monomials", TENSORS)
+    enough: int = tuned(100, "observations that choose how growth is modelled", TENSORS)
+    slack: float = tuned(0.5, "by what a slope may differ from that of the upper range", TENSORS)
+    apart: float = tuned(0.5, "logarithms up to which lines may correct monomials; half of it counts", TENSORS)
+    octaves: tuple[int, int] = tuned((1, 2), "doublings of the range that are held back to choose", TENSORS)
+    better: float = tuned(0.85, "of the fallback's error, before another one is trusted", TENSORS)
+
+
+GROWTH = GrowthTuning()
+
+
+@dataclass(frozen=True)
+class FinderTuning:
+    """Of the search for the fastest configuration."""
+
+    most: int = tuned(200_000, "configurations that are looked at", JUDGED)
+    steps: int = tuned(9, "values of a parameter without values of its own", JUDGED)
+
+
+FINDER = FinderTuning()
