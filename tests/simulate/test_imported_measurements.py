@@ -25,7 +25,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, RunRecord, Status, read_run
 from buran.cli import main
-from buran.engine.controller import engines, make_eligible
+from buran.engine.controller import engines, forget_derived, make_eligible
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.read import read_experiment
 from buran.files import not_synced, write_json
@@ -37,6 +37,7 @@ from buran.loop.model import make_models
 from buran.loop.remeasure import open_generation
 from buran.loop.report import gather, write_results
 from buran.loop.session import Session, open_session
+from buran.measure.bundle import slots_of
 from buran.measure.store import ledger, store
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
@@ -270,7 +271,7 @@ def test_a_file_that_changed_is_named_and_what_was_imported_stays(tmp_path: Path
     assert imported(again) == before
     assert len(own_runs(again)) == len(own_runs(session))  # nothing was measured again
     open_generation(again, Point.of({"p": 4, "n": 20}))  # as `buran remeasure` does
-    again.layout.forget_derived(again.id)
+    forget_derived(again.layout, again.id)
     carry_out(again)
     assert not progress_of(History.open(again)).failures
     assert imported(again) == before
@@ -282,13 +283,13 @@ def test_an_import_that_was_killed_is_gone_on_with(tmp_path: Path, tree: Path) -
     carry_out(whole)
     carry_out(broken)
     bundle = plans(broken)[0].bundles[0]
-    run, other = (broken.layout.point(bundle.runs[0].build, bundle.point, "imported") / run.name for run in bundle.runs)
+    run, other = (slot.folder for _, slot in slots_of(broken.target, broken.layout, bundle))
     (run / store.SUMS).unlink()
     run.rename(run.with_name(f".tmp-{run.name}-1-dead"))  # before it was sealed
     other.rename(other.with_name(f".tmp-{other.name}-1-dead"))
     (other.with_name(f".tmp-{other.name}-1-dead") / RECORD).unlink()  # while it was copied
     broken.layout.bundle_pointer(bundle.id).unlink()
-    broken.layout.forget_derived(broken.id)
+    forget_derived(broken.layout, broken.id)
     carry_out(broken)
     assert imported(broken) == imported(whole)
     assert plans(broken) == plans(whole)

@@ -15,6 +15,7 @@ from simulated_campaigns import PROGRAM, opened
 
 from buran.campaign.plan import Plan
 from buran.campaign.records import BundleOutcome, RunRecord, read_run
+from buran.engine.controller import forget_derived
 from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.in_process import carry_out
@@ -79,7 +80,7 @@ def test_what_is_measured_again_is_a_duplicate_and_what_nobody_asks_for_another_
     for build in {run.build for run in bundle.runs}:
         store.new_generation(next((session.layout.store / build).glob(f"{bundle.point.key}~*")))
     session.layout.bundle_pointer(bundle.id).unlink()
-    session.layout.forget_derived(session.id)
+    forget_derived(session.layout, session.id)
     carry_out(session)
     after = by_phase(session)
     assert after["duplicates"].runs == len(bundle.runs)

@@ -16,6 +16,7 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RunKey, RunRecord, Status, read_run
+from buran.engine.controller import forget_derived
 from buran.errors import ConfigError
 from buran.files import not_synced
 from buran.loop.history import History
@@ -107,7 +108,7 @@ def test_a_run_that_was_killed_costs_nothing_and_comes_out_the_same(tmp_path: Pa
     (run / store.SUMS).unlink()
     run.rename(run.with_name(f".tmp-{run.name}-1-dead"))
     pointer.unlink()
-    broken.layout.forget_derived(broken.id)
+    forget_derived(broken.layout, broken.id)
     carry_out(broken)
     assert derived(broken) == derived(whole)
     aborted = [each for each in records(broken) if each.status == Status.INTERRUPTED]
@@ -130,7 +131,7 @@ def test_what_fails_is_tried_again_with_other_luck(tmp_path: Path) -> None:
         store.allow_retry(slot)
     for path in session.layout.made_pointers("bundles"):
         path.unlink()
-    session.layout.forget_derived(session.id)
+    forget_derived(session.layout, session.id)
     carry_out(session)
     assert any(slot.is_measured() for slot in slots)
 

@@ -6,12 +6,9 @@ a derived result that the workflow may delete and make again at any time.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-from buran.campaign.point import Point
 
 
 @dataclass(frozen=True)
@@ -36,10 +33,6 @@ class Layout:
     def build(self, build: str) -> Path:
         """Folder of a finished build."""
         return self.store / build / "build"
-
-    def point(self, build: str, point: Point, configuration: str) -> Path:
-        """Folder of all runs of a build at a point under one configuration."""
-        return self.store / build / f"{point.key}~{configuration}"
 
     def decided_filter(self, target: str, refinement: str, iteration: int) -> Path:
         """Filter that was decided for an iteration; kept, so that measurements under it stay of use."""
@@ -105,8 +98,8 @@ class Layout:
 
     def made_pointers(self, kind: Literal["builds", "bundles", "batches"]) -> list[Path]:
         """Return the pointers that exist, without the specifications beside them, sorted."""
-        found = (self.root / "pointers" / kind).glob("*.json")
-        return sorted(path for path in found if not path.name.endswith(".spec.json"))
+        paths = (self.root / "pointers" / kind).glob("*.json")
+        return sorted(path for path in paths if not path.name.endswith(".spec.json"))
 
     def iteration(self, campaign: str, iteration: int) -> Path:
         """Folder of an iteration's plan, models and filter."""
@@ -156,8 +149,3 @@ class Layout:
     def latest(self) -> Path:
         """Link to the results of the last finished campaign run."""
         return self.root / "latest"
-
-    def forget_derived(self, campaign: str) -> None:
-        """Remove plans, models and reports; they are made again from the store."""
-        for folder in (self.root / "iterations" / campaign, self.results(campaign)):
-            shutil.rmtree(folder, ignore_errors=True)

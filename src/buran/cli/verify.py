@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     layout = open_session(arguments.file).layout
     folders = [
         *store.run_folders(layout.store),
-        *(path.parent for path in layout.store.glob("*/build/run.json")),
+        *store.build_folders(layout.store),
     ]
     problems = pointer_problems(layout)
     for folder in folders:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,7 +87,13 @@ def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
     _drop_incomplete(layout, retry_failed=retry_failed)
     bundles = (bundle for plan in read_plans(layout, campaign) for bundle in plan.bundles)
     if not all(layout.bundle_pointer(bundle.id).is_file() for bundle in bundles):
-        layout.forget_derived(campaign)
+        forget_derived(layout, campaign)
+
+
+def forget_derived(layout: Layout, campaign: str) -> None:
+    """Remove plans, models and reports; they are made again from the store."""
+    for folder in (layout.root / "iterations" / campaign, layout.results(campaign)):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:

@@ -85,7 +85,7 @@ def timed_filters(runs: Iterable[FinishedRun]) -> list[str]:
 
 def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return, by metric, the call paths whose counts are not the same in all repetitions of a point."""
-    found: dict[str, tuple[str, ...]] = {}
+    unsteady: dict[str, tuple[str, ...]] = {}
     for metric in metrics:
         values = experiment.values[metric]
         # A call path that no repetition of a point has is NaN throughout, which is no difference.
@@ -94,8 +94,8 @@ def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[
         differs = ((highest > lowest) & np.isfinite(lowest)).any(axis=(1, 2))
         paths = tuple(name for name, different in zip(experiment.tree.names, differs, strict=True) if different)
         if paths:
-            found[metric] = paths
-    return found
+            unsteady[metric] = paths
+    return unsteady
 
 
 def baseline(runs: Iterable[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
@@ -124,12 +124,12 @@ def estimated_times(runs: Sequence[FinishedRun], purpose: Purpose) -> dict[Point
         if run.mode is Mode.TIME and run.purpose is purpose:
             timed.setdefault(run.filter_text, {}).setdefault(run.point, []).append(run.wall_s)
     estimated: dict[Point, list[float]] = {}
-    for own in timed.values():  # later filters have fewer hooks: theirs are taken
-        both = own.keys() & times.keys()
+    for hooked in timed.values():  # later filters have fewer hooks: theirs are taken
+        both = hooked.keys() & times.keys()
         if not both:
             continue
-        slower = sum(median(own[point]) for point in both) / sum(median(times[point]) for point in both)
-        estimated |= {point: [wall / max(slower, 1.0) for wall in walls] for point, walls in own.items()}
+        slower = sum(median(hooked[point]) for point in both) / sum(median(times[point]) for point in both)
+        estimated |= {point: [wall / max(slower, 1.0) for wall in walls] for point, walls in hooked.items()}
     return {point: walls for point, walls in estimated.items() if point not in times}
 
 
