@@ -123,7 +123,7 @@ def read_json(path: Path) -> Any:
         raise FormatError("a file does not hold JSON", where=path, why=str(error)) from error
 
 
-class Document:
+class Stored:
     """Base of data classes that are read from files: a key that they do not have is a mistake."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}

@@ -182,7 +182,7 @@ def made_up_end(session: Session, plan: Plan) -> None:
     layout = session.layout
     last = replace(plan, iteration=1, done=True, reason="made up", builds=(), bundles=())
     write_json(layout.plan(session.id, 1), last.to_json())
-    finished.remember(layout, session.id)
+    finished.remember(session)
 
 
 def measure(folder: Path, runs: int) -> dict[str, Any]:

@@ -17,9 +17,10 @@ import yaml
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.files import not_synced
+from buran.loop.history import History
 from buran.loop.in_process import carry_out
 from buran.loop.session import open_session
-from buran.loop.simulation import verdicts
+from buran.loop.simulation import models_and_truth
 from buran.simulate.program import program_of
 from buran.simulate.run import Variant
 from buran_studies.campaign.cases import CASES, Case, campaign, program
@@ -43,7 +44,7 @@ def play(case: Case, seed: int, share: float, pool_filters: str, folder: Path) -
     file.write_text(yaml.safe_dump(campaign(case, seed, **changes)))
     session = open_session(file)
     last = carry_out(session)
-    errors = np.abs([each.error for each in verdicts(session)] or [np.inf])
+    errors = np.abs([each.error for each in models_and_truth(History.open(session))] or [np.inf])
     return (
         f"{case.name:12} seed {seed} {pool_filters:5} {len(errors):3} call paths, {100 * np.mean(errors < 0.1):5.1f} % "
         f"within 10 %, median error {100 * np.median(errors):.2f} %, {last.spent_core_hours:.3g} core hours"

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from buran.campaign.point import Point, Value
-from buran.files import Document, decode, digest, read_document
+from buran.files import Stored, decode, digest, read_document
 
 SCHEMA = 1
 """Of plans, and of the records of what is built and run for them."""
@@ -43,7 +43,7 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True)
-class BuildSpec(Document):
+class BuildSpec(Stored):
     """One way to build the target.
 
     Attributes
@@ -102,7 +102,7 @@ class BuildSpec(Document):
 
 
 @dataclass(frozen=True)
-class Run(Document):
+class Run(Stored):
     """One execution of a build; `repetition` counts per build and point, -1 is the warm-up."""
 
     build: str
@@ -116,7 +116,7 @@ class Run(Document):
 
 
 @dataclass(frozen=True)
-class Bundle(Document):
+class Bundle(Stored):
     """One point with all its runs, executed one after the other on the same machine.
 
     Attributes
@@ -183,7 +183,7 @@ def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: boo
 
 
 @dataclass(frozen=True)
-class Plan(Document):
+class Plan(Stored):
     """What one iteration of the campaign builds and measures, and why.
 
     Attributes

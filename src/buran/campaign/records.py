@@ -17,7 +17,7 @@ from pydantic import BeforeValidator
 
 from buran.campaign.plan import SCHEMA, AnyPoint, BuildSpec, Bundle, Mode, Purpose
 from buran.errors import FormatError
-from buran.files import MADE_AGAIN, Document, decode, read_document, read_json, write_json
+from buran.files import MADE_AGAIN, Stored, decode, read_document, read_json, write_json
 
 RECORD = "run.json"
 BUILD = "build"
@@ -113,7 +113,7 @@ class RunKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record(Document):
+class Record(Stored):
     """What every record says; all that is known of an attempt whose process vanished before it wrote more.
 
     Attributes
@@ -286,7 +286,7 @@ def read_build(folder: Path) -> BuildRecord:
 
 
 @dataclass(frozen=True)
-class RunOutcome(Document):
+class RunOutcome(Stored):
     """What became of a run of a bundle.
 
     Attributes
@@ -309,7 +309,7 @@ class RunOutcome(Document):
 
 
 @dataclass(frozen=True)
-class BundleOutcome(Document):
+class BundleOutcome(Stored):
     """What became of a bundle's runs.
 
     Attributes
@@ -347,7 +347,7 @@ class BundleOutcome(Document):
 
 
 @dataclass(frozen=True)
-class BuildOutcome(Document):
+class BuildOutcome(Stored):
     """What became of a build.
 
     Attributes

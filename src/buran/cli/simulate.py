@@ -61,12 +61,12 @@ def _show(session: Session, *, as_json: bool) -> None:
     from buran.cli.status import account_rows
     from buran.cli.terminal import duration, table
     from buran.loop.history import History
-    from buran.loop.simulation import measured_points, verdicts_of, waited_s
+    from buran.loop.simulation import measured_points, models_and_truth, waited_s
     from buran.views.status import progress_of
 
     history = History.open(session)
     state, plans = progress_of(history), history.plans
-    found, (running_s, waiting_s) = verdicts_of(history), waited_s(history)
+    found, (running_s, waiting_s) = models_and_truth(history), waited_s(history)
     target = ", ".join(f"{name}={value:g}" for name, value in session.campaign.refinement_target.items())
     if as_json:
         out = {

@@ -10,13 +10,13 @@ from pathlib import Path
 from buran.campaign.plan import SCHEMA, Bundle, Plan
 from buran.campaign.records import read_batch
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
-from buran.files import Document, decode, digest, read_document, write_json
+from buran.files import Stored, decode, digest, read_document, write_json
 from buran.loop.session import Session
 from buran.measure.schedulers.base import JobRequest
 
 
 @dataclass(frozen=True)
-class _Batches(Document):
+class _Batches(Stored):
     points_per_job: int
     batches: Mapping[str, tuple[str, ...]]
 

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from buran.files import Document, decode, read_document, write_json
+from buran.files import Stored, decode, read_document, write_json
 
 SCHEMA = "buran-verdicts/1"
 _HINT = "move it away: `buran run` goes on with the filter beside it, and tries again what was tried before"
 
 
 @dataclass(frozen=True)
-class Verdict(Document):
+class Verdict(Stored):
     """What became of a function.
 
     Attributes

@@ -14,7 +14,7 @@ from buran.compare.check import Checked, check_counts, check_times
 from buran.compare.side import RUNTIME
 from buran.experiment.jsonl import write_jsonl
 from buran.loop import collect
-from buran.loop.earlier import Earlier
+from buran.loop.earlier import EarlierVersion
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.session import Session
@@ -58,12 +58,12 @@ def compare_runs(history: History, models_path: Path, findings_path: Path, table
     write_models(models_path, [])
 
 
-def _counts(earlier: Earlier, table: Any) -> dict[str, Any]:
+def _counts(earlier: EarlierVersion, table: Any) -> dict[str, Any]:
     rows, points = check_counts(earlier.side, table)
     return {"rows": _plain(rows), "counted": points}
 
 
-def _times(session: Session, earlier: Earlier, table: Any, runs: Sequence[FinishedRun]) -> dict[str, Any]:
+def _times(session: Session, earlier: EarlierVersion, table: Any, runs: Sequence[FinishedRun]) -> dict[str, Any]:
     names = session.campaign.parameters
     if "time" not in earlier.side.models or "time" not in table.values:
         return {"open": "call paths' times are not modelled there, or not measured here"}

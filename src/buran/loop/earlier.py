@@ -20,7 +20,7 @@ from buran.profile.metrics import metric_of, noise_resilient
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierVersion:
     """An earlier version of the program.
 
     Attributes
@@ -62,7 +62,7 @@ class Earlier:
         return predict
 
 
-def read_earlier(campaign: Campaign) -> Earlier | None:
+def read_earlier(campaign: Campaign) -> EarlierVersion | None:
     """Read the results that a campaign is compared with; None if there are none.
 
     Raises
@@ -95,7 +95,7 @@ def read_earlier(campaign: Campaign) -> Earlier | None:
     if not points:
         why = "no point of this campaign was measured there"
         raise _mistake(campaign, "the two versions have no point in common", why, "give this campaign points of it")
-    return Earlier(side.name, side, points, findings.filter_text, findings.shortest_run_s)
+    return EarlierVersion(side.name, side, points, findings.filter_text, findings.shortest_run_s)
 
 
 def _mistake(campaign: Campaign, what: str, why: str | None = None, hint: str | None = None) -> CampaignError:

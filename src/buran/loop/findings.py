@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import PlainValidator
 
 from buran.campaign.point import Value
-from buran.files import Document, decode, read_document, write_json
+from buran.files import Stored, decode, read_document, write_json
 from buran.instrument.balance import Balance
 from buran.model.model_set import ModelSet
 from buran.profile.profile import CallTree, Region
@@ -29,7 +29,7 @@ def _models(data: Mapping[str, Any] | None) -> ModelSet | None:
 
 
 @dataclass(frozen=True)
-class Overhead(Document):
+class Overhead(Stored):
     """What instrumentation costs at a point: medians over pairs of runs made side by side.
 
     Attributes
@@ -46,7 +46,7 @@ class Overhead(Document):
 
 
 @dataclass(frozen=True)
-class Findings(Document):
+class Findings(Stored):
     """Facts about the campaign after an iteration.
 
     Attributes

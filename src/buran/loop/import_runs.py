@@ -18,7 +18,7 @@ from buran.campaign.records import BundleOutcome, RunRecord, Status, read_run
 from buran.errors import BuranError, FormatError
 from buran.experiment.table import Experiment
 from buran.files import file_sha256
-from buran.loop.imported import Import, ImportedRun, ImportOutcome, Problem, imports_of
+from buran.loop.imported import Import, ImportedRun, ImportOutcome, NotImported, imports_of
 from buran.loop.session import Session
 from buran.measure.bundle import PROFILE, outcome_of, slots_of
 from buran.measure.store import ledger, store
@@ -49,7 +49,7 @@ def changed_sources(layout: Layout) -> Iterator[str]:
             yield f"{problem.where}: {problem.reason}"
 
 
-def _changed(record: RunRecord) -> Problem | None:
+def _changed(record: RunRecord) -> NotImported | None:
     assert record.source is not None and record.imported is not None
     path = Path(record.source["path"])
     if not path.is_file() or file_sha256(path) == record.source["sha256"]:
@@ -59,13 +59,13 @@ def _changed(record: RunRecord) -> Problem | None:
         f"it changed after it was imported on {record.imported[:10]}; models take what was imported. "
         f"`buran remeasure FILE --point {at}` imports it anew"
     )
-    return Problem(f"imported run at {at}", why, str(path))
+    return NotImported(f"imported run at {at}", why, str(path))
 
 
 @dataclass
 class _Taking:
     session: Session
-    changed: list[Problem] = field(default_factory=list)
+    changed: list[NotImported] = field(default_factory=list)
     seen: dict[str, str] = field(default_factory=dict)
     """Contents so far, with the runs that have them."""
 

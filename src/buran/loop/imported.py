@@ -21,14 +21,14 @@ from buran.errors import BuranError
 from buran.experiment.formats import READERS
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.table import Experiment
-from buran.files import Document, decode, digest, read_document, write_json
+from buran.files import Stored, decode, digest, read_document, write_json
 from buran.instrument import filter_file
 from buran.measure.store.store import finished
 from buran.profile.extrap_names import extrap_names
 
 
 @dataclass(frozen=True)
-class Problem(Document):
+class NotImported(Stored):
     """Something that cannot be imported.
 
     Attributes
@@ -43,10 +43,10 @@ class Problem(Document):
 
 
 @dataclass(frozen=True)
-class ImportOutcome(Document):
+class ImportOutcome(Stored):
     """What became of the measurements that a plan imports, beside runs that are settled as failed."""
 
-    problems: tuple[Problem, ...]
+    problems: tuple[NotImported, ...]
 
     @classmethod
     def read(cls, path: Path) -> ImportOutcome:
@@ -95,7 +95,7 @@ class Import:
     path: Path
     spec: BuildSpec
     runs: tuple[ImportedRun, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[NotImported, ...]
     table: Experiment | None = None
 
 
@@ -174,7 +174,7 @@ class _Listing:
     entry: Measurements
     path: Path
     runs: list[ImportedRun] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[NotImported] = field(default_factory=list)
     table: Experiment | None = None
 
     @cached_property
@@ -199,7 +199,7 @@ class _Listing:
             raise _mistake(self.campaign, key, what, why, hint) from error
         for each in errors:
             reason = ": ".join(filter(None, (each.what, each.why)))
-            self.problems.append(Problem("imported profile", reason, each.where or str(self.path)))
+            self.problems.append(NotImported("imported profile", reason, each.where or str(self.path)))
         if given:
             names = self.parameters([point for point, *_ in given])
             for values, repetition, path, row in given:
@@ -236,10 +236,10 @@ class _Listing:
             self.runs.append(ImportedRun(point, repetition, path, row))
         elif point in self.campaign.evaluation_points:
             why = "it is an evaluation point: those are measured by the campaign itself, without instrumentation"
-            self.problems.append(Problem(f"imported run at {point.key}", why, where))
+            self.problems.append(NotImported(f"imported run at {point.key}", why, where))
         else:
             why = "it is no point of the campaign; give the parameters such values, or move the run away"
-            self.problems.append(Problem(f"imported run at {point.key}", why, where))
+            self.problems.append(NotImported(f"imported run at {point.key}", why, where))
 
 
 _Given = tuple[Mapping[str, float], int, Path, int | None]

@@ -21,7 +21,7 @@ from buran.measure.machine.process import Interrupted
 from buran.measure.target import Target, open_target
 
 if TYPE_CHECKING:
-    from buran.loop.earlier import Earlier
+    from buran.loop.earlier import EarlierVersion
 
 RESULTS_VARIABLE = "BURAN_PREVIEW"
 """Names another results folder in the environment of a workflow engine that only shows what it would do."""
@@ -46,7 +46,7 @@ class Session:
         return Layout(self.folder or self.campaign.results_root)
 
     @cached_property
-    def earlier(self) -> Earlier | None:
+    def earlier(self) -> EarlierVersion | None:
         """The earlier version that the campaign is compared with, if it is."""
         if self.campaign.config.compare_with is None:
             return None

@@ -26,7 +26,7 @@ _SHARE = 0.01
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ModelAndTruth:
     """A model of a call path's time at the target, beside the truth.
 
     Attributes
@@ -95,7 +95,7 @@ def write_twin(
     return twin
 
 
-def verdicts_of(history: History) -> list[Verdict]:
+def models_and_truth(history: History) -> list[ModelAndTruth]:
     """Compare the last models with the truth at the target: call paths above 1 % of it."""
     campaign, plans = history.session.campaign, history.plans
     last = plans[-1].iteration - 1
@@ -120,7 +120,7 @@ def verdicts_of(history: History) -> list[Verdict]:
         expected = float(half / predicted[row]) if np.isfinite(half) and predicted[row] > 0 else None
         seconds = float(predicted[row])
         error = seconds / truth[name] - 1
-        verdicts.append(Verdict(name, truth[name] / whole, seconds, truth[name], expected, error))
+        verdicts.append(ModelAndTruth(name, truth[name] / whole, seconds, truth[name], expected, error))
     return sorted(verdicts, key=lambda verdict: -verdict.share)
 
 

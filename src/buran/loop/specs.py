@@ -8,11 +8,11 @@ from typing import Any
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import SCHEMA, BuildSpec, Plan
-from buran.files import Document, decode, read_document, write_json
+from buran.files import Stored, decode, read_document, write_json
 
 
 @dataclass(frozen=True)
-class BudgetInForce(Document):
+class BudgetInForce(Stored):
     """Core hours that may be spent until the end of an iteration; None without a budget."""
 
     core_hours: float | None
