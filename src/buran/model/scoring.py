@@ -17,7 +17,7 @@ from buran.numerics.origin import MODELLER, tuned
 
 Criterion = Literal["error", "smape", "rss", "ar2", "bic"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
-EXACT = 1e-11  # relative error below which two fits differ by rounding alone
+ROUNDING_ERROR = 1e-11  # relative error below which two fits differ by rounding alone
 MEAN_ABSOLUTE = (2 / np.pi) ** 0.5  # of Gaussian noise, by its standard deviation
 
 
@@ -85,12 +85,12 @@ def score(
     it does not explain weigh more. Not one for each, since a hypothesis that is nearly right is worth having too.
     """
     if scatter is None:
-        return np.asarray(np.log(np.hypot(error, EXACT)) + cost / (points - coefficients + 1))
+        return np.asarray(np.log(np.hypot(error, ROUNDING_ERROR)) + cost / (points - coefficients + 1))
     known = (SEARCH.known * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
     noise = MEAN_ABSOLUTE * scatter.share.reshape(known.shape)
     total = points + known
     share = np.hypot(np.sqrt(points / total) * error, np.sqrt(known / total) * noise)
-    return np.asarray(total / points * (np.log(np.hypot(share, EXACT)) + cost / (total - coefficients + 1)))
+    return np.asarray(total / points * (np.log(np.hypot(share, ROUNDING_ERROR)) + cost / (total - coefficients + 1)))
 
 
 def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array) -> Array:
@@ -135,7 +135,7 @@ def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array
         else:
             size = np.abs(y) + np.abs(y - gaps)
             error = np.divide(np.abs(gaps), size, out=np.zeros_like(gaps), where=size > 0).mean(axis=2)
-    return np.where(void, np.inf, np.log(np.hypot(error, EXACT)) + penalty)
+    return np.where(void, np.inf, np.log(np.hypot(error, ROUNDING_ERROR)) + penalty)
 
 
 def errors_of(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Array:

@@ -25,8 +25,8 @@ from buran.model.found import Found, beyond
 from buran.model.scatter import Scatter
 from buran.model.scoring import (
     CRITERIA,
-    EXACT,
     MEAN_ABSOLUTE,
+    ROUNDING_ERROR,
     Costs,
     Criterion,
     by_criterion,
@@ -196,7 +196,7 @@ def _beam_search(
             active, dictionary.rows[at[..., None], beam.members[at, front]], front_scores, beam.ahead[at, front]
         )
         smallest = errors.min(axis=1)
-        keep = smallest > EXACT
+        keep = smallest > ROUNDING_ERROR
         noise = MEAN_ABSOLUTE * scatter.share
         if terms >= len(tables):  # below, a sum may not have all its parts yet
             left_out = (count / (count - terms - 1)) ** 0.5  # by so much errors at left-out points exceed the noise
