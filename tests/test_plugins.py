@@ -13,7 +13,7 @@ import pytest
 from buran.cli import main
 from buran.errors import Exit, PluginError, UsageError
 from buran.measure.backends.registry import SYSTEMS
-from buran.measure.finding import State
+from buran.measure.finding import Health
 from buran.measure.machine import doctor
 from buran.measure.schedulers.registry import SCHEDULERS
 from buran.plugins import Door
@@ -188,7 +188,7 @@ def test_a_scheduler_that_does_not_work_is_named_before_anything_is_measured(
 def test_the_doctor_names_what_does_not_work(bring: Bring) -> None:
     bring("lunar", "moon", "raise ImportError('no library of the scheduler')", group="buran.schedulers")
     (finding,) = (each for each in doctor.stand_of(SCHEDULERS) if each.part == "scheduler moon")
-    assert finding.state is State.NEEDED and "no library of the scheduler" in finding.found
+    assert finding.state is Health.NEEDED and "no library of the scheduler" in finding.found
     assert "distribution lunar 1.5" in finding.found and finding.remedy.endswith("pip uninstall lunar")
 
 

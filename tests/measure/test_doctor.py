@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from buran.measure.machine import doctor
-from buran.measure.machine.doctor import State
+from buran.measure.machine.doctor import Health
 
 
 def ask(*words, **variables):
@@ -56,12 +56,12 @@ def test_storage_without_hard_links_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     found = doctor._storage(tmp_path)
-    assert found.state is State.NEEDED and "Operation not permitted" in found.found and "results" in found.remedy
+    assert found.state is Health.NEEDED and "Operation not permitted" in found.found and "results" in found.remedy
 
 
 def test_storage_whose_links_overwrite_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", lambda first, second: Path(second).touch())
-    assert doctor._storage(tmp_path).state is State.NEEDED
+    assert doctor._storage(tmp_path).state is Health.NEEDED
 
 
 @pytest.mark.mpi
@@ -76,4 +76,4 @@ def test_what_is_not_installed_is_named_with_its_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     found = {each.part: each for each in doctor._helpers()}
     for part, extra in (("formulas", "correct"), ("completion", "completion")):
-        assert found[part].state is State.MISSING and found[part].remedy == f"pip install 'buran[{extra}]'"
+        assert found[part].state is Health.MISSING and found[part].remedy == f"pip install 'buran[{extra}]'"

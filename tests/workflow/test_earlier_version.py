@@ -19,7 +19,7 @@ from buran.cli import main
 from buran.files import file_sha256, not_synced
 from buran.loop.in_process import carry_out
 from buran.loop.session import open_session
-from buran.measure.source import Source, local_source
+from buran.measure.source import SourceTree, local_source
 from buran.measure.store import store
 from buran.measure.target import Target
 from buran.views.changes import differences
@@ -136,7 +136,7 @@ def test_what_has_changed_is_named(
         else:
             data[section] = value
     file.write_text(yaml.safe_dump(data))
-    source = Source(tmp_path / "source", str(record.source["identity"]), None)
+    source = SourceTree(tmp_path / "source", str(record.source["identity"]), None)
     found = differences(record, Target(load_campaign(file), source, Today(record, backend), ()))  # type: ignore[arg-type]
     assert len(found) == len(words)
     for text, expected in zip(found, words, strict=True):

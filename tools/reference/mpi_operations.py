@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from buran.measure.toolchain.mpi_table import GROUPS, RULES, Operation
+from buran.measure.toolchain.mpi_table import GROUPS, RULES, MpiOperation
 
 _HEAD = """\
 <!-- Generated from a table: python tools/reference/mpi_operations.py > docs/reference/mpi.md -->
@@ -55,7 +55,7 @@ def reference() -> str:
     return "\n".join(parts)
 
 
-def _row(operation: Operation) -> tuple[str, ...]:
+def _row(operation: MpiOperation) -> tuple[str, ...]:
     rule = RULES[operation.rule]
     name = f"`MPI_{operation.name}`" + (", `_c`" if operation.has_large_variant else "")
     remarks = ("polls" if operation.polls else "", "" if operation.like_score_p else "ours")

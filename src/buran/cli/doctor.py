@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; exit code 3 if nothing can be measured here."""
     from buran.cli.terminal import style
-    from buran.measure.finding import State
+    from buran.measure.finding import Health
     from buran.measure.machine.doctor import examine
 
     if not arguments.folder.is_dir():
@@ -38,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
             for label, text in (("costs", each.costs), ("next", each.remedy)):
                 if text:
                     print(f"{'':{9 + width}}  {label + ':':<7}{text}")
-    stuck = [each.part for each in findings if each.state is State.NEEDED]
+    stuck = [each.part for each in findings if each.state is Health.NEEDED]
     if not arguments.json:
-        lacks = sum(each.state in (State.LIMITED, State.MISSING) for each in findings)
+        lacks = sum(each.state in (Health.LIMITED, Health.MISSING) for each in findings)
         verdict = f"nothing can be measured here without: {', '.join(stuck)}" if stuck else "this machine can measure"
         print(f"\n{verdict}" + (f"; {lacks} of {len(findings)} parts are limited or missing" if lacks else ""))
     return int(Exit.ENVIRONMENT if stuck else Exit.DONE)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_campaign_file, add_profile
 
 if TYPE_CHECKING:
-    from buran.engine.controller import End, Profile
+    from buran.engine.controller import End, EngineProfile
     from buran.loop.session import Session
     from buran.measure.schedulers.base import Scheduler
 
@@ -100,7 +100,7 @@ def drive(
     return _finish(session, end.code, log)
 
 
-def _preview(session: Session, where: Profile, extra: list[str]) -> None:
+def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
     """Show the next plan, its cost and, where measurements are jobs, one of them to the letter."""
     from buran.cli.estimate import show
     from buran.engine.jobs import launch_lines

@@ -114,7 +114,7 @@ def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
 
 
 @dataclass(frozen=True)
-class Profile:
+class EngineProfile:
     """Where to measure.
 
     Attributes
@@ -130,7 +130,7 @@ class Profile:
     submit_program: str | None = None
 
 
-def find_profile(name: str) -> Profile:
+def find_profile(name: str) -> EngineProfile:
     """Find a profile by name or folder.
 
     Raises
@@ -156,10 +156,10 @@ def find_profile(name: str) -> Profile:
     settings = settings if isinstance(settings, dict) else {}
     scheduler = scheduler_of_profile(settings)
     submit = scheduler.submit_program or str(settings.get("cluster-generic-submit-cmd", ""))
-    return Profile(folder.resolve(), scheduler, next(iter(submit.split()), None))
+    return EngineProfile(folder.resolve(), scheduler, next(iter(submit.split()), None))
 
 
-def engine_command(campaign_file: Path, layout: Layout, profile: Profile, extra: Sequence[str]) -> list[str]:
+def engine_command(campaign_file: Path, layout: Layout, profile: EngineProfile, extra: Sequence[str]) -> list[str]:
     """Return the exact command line of the workflow engine."""
     return [
         *(sys.executable, "-m", "snakemake"),

@@ -32,7 +32,9 @@ exit 1
 """
 
 
-def submission(session: Session, plan: Plan, bundle: Bundle, profile: controller.Profile, extra: Sequence[str]) -> str:
+def submission(
+    session: Session, plan: Plan, bundle: Bundle, profile: controller.EngineProfile, extra: Sequence[str]
+) -> str:
     """Return the command that submits a bundle's job, and its script if that is a file.
 
     Parameters

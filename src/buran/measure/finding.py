@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class State(StrEnum):
+class Health(StrEnum):
     """How a part of the machine stands."""
 
     WORKS = "works"
@@ -31,7 +31,7 @@ class Finding:
     """
 
     part: str
-    state: State
+    state: Health
     found: str
     costs: str = ""
     remedy: str = ""

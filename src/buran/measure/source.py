@@ -22,7 +22,7 @@ SKIPPED_FOLDERS = (".git", ".svn", ".hg", "__pycache__", ".snakemake", "CMakeFil
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceTree:
     """A folder of source files with an identity.
 
     Attributes
@@ -58,7 +58,7 @@ def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
     return sorted(found)
 
 
-def local_source(folder: Path, skip: Iterable[Path] = ()) -> Source:
+def local_source(folder: Path, skip: Iterable[Path] = ()) -> SourceTree:
     """Identify a folder by its content.
 
     Parameters
@@ -76,14 +76,16 @@ def local_source(folder: Path, skip: Iterable[Path] = ()) -> Source:
             content = hashlib.sha256(path.read_bytes()).digest()
         executable = b"x" if path.stat(follow_symlinks=False).st_mode & 0o100 else b"-"
         total.update(str(relative).encode() + b"\0" + executable + content)
-    return Source(folder, total.hexdigest()[:16], _git(folder, "describe", "--always", "--dirty"), _has_fortran(files))
+    return SourceTree(
+        folder, total.hexdigest()[:16], _git(folder, "describe", "--always", "--dirty"), _has_fortran(files)
+    )
 
 
 def _has_fortran(files: Iterable[Path]) -> bool:
     return any(path.suffix.lower() in FORTRAN for path in files)
 
 
-def git_source(url: str, revision: str, cache: Path) -> Source:
+def git_source(url: str, revision: str, cache: Path) -> SourceTree:
     """Fetch a revision of a repository, once, and identify it by its commit.
 
     Raises
@@ -96,7 +98,7 @@ def git_source(url: str, revision: str, cache: Path) -> Source:
     repository = cache / f"{digest(url)}.git"
     kept = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}") if repository.is_dir() else None
     if kept is not None and (cache / kept).is_dir():  # also where nothing can be written
-        return Source(cache / kept, kept[:16], kept)
+        return SourceTree(cache / kept, kept[:16], kept)
     with claimed(cache / f"{repository.name}.claim"):
         if not repository.is_dir():
             _clone(url, repository)
@@ -113,7 +115,7 @@ def git_source(url: str, revision: str, cache: Path) -> Source:
             temporary.mkdir()
             _git(repository, f"--work-tree={temporary}", "checkout", "--force", commit, "--", ".")
             temporary.rename(folder)
-    return Source(folder, commit[:16], commit, _has_fortran(source_files(folder)))
+    return SourceTree(folder, commit[:16], commit, _has_fortran(source_files(folder)))
 
 
 def _clone(url: str, repository: Path) -> None:
@@ -131,7 +133,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def copy_source(source: Source, destination: Path, skip: Iterable[Path] = ()) -> None:
+def copy_source(source: SourceTree, destination: Path, skip: Iterable[Path] = ()) -> None:
     """Copy the source files, with times and modes, into a new folder."""
     for relative in source_files(source.folder, skip):
         target = destination / relative

@@ -14,7 +14,7 @@ from buran.campaign.point import Point
 from buran.files import digest
 from buran.measure.backends.base import Backend
 from buran.measure.backends.registry import SYSTEMS
-from buran.measure.source import Source, git_source, local_source
+from buran.measure.source import SourceTree, git_source, local_source
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Target:
     """
 
     campaign: Campaign
-    source: Source
+    source: SourceTree
     backend: Backend
     skipped: tuple[Path, ...]
 
@@ -75,7 +75,7 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
     return Target(campaign, source, system.open(campaign, layout.root), skipped)
 
 
-def _source_of(campaign: Campaign, layout: Layout) -> tuple[Source, tuple[Path, ...]]:
+def _source_of(campaign: Campaign, layout: Layout) -> tuple[SourceTree, tuple[Path, ...]]:
     """Return the source that a campaign names, and what lies in its folder and does not belong to it."""
     skipped: tuple[Path, ...] = (campaign.results_root, campaign.path)
     if campaign.source_git is not None:

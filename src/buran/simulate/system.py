@@ -10,7 +10,7 @@ from buran.campaign.config import Campaign, below
 from buran.errors import ConfigError
 from buran.files import digest
 from buran.measure.backends.base import MeasurementSystem
-from buran.measure.source import Source, local_source
+from buran.measure.source import SourceTree, local_source
 from buran.simulate.backend import SimulatedBackend, prepare_source
 from buran.simulate.program import Program, read_program
 
@@ -46,7 +46,7 @@ class Simulated(MeasurementSystem):
         program = program_of_campaign(campaign)
         return SimulatedBackend(program, _source_folder(campaign, scratch), campaign.parameters, campaign.config.seed)
 
-    def source(self, campaign: Campaign, scratch: Path) -> Source:
+    def source(self, campaign: Campaign, scratch: Path) -> SourceTree:
         """Return a folder with the description alone."""
         program_of_campaign(campaign)  # its mistakes show first
         return local_source(_source_folder(campaign, scratch))

@@ -10,7 +10,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.measure.finding import Finding
 from buran.measure.machine.machine import Machine, ThisMachine
-from buran.measure.source import Source
+from buran.measure.source import SourceTree
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.profile import Profile
 
@@ -99,7 +99,7 @@ class MeasurementSystem(Protocol):
             Folder of the campaign for files that builds refer to.
         """
 
-    def source(self, campaign: Campaign, scratch: Path) -> Source | None:
+    def source(self, campaign: Campaign, scratch: Path) -> SourceTree | None:
         """Return the source of the program, where it is not the campaign's target; else None."""
         return None
 

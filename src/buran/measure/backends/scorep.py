@@ -23,7 +23,7 @@ from buran.errors import BuildError, FormatError, RunError, ToolError
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
 from buran.measure.dump import placement_of
-from buran.measure.finding import Finding, State
+from buran.measure.finding import Finding, Health
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import visit_cost_s
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
@@ -358,10 +358,10 @@ class ScoreP(MeasurementSystem):
     def finding(self) -> Finding:
         """Look for it."""
         try:
-            return Finding("Score-P", State.WORKS, find_scorep().version)
+            return Finding("Score-P", Health.WORKS, find_scorep().version)
         except ToolError as error:
             costs = "none for the embedded backend; filter lists for Score-P are written anyway"
-            return Finding("Score-P", State.MISSING, error.line, costs, "module load scorep, or spack install scorep")
+            return Finding("Score-P", Health.MISSING, error.line, costs, "module load scorep, or spack install scorep")
 
 
 SCOREP = ScoreP()

@@ -15,7 +15,7 @@ from pathlib import Path
 from buran.errors import PluginError, ToolError
 from buran.measure.backends.base import MeasurementSystem
 from buran.measure.backends.registry import SYSTEMS
-from buran.measure.finding import Finding, State
+from buran.measure.finding import Finding, Health
 from buran.measure.machine.machine import disturbances
 from buran.measure.machine.provenance import read_system_file
 from buran.measure.schedulers.base import Scheduler
@@ -46,7 +46,7 @@ def examine(folder: Path) -> list[Finding]:
         Where results would be kept.
     """
     return [
-        Finding("Python", State.WORKS, f"{platform.python_version()}, snakemake {_version('snakemake')}"),
+        Finding("Python", Health.WORKS, f"{platform.python_version()}, snakemake {_version('snakemake')}"),
         *_measuring(),
         *stand_of(SCHEDULERS),
         *stand_of(SYSTEMS),
@@ -77,32 +77,32 @@ def _measuring() -> Iterator[Finding]:
     working = [each for each in found.values() if isinstance(each, Toolchain)]
     if working:
         first = working[0]
-        yield Finding("MPI", State.WORKS, f"{first.mpi} {first.mpi_version} ({first.mpicc})")
+        yield Finding("MPI", Health.WORKS, f"{first.mpi} {first.mpi_version} ({first.mpicc})")
     else:
         reason = found["gcc"]
         assert isinstance(reason, ToolError)
         no_mpi = "MPI" in reason.what
         remedy = reason.hint or (NO_MPI_HINT if no_mpi else "")
-        yield Finding("MPI" if no_mpi else "compiler", State.NEEDED, reason.line, "nothing can be measured", remedy)
+        yield Finding("MPI" if no_mpi else "compiler", Health.NEEDED, reason.line, "nothing can be measured", remedy)
         return
     other = {"clang": isinstance(found["gcc"], Toolchain), "gcc": isinstance(found["clang"], Toolchain)}
     for name, each in found.items():
         if isinstance(each, ToolError):
             costs = "gcc is used instead" if other[name] else plugin_costs
-            yield Finding(f"{name} plugin", State.MISSING, each.line, costs, each.hint or "")
+            yield Finding(f"{name} plugin", Health.MISSING, each.line, costs, each.hint or "")
         elif each.kind == GCC_FALLBACK:
             costs = "clang is used instead" if other[name] else plugin_costs
             yield Finding(
-                "gcc plugin", State.LIMITED, "; ".join(each.notes[len(FALLBACK_NOTES) :]), costs, FALLBACK_NOTES[-1]
+                "gcc plugin", Health.LIMITED, "; ".join(each.notes[len(FALLBACK_NOTES) :]), costs, FALLBACK_NOTES[-1]
             )
         else:
             assert each.kind in (CLANG_PLUGIN, GCC_PLUGIN)
-            yield Finding(f"{name} plugin", State.WORKS, each.compiler_version)
+            yield Finding(f"{name} plugin", Health.WORKS, each.compiler_version)
     if any(each.fc for each in working):
-        yield Finding("Fortran", State.WORKS, next(each.fc for each in working if each.fc) or "")
+        yield Finding("Fortran", Health.WORKS, next(each.fc for each in working if each.fc) or "")
     else:
         why = working[0].fortran_missing
-        yield Finding("Fortran", State.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
+        yield Finding("Fortran", Health.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
 
 
 def stand_of(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Finding]:
@@ -112,7 +112,7 @@ def stand_of(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Findin
             finding = door.load(name).finding()
         except PluginError as error:
             found, costs = f"{error.line} ({error.where})", "no campaign can be run while it is installed"
-            yield Finding(f"{door.noun} {name}", State.NEEDED, found, costs, error.hint or "")
+            yield Finding(f"{door.noun} {name}", Health.NEEDED, found, costs, error.hint or "")
         else:
             if finding is not None:
                 yield finding
@@ -124,19 +124,19 @@ def _counters() -> Finding:
     paranoid = read_system_file("/proc/sys/kernel/perf_event_paranoid")
     costs = "key counters: instructions, cycles, cache_misses and branch_misses are said to be missing"
     if number is None:
-        return Finding("counters", State.MISSING, f"not known on {platform.machine()}", costs)
+        return Finding("counters", Health.MISSING, f"not known on {platform.machine()}", costs)
     attributes = ctypes.create_string_buffer(112)
     struct.pack_into("=IIQ", attributes, 0, *_INSTRUCTIONS)
     struct.pack_into("=Q", attributes, 40, _USER_ONLY)
     handle = ctypes.CDLL(None, use_errno=True).syscall(number, attributes, 0, -1, -1, 0)
     if handle >= 0:
         os.close(handle)
-        return Finding("counters", State.WORKS, f"instructions can be counted (perf_event_paranoid {paranoid})")
+        return Finding("counters", Health.WORKS, f"instructions can be counted (perf_event_paranoid {paranoid})")
     reason = os.strerror(ctypes.get_errno())
     allowed = paranoid is not None and int(paranoid) <= 2
     return Finding(
         "counters",
-        State.MISSING,
+        Health.MISSING,
         f"{reason} (perf_event_paranoid {paranoid}{'; a virtual machine may have none' if allowed else ''})",
         costs,
         "use a machine that is not virtual, or leave them out" if allowed else "sysctl kernel.perf_event_paranoid=2",
@@ -148,12 +148,12 @@ def _frequency() -> Finding:
     costs = "times vary with the processor's frequency; more repetitions, or models from counts, help"
     if governor is None:
         return Finding(
-            "CPU frequency", State.LIMITED, "cannot be seen or set here (virtual machine?)", costs, "key repetitions"
+            "CPU frequency", Health.LIMITED, "cannot be seen or set here (virtual machine?)", costs, "key repetitions"
         )
     if governor == "performance":
-        return Finding("CPU frequency", State.WORKS, "governor performance")
+        return Finding("CPU frequency", Health.WORKS, "governor performance")
     return Finding(
-        "CPU frequency", State.LIMITED, f"governor {governor}", costs, "cpupower frequency-set --governor performance"
+        "CPU frequency", Health.LIMITED, f"governor {governor}", costs, "cpupower frequency-set --governor performance"
     )
 
 
@@ -161,8 +161,8 @@ def _quiet() -> Finding:
     cores = len(os.sched_getaffinity(0))
     noisy = [each for each in disturbances() if not each.startswith("frequency")]
     if noisy:
-        return Finding("quiet machine", State.LIMITED, "; ".join(noisy), "times are noisy", "stop what else runs here")
-    return Finding("quiet machine", State.WORKS, f"{cores} cores, nothing else runs")
+        return Finding("quiet machine", Health.LIMITED, "; ".join(noisy), "times are noisy", "stop what else runs here")
+    return Finding("quiet machine", Health.WORKS, f"{cores} cores, nothing else runs")
 
 
 def _storage(folder: Path) -> Finding:
@@ -178,14 +178,14 @@ def _storage(folder: Path) -> Finding:
             except FileExistsError:
                 free = os.statvfs(folder)
                 room = free.f_bavail * free.f_frsize / 2**30
-                return Finding("storage", State.WORKS, f"hard links work, {room:.0f} GiB free in {folder.resolve()}")
+                return Finding("storage", Health.WORKS, f"hard links work, {room:.0f} GiB free in {folder.resolve()}")
     except OSError as error:
         why = f"{error.strerror or error} in {folder.resolve()}"
         return Finding(
-            "storage", State.NEEDED, why, costs, "keep results on a file system with hard links: key results"
+            "storage", Health.NEEDED, why, costs, "keep results on a file system with hard links: key results"
         )
     return Finding(
-        "storage", State.NEEDED, f"links overwrite in {folder.resolve()}", costs, "key results: another place"
+        "storage", Health.NEEDED, f"links overwrite in {folder.resolve()}", costs, "key results: another place"
     )
 
 
@@ -198,14 +198,14 @@ def _helpers() -> Iterator[Finding]:
     ):
         path = find_tool(program)
         if path is None:
-            yield Finding(what, State.MISSING, "not in PATH", costs, f"apt install {program}")
+            yield Finding(what, Health.MISSING, "not in PATH", costs, f"apt install {program}")
         else:
-            yield Finding(what, State.WORKS, path)
+            yield Finding(what, Health.WORKS, path)
     for package, what, extra, costs in (
         ("sympy", "formulas", "correct", "`buran correct` cannot write formulas or check units of analytical models"),
         ("shtab", "completion", "completion", "the shell cannot complete verbs, options and campaign files"),
     ):
         if importlib.util.find_spec(package) is None:
-            yield Finding(what, State.MISSING, f"no {package}", costs, f"pip install 'buran[{extra}]'")
+            yield Finding(what, Health.MISSING, f"no {package}", costs, f"pip install 'buran[{extra}]'")
         else:
-            yield Finding(what, State.WORKS, f"{package} {_version(package)}")
+            yield Finding(what, Health.WORKS, f"{package} {_version(package)}")

@@ -24,7 +24,7 @@ Clock = Literal["real", "virtual"]
 
 
 @dataclass(frozen=True)
-class Job:
+class Command:
     """A command that is about to start.
 
     Attributes
@@ -43,14 +43,14 @@ class Job:
 
 
 @dataclass(frozen=True)
-class BuildJob(Job):
+class BuildJob(Command):
     """A build; afterwards the program is where `binary` says."""
 
     spec: BuildSpec
 
 
 @dataclass(frozen=True)
-class RunJob(Job):
+class RunJob(Command):
     """A run of a program.
 
     Attributes
@@ -127,7 +127,7 @@ class ThisMachine:
         """Start the program."""
         return self._start(job, new_marker(), job.beat)
 
-    def _start(self, job: Job, marker: str, beat: Callable[[], None]) -> Outcome:
+    def _start(self, job: Command, marker: str, beat: Callable[[], None]) -> Outcome:
         return run_limited(
             job.argv,
             cwd=job.cwd,

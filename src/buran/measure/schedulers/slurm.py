@@ -18,7 +18,7 @@ from pathlib import Path
 
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
-from buran.measure.finding import Finding, State
+from buran.measure.finding import Finding, Health
 from buran.measure.schedulers.base import Allocation, Job, JobEnds, JobRequest, JobState, Scheduler
 
 ENDED_STATES = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"))
@@ -84,21 +84,21 @@ class Slurm(Scheduler):
         if not self.is_available():
             costs = "campaigns run on this machine alone (profiles for PBS and LSF are there too)"
             return Finding(
-                "Slurm", State.MISSING, "no sbatch in PATH", costs, "try it on one machine: make slurm-sandbox"
+                "Slurm", Health.MISSING, "no sbatch in PATH", costs, "try it on one machine: make slurm-sandbox"
             )
         if not _installed(_PLUGIN):
             costs = "the profile slurm cannot submit jobs"
-            return Finding("Slurm", State.LIMITED, f"no {_PLUGIN}", costs, f"pip install {_PLUGIN}")
+            return Finding("Slurm", Health.LIMITED, f"no {_PLUGIN}", costs, f"pip install {_PLUGIN}")
         if self.campaign_jobs(Path()) is None:
             costs = "the profile slurm cannot follow its jobs; campaigns run on this machine alone"
             remedy = "ask the controller: scontrol ping; a Slurm of its own to try it: make slurm-sandbox"
-            return Finding("Slurm", State.LIMITED, "installed, but squeue gets no answer", costs, remedy)
+            return Finding("Slurm", Health.LIMITED, "installed, but squeue gets no answer", costs, remedy)
         if not has_accounting():
             costs = "after a restart of slurmctld, ends of jobs are only known for as long as it remembers them"
             return Finding(
-                "Slurm", State.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd"
+                "Slurm", Health.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd"
             )
-        return Finding("Slurm", State.WORKS, "answers, with accounting")
+        return Finding("Slurm", Health.WORKS, "answers, with accounting")
 
     def this_job(self) -> str | None:
         """Return the number of the Slurm job this process runs in."""

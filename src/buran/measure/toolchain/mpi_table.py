@@ -38,7 +38,7 @@ Form = Literal[
 
 
 @dataclass(frozen=True)
-class Rule:
+class ByteRule:
     """What an operation sends and receives, as C and in words.
 
     Attributes
@@ -59,7 +59,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Operation:
+class MpiOperation:
     """One intercepted function.
 
     Attributes
@@ -104,145 +104,145 @@ _B, _TO_B = "bytes_of(n, type)", "bytes_of(to_n, to_type)"
 _TO_OTHERS = "sum_of(to_n, N, in_place, me) * size_of(to_type)"
 _AT_ROOT_OTHERS = "root: sum over all (in place: without its own)"
 
-RULES: dict[str, Rule] = {
-    "none": Rule(),
-    "init": Rule(),
-    "sends": Rule("bytes_to(dest, n, type)", says_sent="n"),
-    "receives": Rule(says_received="what arrived"),
-    "exchanges": Rule("bytes_to(dest, n, type)", says_sent="n", says_received="what arrived"),
-    "starts": Rule(says_sent="n of each persistent send"),
-    "completes": Rule(
+RULES: dict[str, ByteRule] = {
+    "none": ByteRule(),
+    "init": ByteRule(),
+    "sends": ByteRule("bytes_to(dest, n, type)", says_sent="n"),
+    "receives": ByteRule(says_received="what arrived"),
+    "exchanges": ByteRule("bytes_to(dest, n, type)", says_sent="n", says_received="what arrived"),
+    "starts": ByteRule(says_sent="n of each persistent send"),
+    "completes": ByteRule(
         says_sent="what completed collectives sent",
         says_received="what arrived, and what completed collectives received",
     ),
-    "sends partitions": Rule("bytes_to(dest, (MPI_Count)partitions * n, type)", says_sent="n of all partitions"),
-    "receives partitions": Rule(
+    "sends partitions": ByteRule("bytes_to(dest, (MPI_Count)partitions * n, type)", says_sent="n of all partitions"),
+    "receives partitions": ByteRule(
         received="bytes_to(source, (MPI_Count)partitions * n, type)", says_received="n of all partitions"
     ),
-    "bcast": Rule(f"at_root ? N * {_B} : 0", f"member ? {_B} : 0", "root: N n", "n on every process"),
-    "reduce": Rule(
+    "bcast": ByteRule(f"at_root ? N * {_B} : 0", f"member ? {_B} : 0", "root: N n", "n on every process"),
+    "reduce": ByteRule(
         f"member && !in_place ? {_B} : 0",
         f"at_root ? (N - in_place) * {_B} : 0",
         "n (root in place: 0)",
         "root: N n (in place: (N - 1) n)",
         "from",
     ),
-    "allreduce": Rule(
+    "allreduce": ByteRule(
         f"(N - in_place) * {_B}",
         f"(N - in_place) * {_B}",
         "N n (in place: (N - 1) n)",
         "N n (in place: (N - 1) n)",
         "from",
     ),
-    "reduce_scatter_block": Rule(
+    "reduce_scatter_block": ByteRule(
         f"(P - in_place) * {_B}",
         f"(P - in_place) * {_B}",
         "P n (in place: (P - 1) n)",
         "P n (in place: (P - 1) n)",
         "from",
     ),
-    "reduce_scatter": Rule(
+    "reduce_scatter": ByteRule(
         "sum_of(n, P, in_place, me) * size_of(type)",
         "(N - in_place) * bytes_of(n[me], type)",
         "sum over the own group (in place: without its own)",
         "N times its own n (in place: N - 1 times)",
         "from",
     ),
-    "scan": Rule(
+    "scan": ByteRule(
         f"(P - me - in_place) * {_B}",
         f"(me + 1 - in_place) * {_B}",
         "(P - me) n (in place: (P - me - 1) n)",
         "(me + 1) n (in place: me n)",
         "from",
     ),
-    "exscan": Rule(f"(P - me - 1) * {_B}", f"me * {_B}", "(P - me - 1) n", "me n"),
-    "gather": Rule(
+    "exscan": ByteRule(f"(P - me - 1) * {_B}", f"me * {_B}", "(P - me - 1) n", "me n"),
+    "gather": ByteRule(
         f"member && !in_place ? {_B} : 0",
         f"at_root ? (N - in_place) * {_TO_B} : 0",
         "n (root in place: 0)",
         "root: N n (in place: (N - 1) n)",
         "from",
     ),
-    "gatherv": Rule(
+    "gatherv": ByteRule(
         f"member && !in_place ? {_B} : 0",
         f"at_root ? {_TO_OTHERS} : 0",
         "n (root in place: 0)",
         _AT_ROOT_OTHERS,
         "from",
     ),
-    "scatter": Rule(
+    "scatter": ByteRule(
         f"at_root ? (N - in_place) * {_B} : 0",
         f"member && !in_place ? {_TO_B} : 0",
         "root: N n (in place: (N - 1) n)",
         "n (root in place: 0)",
         "to",
     ),
-    "scatterv": Rule(
+    "scatterv": ByteRule(
         "at_root ? sum_of(n, N, in_place, me) * size_of(type) : 0",
         f"member && !in_place ? {_TO_B} : 0",
         _AT_ROOT_OTHERS,
         "n (root in place: 0)",
         "to",
     ),
-    "allgather": Rule(
+    "allgather": ByteRule(
         f"in_place ? (N - 1) * {_TO_B} : N * {_B}",
         f"(N - in_place) * {_TO_B}",
         "N n (in place: (N - 1) n)",
         "N n (in place: (N - 1) n)",
         "from",
     ),
-    "allgatherv": Rule(
+    "allgatherv": ByteRule(
         f"in_place ? (N - 1) * bytes_of(to_n[me], to_type) : N * {_B}",
         _TO_OTHERS,
         "N n (in place: N - 1 times its own)",
         "sum over all (in place: without its own)",
         "from",
     ),
-    "alltoallv": Rule(
+    "alltoallv": ByteRule(
         f"in_place ? {_TO_OTHERS} : sum_of(n, N, 0, me) * size_of(type)",
         _TO_OTHERS,
         "sum over all (in place: as received)",
         "sum over all (in place: without its own)",
         "from",
     ),
-    "alltoallw": Rule(
+    "alltoallw": ByteRule(
         "in_place ? bytes_of_each(to_n, to_types, N, 1, me) : bytes_of_each(n, types, N, 0, me)",
         "bytes_of_each(to_n, to_types, N, in_place, me)",
         "sum over all (in place: as received)",
         "sum over all (in place: without its own)",
         "from",
     ),
-    "neighbor_allgather": Rule(
+    "neighbor_allgather": ByteRule(
         f"destinations(comm) * {_B}",
         f"sources(comm) * {_TO_B}",
         "n to each neighbour",
         "n from each neighbour",
     ),
-    "neighbor_allgatherv": Rule(
+    "neighbor_allgatherv": ByteRule(
         f"destinations(comm) * {_B}",
         "sum_of_near(to_n, comm, INCOMING) * size_of(to_type)",
         "n to each neighbour",
         "sum over the neighbours",
     ),
-    "neighbor_alltoallv": Rule(
+    "neighbor_alltoallv": ByteRule(
         "sum_of_near(n, comm, OUTGOING) * size_of(type)",
         "sum_of_near(to_n, comm, INCOMING) * size_of(to_type)",
         "sum over the neighbours",
         "sum over the neighbours",
     ),
-    "neighbor_alltoallw": Rule(
+    "neighbor_alltoallw": ByteRule(
         "bytes_of_each_near(n, types, comm, OUTGOING)",
         "bytes_of_each_near(to_n, to_types, comm, INCOMING)",
         "sum over the neighbours",
         "sum over the neighbours",
     ),
     # One-sided: Score-P keeps these apart as bytes_put and bytes_get, and so does the reader of profiles.
-    "put": Rule("bytes_to(rank, n, type)", says_sent="put: n"),
-    "get": Rule(received="bytes_to(rank, n, type)", says_received="get: n"),
-    "get_accumulate": Rule(
+    "put": ByteRule("bytes_to(rank, n, type)", says_sent="put: n"),
+    "get": ByteRule(received="bytes_to(rank, n, type)", says_received="get: n"),
+    "get_accumulate": ByteRule(
         "bytes_to(rank, n, type)", "bytes_to(rank, to_n, to_type)", "put: n", "get: n of the result"
     ),
-    "fetch": Rule("bytes_to(rank, 1, type)", "bytes_to(rank, 1, type)", "put: one element", "get: one element"),
+    "fetch": ByteRule("bytes_to(rank, 1, type)", "bytes_to(rank, 1, type)", "put: one element", "get: one element"),
 }
 
 _SEND = "const void *from, COUNT n, MPI_Datatype type, int dest, int tag, MPI_Comm comm"
@@ -257,8 +257,8 @@ _PARTITIONS = "int partitions, MPI_Count n, MPI_Datatype type"
 _REST = "int tag, MPI_Comm comm, MPI_Info info, MPI_Request *request"
 
 
-def _messages(form: Form, rule: str, names: str, parameters: str, **more: str | bool) -> list[Operation]:
-    base = Operation("", parameters, form, rule, "comm", "point2point")
+def _messages(form: Form, rule: str, names: str, parameters: str, **more: str | bool) -> list[MpiOperation]:
+    base = MpiOperation("", parameters, form, rule, "comm", "point2point")
     return [replace(base, name=name, **more) for name in names.split()]  # type: ignore[arg-type]
 
 
@@ -307,10 +307,12 @@ _POINT_TO_POINT = [
         since="4.0",
         like_score_p=False,
     ),
-    Operation("Pready", "int partition, MPI_Request request", role="point2point", since="4.0"),
-    Operation("Pready_range", "int first, int last, MPI_Request request", role="point2point", since="4.0"),
-    Operation("Pready_list", "int n, const int partitions[], MPI_Request request", role="point2point", since="4.0"),
-    Operation("Parrived", "MPI_Request request, int partition, int *flag", role="point2point", since="4.0", polls=True),
+    MpiOperation("Pready", "int partition, MPI_Request request", role="point2point", since="4.0"),
+    MpiOperation("Pready_range", "int first, int last, MPI_Request request", role="point2point", since="4.0"),
+    MpiOperation("Pready_list", "int n, const int partitions[], MPI_Request request", role="point2point", since="4.0"),
+    MpiOperation(
+        "Parrived", "MPI_Request request, int partition, int *flag", role="point2point", since="4.0", polls=True
+    ),
     *_messages("call", "none", "Probe", "int source, int tag, MPI_Comm comm, MPI_Status *status"),
     *_messages(
         "call", "none", "Iprobe", "int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status", polls=True
@@ -325,33 +327,33 @@ _POINT_TO_POINT = [
         "int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status",
         polls=True,
     ),
-    *(Operation(name, "", "own", "starts") for name in ("Start", "Startall")),
-    *(Operation(name, "", "own", "completes") for name in ("Wait", "Waitall", "Waitany")),
+    *(MpiOperation(name, "", "own", "starts") for name in ("Start", "Startall")),
+    *(MpiOperation(name, "", "own", "completes") for name in ("Wait", "Waitall", "Waitany")),
     *(
-        Operation(name, "", "own", "completes", polls=True)
+        MpiOperation(name, "", "own", "completes", polls=True)
         for name in ("Waitsome", "Test", "Testall", "Testany", "Testsome")
     ),
-    Operation("Request_get_status", "MPI_Request request, int *flag, MPI_Status *status", polls=True),
-    Operation(
+    MpiOperation("Request_get_status", "MPI_Request request, int *flag, MPI_Status *status", polls=True),
+    MpiOperation(
         "Request_get_status_all",
         "int n, const MPI_Request requests[], int *flag, MPI_Status *statuses",
         since="4.1",
         polls=True,
     ),
-    Operation(
+    MpiOperation(
         "Request_get_status_any",
         "int n, const MPI_Request requests[], int *index, int *flag, MPI_Status *status",
         since="4.1",
         polls=True,
     ),
-    Operation(
+    MpiOperation(
         "Request_get_status_some",
         "int n, const MPI_Request requests[], int *done, int indices[], MPI_Status *statuses",
         since="4.1",
         polls=True,
     ),
-    Operation("Request_free", "", "own"),
-    Operation("Cancel", "", "own"),
+    MpiOperation("Request_free", "", "own"),
+    MpiOperation("Cancel", "", "own"),
 ]
 
 _REDUCTION = "const void *from, void *to, COUNT n, MPI_Datatype type, MPI_Op op"
@@ -364,10 +366,10 @@ _BOTH_EACH_TYPE = (
 )
 
 
-def _collective(name: str, parameters: str, rule: str, role: str, *, like_score_p: bool = True) -> list[Operation]:
+def _collective(name: str, parameters: str, rule: str, role: str, *, like_score_p: bool = True) -> list[MpiOperation]:
     """Return the blocking, the non-blocking and the persistent form."""
     request = ", MPI_Request *request"
-    blocking = Operation(name, f"{parameters}, MPI_Comm comm".lstrip(", "), "call", rule, "comm", role)
+    blocking = MpiOperation(name, f"{parameters}, MPI_Comm comm".lstrip(", "), "call", rule, "comm", role)
     blocking = replace(blocking, like_score_p=like_score_p)
     return [
         blocking,
@@ -425,9 +427,9 @@ _TARGET = "int rank, MPI_Aint at, COUNT target_n, MPI_Datatype target_type"
 _ONE = "MPI_Datatype type, int rank, MPI_Aint at"
 
 
-def _one_sided(name: str, parameters: str, rule: str, role: str, *, with_request: bool = True) -> list[Operation]:
+def _one_sided(name: str, parameters: str, rule: str, role: str, *, with_request: bool = True) -> list[MpiOperation]:
     """Return the operation and its variant that makes a request."""
-    plain = Operation(name, parameters, "call", rule, "", role)
+    plain = MpiOperation(name, parameters, "call", rule, "", role)
     if not with_request:
         return [plain]
     return [
@@ -461,7 +463,7 @@ _ONE_SIDED = [
         with_request=False,
     ),
     *(
-        Operation(
+        MpiOperation(
             name,
             f"{first}MPI_Aint size, DISPLACEMENT unit, MPI_Info info, MPI_Comm comm, {rest}",
             comm="comm",
@@ -473,20 +475,20 @@ _ONE_SIDED = [
             ("Win_allocate_shared", "", "void *base, MPI_Win *win", "allocate"),
         )
     ),
-    Operation("Win_create_dynamic", "MPI_Info info, MPI_Comm comm, MPI_Win *win", comm="comm"),
-    Operation("Win_free", "MPI_Win *win"),
-    Operation("Win_attach", "MPI_Win win, void *base, MPI_Aint size"),
-    Operation("Win_detach", "MPI_Win win, const void *base"),
-    Operation("Win_fence", "int assertion, MPI_Win win"),
-    Operation("Win_lock", "int type, int rank, int assertion, MPI_Win win"),
-    Operation("Win_lock_all", "int assertion, MPI_Win win"),
-    Operation("Win_post", "MPI_Group group, int assertion, MPI_Win win"),
-    Operation("Win_start", "MPI_Group group, int assertion, MPI_Win win"),
-    Operation("Win_test", "MPI_Win win, int *flag", polls=True),
-    Operation("Win_sync", "MPI_Win win", polls=True),
-    *(Operation(f"Win_{name}", "int rank, MPI_Win win") for name in ("unlock", "flush", "flush_local")),
+    MpiOperation("Win_create_dynamic", "MPI_Info info, MPI_Comm comm, MPI_Win *win", comm="comm"),
+    MpiOperation("Win_free", "MPI_Win *win"),
+    MpiOperation("Win_attach", "MPI_Win win, void *base, MPI_Aint size"),
+    MpiOperation("Win_detach", "MPI_Win win, const void *base"),
+    MpiOperation("Win_fence", "int assertion, MPI_Win win"),
+    MpiOperation("Win_lock", "int type, int rank, int assertion, MPI_Win win"),
+    MpiOperation("Win_lock_all", "int assertion, MPI_Win win"),
+    MpiOperation("Win_post", "MPI_Group group, int assertion, MPI_Win win"),
+    MpiOperation("Win_start", "MPI_Group group, int assertion, MPI_Win win"),
+    MpiOperation("Win_test", "MPI_Win win, int *flag", polls=True),
+    MpiOperation("Win_sync", "MPI_Win win", polls=True),
+    *(MpiOperation(f"Win_{name}", "int rank, MPI_Win win") for name in ("unlock", "flush", "flush_local")),
     *(
-        Operation(f"Win_{name}", "MPI_Win win")
+        MpiOperation(f"Win_{name}", "MPI_Win win")
         for name in ("unlock_all", "flush_all", "flush_local_all", "complete", "wait")
     ),
 ]
@@ -496,7 +498,7 @@ _FROM_GROUP_END = f"MPI_Info info, MPI_Errhandler handler, {_MADE}"
 
 _COMMUNICATORS = [
     *(
-        Operation(name, f"MPI_Comm comm, {parameters}{_MADE}", comm="comm")
+        MpiOperation(name, f"MPI_Comm comm, {parameters}{_MADE}", comm="comm")
         for name, parameters in (
             ("Comm_create", "MPI_Group group, "),
             ("Comm_create_group", "MPI_Group group, int tag, "),
@@ -521,41 +523,41 @@ _COMMUNICATORS = [
             ("Intercomm_merge", "int high, "),
         )
     ),
-    Operation("Comm_idup", f"MPI_Comm comm, {_MADE}, MPI_Request *request", "start", comm="comm"),
-    Operation(
+    MpiOperation("Comm_idup", f"MPI_Comm comm, {_MADE}, MPI_Request *request", "start", comm="comm"),
+    MpiOperation(
         "Comm_idup_with_info",
         f"MPI_Comm comm, MPI_Info info, {_MADE}, MPI_Request *request",
         "start",
         comm="comm",
         since="4.0",
     ),
-    Operation("Comm_create_from_group", f"MPI_Group group, const char *tag, {_FROM_GROUP_END}", since="4.0"),
-    Operation(
+    MpiOperation("Comm_create_from_group", f"MPI_Group group, const char *tag, {_FROM_GROUP_END}", since="4.0"),
+    MpiOperation(
         "Intercomm_create_from_groups",
         f"MPI_Group own, int leader, MPI_Group remote, int remote_leader, const char *tag, {_FROM_GROUP_END}",
         since="4.0",
     ),
-    Operation("Comm_free", "MPI_Comm *comm", comm="*comm"),
-    Operation("Comm_disconnect", "MPI_Comm *comm", comm="*comm"),
+    MpiOperation("Comm_free", "MPI_Comm *comm", comm="*comm"),
+    MpiOperation("Comm_disconnect", "MPI_Comm *comm", comm="*comm"),
 ]
 
 _BEGIN_AND_END = [
-    *(Operation(name, "", "own", "init") for name in ("Init", "Init_thread", "Finalize")),
-    *(Operation(name, "", "own", "init", since="4.0") for name in ("Session_init", "Session_finalize")),
-    Operation("Abort", "", "own", "init"),
+    *(MpiOperation(name, "", "own", "init") for name in ("Init", "Init_thread", "Finalize")),
+    *(MpiOperation(name, "", "own", "init", since="4.0") for name in ("Session_init", "Session_finalize")),
+    MpiOperation("Abort", "", "own", "init"),
 ]
 
-GROUPS: dict[str, tuple[Operation, ...]] = {
+GROUPS: dict[str, tuple[MpiOperation, ...]] = {
     "Point to point": tuple(_POINT_TO_POINT),
     "Collectives": tuple(_COLLECTIVES),
     "One-sided": tuple(_ONE_SIDED),
     "Communicators": tuple(_COMMUNICATORS),
     "Beginning and end": tuple(_BEGIN_AND_END),
 }
-OPERATIONS: tuple[Operation, ...] = tuple(operation for group in GROUPS.values() for operation in group)
+OPERATIONS: tuple[MpiOperation, ...] = tuple(operation for group in GROUPS.values() for operation in group)
 
 
-def names_of(operation: Operation) -> tuple[str, ...]:
+def names_of(operation: MpiOperation) -> tuple[str, ...]:
     """Return the names of a row's regions: the function, and its variant for large counts if it has one."""
     name = f"MPI_{operation.name}"
     return (name, f"{name}_c") if operation.has_large_variant else (name,)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from buran.errors import ToolError
-from buran.measure.toolchain.mpi_table import OPERATIONS, RULES, Operation, Rule, names_of
+from buran.measure.toolchain.mpi_table import OPERATIONS, RULES, ByteRule, MpiOperation, names_of
 
 NEWER_MPI = "install an MPI of the standard's version 3.0 or newer: apt install libopenmpi-dev, or: pip install mpich"
 
@@ -64,7 +64,7 @@ def _parts(declared: Mapping[str, tuple[str, ...]]) -> Iterable[str]:
                 yield wrapper(operation, name, declared[name])
 
 
-def wrapper(operation: Operation, name: str, declared: tuple[str, ...]) -> str:
+def wrapper(operation: MpiOperation, name: str, declared: tuple[str, ...]) -> str:
     """Return the wrapper of one function.
 
     Parameters
@@ -113,7 +113,7 @@ def _names(parameters: str) -> list[str]:
     return [re.sub(r"\W*$", "", text.replace("[]", "")).split()[-1].lstrip("*") for text in parameters.split(",")]
 
 
-def _facts(rule: Rule, arguments: list[str]) -> Iterable[str]:
+def _facts(rule: ByteRule, arguments: list[str]) -> Iterable[str]:
     """Declare what the rule's expressions need beyond the group."""
     text = rule.sent + rule.received
     if "at_root" in text:
@@ -122,7 +122,7 @@ def _facts(rule: Rule, arguments: list[str]) -> Iterable[str]:
         yield f"    uint64_t in_place = {rule.in_place} == MPI_IN_PLACE;"
 
 
-def _after(operation: Operation, arguments: list[str]) -> Iterable[str]:
+def _after(operation: MpiOperation, arguments: list[str]) -> Iterable[str]:
     """Remember what is needed later, and book."""
     nobody = "nobody" if "message" in arguments else "source == MPI_PROC_NULL"
     booked = "sent, received"
