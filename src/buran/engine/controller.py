@@ -26,7 +26,7 @@ from buran.measure.schedulers.none import NONE
 from buran.measure.schedulers.registry import scheduler_of_profile
 from buran.measure.store import ledger, store
 
-_POLL_S = 0.3
+_POLL_S = 0.3  # between two looks at the engine
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from buran.measure.schedulers.base import JobRequest
 from buran.measure.schedulers.registry import SCHEDULERS
 
 STARTUP_S = 120.0  # of a job: the workflow engine, file systems, reading profiles
-_PER_RUN_S = 5.0
+_PER_RUN_S = 5.0  # of a job's time limit, beside the run itself
 
 
 def job_request(session: Session, bundle: Bundle) -> JobRequest:

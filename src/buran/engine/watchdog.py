@@ -12,10 +12,10 @@ from pathlib import Path
 
 from buran.measure.schedulers.base import Job, Scheduler
 
-MOST_RESTARTS = 5
+MOST_RESTARTS = 5  # of the engine, before somebody has to look
 _QUIET_S = 400.0  # the engine looks into the queue every 180 s at the latest
-_CHECK_S = 10.0
-_WAIT_POLL_S = 2.0
+_CHECK_S = 10.0  # between two looks for signs of life
+_WAIT_POLL_S = 2.0  # between two looks while it waits
 
 
 @dataclass(frozen=True)

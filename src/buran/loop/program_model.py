@@ -16,9 +16,9 @@ Kind = Literal["auto", "pmnf", "cpr"]
 Array = NDArray[np.float64]
 FILE = "runtime.npz"
 """Name of the tensor model's file, beside the other models of an iteration."""
-_FEW_PARAMETERS, _MANY_PARAMETERS = 2, 4
-_LEAST_POINTS = 20
-_FOLDS = 4
+_FEW_PARAMETERS, _MANY_PARAMETERS = 2, 4  # up to and from where a kind of model is taken without a comparison
+_LEAST_POINTS = 20  # measured, for a tensor model
+_FOLDS = 4  # of the comparison of both kinds
 _CLEARLY = 0.75  # of the normal form's error: it explains, and grows more safely
 
 

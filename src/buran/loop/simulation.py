@@ -21,8 +21,8 @@ from buran.simulate.backend import hooked_functions
 from buran.simulate.run import Variant, generator
 from buran.simulate.system import program_of_campaign
 
-POINTS_PER_JOB = 50
-_SHARE = 0.01
+POINTS_PER_JOB = 50  # where the campaign does not say
+_SHARE = 0.01  # of the run time, that a call path needs to be judged
 
 
 @dataclass(frozen=True)

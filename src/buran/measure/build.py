@@ -20,7 +20,7 @@ from buran.measure.source import copy_source
 from buran.measure.store import ledger, store
 from buran.measure.target import Target
 
-TIME_LIMIT_S = 4 * 3600.0
+TIME_LIMIT_S = 4 * 3600.0  # of a build, so that one that hangs ends
 STATIC = "static.jsonl"
 FILTER = "scorep.filter"
 

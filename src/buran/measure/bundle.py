@@ -37,8 +37,8 @@ from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
-_TRIES = 4
-_LARGEST_SKEW_S = 5.0
+_TRIES = 4  # at a run from which the scheduler went away, before the job ends
+_LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 
 
 def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:

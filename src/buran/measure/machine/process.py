@@ -18,9 +18,9 @@ from types import FrameType
 MARKER = "BURAN_RUN"
 """Environment variable that tells the processes of a run from all others, whatever session they move to."""
 
-_BEAT_S = 5.0
-_GRACE_S = 2.0
-_ENVIRONMENT_TRIES = 4
+_BEAT_S = 5.0  # between two beats while a process runs
+_GRACE_S = 2.0  # for killed processes to go
+_ENVIRONMENT_TRIES = 4  # 2 ms apart: a process that is about to start a program has none for a moment
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 

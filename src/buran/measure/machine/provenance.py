@@ -24,7 +24,7 @@ _ALLOWED_PREFIXES = (
     *("MALLOC_", "GLIBC_TUNABLES"),
 )
 _TOOLS = ("buran", "snakemake", "numpy", "scipy", "pycubexr")
-_LARGEST_DIFF = 1_000_000
+_LARGEST_DIFF = 1_000_000  # characters of uncommitted changes that a record keeps
 _VARYING = ("MHz", "scaling", "BogoMIPS")
 
 

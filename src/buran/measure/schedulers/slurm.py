@@ -27,9 +27,9 @@ CONF_VARIABLE = "BURAN_SLURM_CONF"
 """Carries SLURM_CONF into jobs: the workflow engine removes variables of that name there."""
 
 _PLUGIN = "snakemake-executor-plugin-slurm"
-_TIMEOUT_S = 30.0
-_PATIENCE_S = 900.0
-_ASK_AGAIN_S = 5.0
+_TIMEOUT_S = 30.0  # of one of Slurm's commands
+_PATIENCE_S = 900.0  # with a Slurm that does not answer
+_ASK_AGAIN_S = 5.0  # between two tries meanwhile
 _ENDED_JOB = re.compile(r"SLURM-job '(\d+)' failed\b.{0,200}?SLURM status is:\s*'(\w+)'", re.DOTALL)
 _REFUSED = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'\.", re.DOTALL)
 _NOT_SUBMITTED = re.compile(

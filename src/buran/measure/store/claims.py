@@ -27,10 +27,10 @@ from buran.errors import RunError
 from buran.measure.schedulers.base import JobState
 from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 
-HEARTBEAT_TIMEOUT_S = 120.0
-_POLL_S = 0.2
-_FOREIGN_POLL_S = 2.0
-_LIVE_MEMORY_S = 2.0
+HEARTBEAT_TIMEOUT_S = 120.0  # without a beat, the holder of a claim counts as dead
+_POLL_S = 0.2  # between two looks at a claim of this machine
+_FOREIGN_POLL_S = 2.0  # of another machine: its file system is shared
+_LIVE_MEMORY_S = 2.0  # for which a job that was seen alive is not asked about again
 _live_jobs: dict[tuple[str, str, int], float] = {}
 
 

@@ -38,7 +38,7 @@ int main(void) {
     return 0;
 }
 """
-_VISITS = 200_000
+_VISITS = 200_000  # that the cost of one is the mean of
 _FILTER = """\
 SCOREP_REGION_NAMES_BEGIN
 EXCLUDE *
