@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -13,7 +12,7 @@ from buran.campaign.records import Status
 from buran.errors import FormatError
 from buran.experiment.jsonl import read_jsonl
 from buran.experiment.table import Experiment
-from buran.files import write_json, write_text
+from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
 from buran.loop.collect import estimated_times, overhead, there
 from buran.loop.history import History
@@ -160,7 +159,7 @@ def _provenance(history: History) -> dict[str, str]:
         told["builds"] = ", ".join(f"{each.spec.mode} {each.spec.hash}" for each in records)
     nodes = sorted((layout.store / "nodes").glob("*.json"))
     if nodes:
-        told["machines"] = "; ".join(_machine(json.loads(path.read_text())) for path in nodes)
+        told["machines"] = "; ".join(_machine(read_json(path)) for path in nodes)
     return told
 
 
