@@ -24,6 +24,7 @@ from buran.files import not_synced
 from buran.loop.collect import overhead
 from buran.loop.history import FinishedRun, History
 from buran.loop.in_process import carry_out
+from buran.loop.plan import runtime_model
 from buran.loop.report import _instrumented, write_results
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
@@ -255,6 +256,20 @@ def test_page_and_report_show_one_overhead(finished: Session) -> None:
         by_filter.setdefault(each["filter_number"], []).append(each["time_ratio"])
     assert shown == [sorted(ratios)[len(ratios) // 2] for ratios in by_filter.values()]
     assert all(len(ratios) % 2 for ratios in by_filter.values())
+
+
+def test_the_run_time_at_the_target_is_what_predicts_it(tmp_path: Path) -> None:
+    session = opened(tmp_path, model={"kind": "cpr"}, refinement={"enabled": False, "target": {"p": 64, "n": 60}})
+    carry_out(session)
+    history = History.open(session)
+    folder = session.layout.results(session.id)
+    write_results(history, folder)
+    last = history.plans[-1].iteration - 1
+    at = runtime_model(history, history.findings(last))(Point.of({"p": 64, "n": 60}))
+    assert at is not None
+    said = (folder / "report.txt").read_text()
+    assert f"Run time (whole program, s), by a tensor model\n  at n=60, p=64: {at:.4g} s; in normal form" in said
+    assert f"{at:.3g} s" in (folder / "report.html").read_text()
 
 
 def outcome(name: str, *runs: RunOutcome, point: int = 1) -> BundleOutcome:
