@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,9 +122,12 @@ def test_clones_and_contained_procedures_lose_their_numbers(symbol: str, clone: 
 
 def test_the_program_is_one_region_whatever_its_name_and_arguments() -> None:
     roots = [Region(name, line, "", 0, "measurement", "artificial") for name, line in (("a", "/x/a 1"), ("b", "b 2"))]
-    assert identities(roots) == (PROGRAM, PROGRAM)
     threads = Region("THREADS", "THREADS", "", 0, "measurement", "artificial")
-    assert identities([threads]) == ("THREADS",)
+    for root in roots:
+        tree = CallTree((threads, root, region("main")), np.array([1, 2, 0]), np.array([-1, 0, -1]))
+        assert tree.identities == ("THREADS", PROGRAM, "main")
+    nested = CallTree(tuple(roots), np.array([0, 1, 0]), np.array([-1, 0, 1]))
+    assert nested.identities == ("/x/a 1", "b 2")  # only what is a root alone stands for the program
 
 
 @given(st.lists(st.text(alphabet="_ZNKSTUl13$EvidCDI4abc.", max_size=40), max_size=6))
@@ -135,7 +139,5 @@ def test_any_text_is_some_symbol(symbols: list[str]) -> None:
 
 
 def test_a_tree_knows_its_identities() -> None:
-    import numpy as np
-
     tree = CallTree((region("_ZN1SC1Ei"), region("_ZN1SC2Ei")), np.array([0, 1]), np.array([-1, 0]))
     assert tree.identities == ("_ZN1SC1Ei", "_ZN1SC1Ei")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.profile.metrics import Metric
-from buran.profile.symbols import identities
+from buran.profile.symbols import identities, is_program
 
 SEPARATOR = "->"
 Paradigm = Literal["compiler", "mpi", "openmp", "user", "measurement"]
@@ -77,7 +77,9 @@ class CallTree:
     @cached_property
     def identities(self) -> tuple[str, ...]:
         """What tells each region from others, under any compiler; empty where there is only a name."""
-        return identities(self.regions)
+        at_top = set(self.region[self.parent < 0].tolist()) - set(self.region[self.parent >= 0].tolist())
+        programs = [number for number in at_top if is_program(self.regions[number])]
+        return identities(self.regions, programs[0] if len(programs) == 1 else None)
 
     @cached_property
     def depth(self) -> NDArray[np.int64]:

@@ -33,14 +33,24 @@ def is_program(region: Region) -> bool:
     return region.paradigm == "measurement" and region.name not in _OTHER_ROOTS
 
 
-def identities(regions: Sequence[Region]) -> tuple[str, ...]:
+def identities(regions: Sequence[Region], program: int | None = None) -> tuple[str, ...]:
     """Return what identifies each region, the same for all compilers; empty where there is only a name.
 
     A lambda function whose line is not known, or that shares its line with another one of the same function, keeps the
     symbol of its compiler: then it is found again under this compiler alone.
+
+    Parameters
+    ----------
+    regions
+        Of one call tree.
+    program
+        Number of the region that stands for the program, if one does.
     """
     lines = _lambda_lines(regions)
-    return tuple(PROGRAM if is_program(each) else _neutral(each.mangled, lines) for each in regions)
+    symbols = [_neutral(region.mangled, lines) for region in regions]
+    if program is not None:
+        symbols[program] = PROGRAM
+    return tuple(symbols)
 
 
 def symbols_alike(symbols: Iterable[str]) -> tuple[str, ...]:
