@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
-from buran.campaign.shape import Range
+from buran.campaign.sections import Range
 from buran.campaign.space import along_axes, range_values
 from buran.errors import ConfigError, UsageError
 

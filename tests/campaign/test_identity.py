@@ -14,7 +14,7 @@ from campaign_files import BASE, changed, writer
 from pydantic import Field, create_model
 
 from buran.campaign.config import Campaign
-from buran.campaign.identity import Decides, Part, asked, decides
+from buran.campaign.identity import Decides, Keys, asked, decides
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Bundle, Purpose
@@ -94,7 +94,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 """What else has to be said where a key is used."""
 
 
-def keys(part: type[Part], path: str = "") -> Iterator[tuple[str, Decides | None]]:
+def keys(part: type[Keys], path: str = "") -> Iterator[tuple[str, Decides | None]]:
     """Yield every key of the file that has no keys below it, with what it decides."""
     for name, field in part.model_fields.items():
         below = list(parts_in(field.annotation))
@@ -106,8 +106,8 @@ def keys(part: type[Part], path: str = "") -> Iterator[tuple[str, Decides | None
             yield from keys(each, f"{own}{listed.get(own, '')}.")
 
 
-def parts_in(annotation: Any) -> Iterator[type[Part]]:
-    if isinstance(annotation, type) and issubclass(annotation, Part):
+def parts_in(annotation: Any) -> Iterator[type[Keys]]:
+    if isinstance(annotation, type) and issubclass(annotation, Keys):
         yield annotation
     for each in get_args(annotation):
         yield from parts_in(each)
@@ -183,7 +183,7 @@ def longer(part: Any, value: int) -> Any:
         return {key: longer(each, value) for key, each in part.items()}
     if isinstance(part, tuple):
         return tuple(longer(each, value) for each in part)
-    if not isinstance(part, Part):
+    if not isinstance(part, Keys):
         return part
     model = create_model("Longer", __base__=type(part), unheard_of=(Annotated[int, Decides.PLAN], Field(7)))
     fields = type(part).model_fields
@@ -191,7 +191,7 @@ def longer(part: Any, value: int) -> Any:
     defaults = {
         name: longer(field.get_default(call_default_factory=True), 7)
         for name, field in fields.items()
-        if isinstance(field.get_default(call_default_factory=True), Part)
+        if isinstance(field.get_default(call_default_factory=True), Keys)
     }
     for name, default in defaults.items():
         model.model_fields[name].default_factory = lambda default=default: default

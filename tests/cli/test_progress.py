@@ -12,16 +12,16 @@ import termios
 import pytest
 
 from buran.cli import progress
-from buran.cli.progress import Lines, State
+from buran.cli.progress import LineDisplay, ProgressState
 
 _SHOW = """
 import sys, time
-from buran.cli.progress import State, display
+from buran.cli.progress import ProgressState, display
 shown = display(sys.stdout)
-shown.show(State(0, "first look", 0, 8, 0.0, 2.0), fresh=True)
-shown.show(State(0, "first look", 3, 8, 0.25, 2.0, 0.4, 90.0), fresh=False)
+shown.show(ProgressState(0, "first look", 0, 8, 0.0, 2.0), fresh=True)
+shown.show(ProgressState(0, "first look", 3, 8, 0.25, 2.0, 0.4, 90.0), fresh=False)
 shown.tick()
-shown.show(State(1, "times", 8, 8, 0.5, None), fresh=True)
+shown.show(ProgressState(1, "times", 8, 8, 0.5, None), fresh=True)
 shown.close()
 print("after")
 """
@@ -81,9 +81,9 @@ def test_a_log_gets_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
-    lines = Lines(stream)
+    lines = LineDisplay(stream)
     for settled in range(10):
-        lines.show(State(0, "times", settled, 10, 0.0, None), fresh=settled == 0)
+        lines.show(ProgressState(0, "times", settled, 10, 0.0, None), fresh=settled == 0)
         now[0] += 25.0
     assert [line.split()[3] for line in stream.getvalue().splitlines()] == ["0/10", "3/10", "6/10", "9/10"]
 
@@ -94,7 +94,7 @@ def test_rich_is_loaded_on_terminals_only() -> None:
 
 
 def test_a_state_in_words() -> None:
-    state = State(2, "times", 5, 20, 0.125, 1.0, 0.5, 300.0)
+    state = ProgressState(2, "times", 5, 20, 0.125, 1.0, 0.5, 300.0)
     assert state.where == "iteration 2, times" and state.runs == "5/20 runs"
     assert state.cost == "0.125 of 1 core hours spent"
     assert state.ahead == "about 0.5 core hours and 5 min to go in this iteration"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from snippets import ROOT, blocks_of
 
-from buran.campaign.backends import backend_names
+from buran.campaign.backends import BACKENDS
 from buran.campaign.strategies import STRATEGIES
 from buran.cli import main
 from buran.engine.controller import find_profile
@@ -217,7 +217,7 @@ echo "solve $1 $(($1 * $1)).0" > "$PHASES"
 
 def test_a_measurement_system_is_one_file(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = install("add-a-measurement-system.md")
-    assert backend_names()[-1] == "phases"
+    assert BACKENDS.names[-1] == "phases"
     (folder / "source").mkdir()
     (folder / "source" / "program.sh").write_text(PROGRAM)
     (folder / "source" / "Makefile").write_text("program: program.sh\n\tcp $< $@ && chmod +x $@\n")

@@ -7,7 +7,7 @@ import pytest
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.campaign.records import BuildOutcome, Status
-from buran.campaign.shape import Refinement
+from buran.campaign.sections import RefinementKeys
 from buran.errors import BuildError
 from buran.instrument.start import EVERYTHING
 from buran.loop.history import History
@@ -57,7 +57,7 @@ def starting(tmp_path, **refinement):
     """Return a campaign that chooses the functions it starts with, and where its build for that is noted."""
     pointer = tmp_path / "build.json"
     layout = SimpleNamespace(build_pointer=lambda name: pointer, build=lambda name: tmp_path)
-    config = SimpleNamespace(refinement=Refinement(**refinement))
+    config = SimpleNamespace(refinement=RefinementKeys(**refinement))
     campaign = SimpleNamespace(config=config, points=(POINT,), path=tmp_path / "campaign.yaml")
     target = SimpleNamespace(build_spec=lambda mode, text, point: BuildSpec("t", mode, text))
     return SimpleNamespace(campaign=campaign, target=target, layout=layout, earlier=None), pointer
@@ -88,8 +88,9 @@ def test_without_a_call_graph_nothing_can_be_chosen_from_it(outcome, why, tmp_pa
 
 
 def test_campaigns_that_choose_their_start_begin_with_pilots():
-    assert not begins_with_pilot(Refinement(), "full")
-    assert begins_with_pilot(Refinement(), "design") and not begins_with_pilot(Refinement(pilot=False), "design")
-    assert begins_with_pilot(Refinement(start="everything"), "full")
-    assert begins_with_pilot(Refinement(pilot=True), "full")
-    assert not begins_with_pilot(Refinement(start="everything", pilot=False), "full")
+    assert not begins_with_pilot(RefinementKeys(), "full")
+    assert begins_with_pilot(RefinementKeys(), "design")
+    assert not begins_with_pilot(RefinementKeys(pilot=False), "design")
+    assert begins_with_pilot(RefinementKeys(start="everything"), "full")
+    assert begins_with_pilot(RefinementKeys(pilot=True), "full")
+    assert not begins_with_pilot(RefinementKeys(start="everything", pilot=False), "full")

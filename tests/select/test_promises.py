@@ -14,7 +14,7 @@ from simulated import measured, plain, space
 from test_planner import adaptive_question, question
 
 from buran.campaign.checks import choice_mistakes
-from buran.campaign.shape import StrategyPart
+from buran.campaign.sections import StrategyKeys
 from buran.campaign.strategies import BUILT_IN, KEYS, Abilities, abilities_of
 from buran.campaign.validation import file_schema, validate
 from buran.cli import main
@@ -222,7 +222,7 @@ def test_suggest_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_descriptions_of_keys_name_the_strategies_that_heed_them() -> None:
-    keys = {key: field.description or "" for key, field in StrategyPart.model_fields.items()}
+    keys = {key: field.description or "" for key, field in StrategyKeys.model_fields.items()}
     assert all(f"`{name}`" in keys["name"] for name in BUILT_IN)
     for key in KEYS:
         able = {name for name in BUILT_IN if key in abilities_of(name).keys}

@@ -14,8 +14,3 @@ BACKENDS: Door[object] = Door(
         "simulated": "buran.simulate.system:SIMULATED",
     },
 )
-
-
-def backend_names() -> tuple[str, ...]:
-    """Return what the key `backend` can be."""
-    return BACKENDS.names

@@ -13,7 +13,8 @@ from buran.campaign.extrapolate import check_wish
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed
 from buran.campaign.point import Value
-from buran.campaign.shape import CampaignFile, Environment, GitSource, Parameter
+from buran.campaign.sections import EnvironmentKeys, GitSource, ParameterKeys
+from buran.campaign.shape import CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
@@ -72,7 +73,7 @@ def value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             yield from _own_value_mistakes(name, parameter, given[0])
 
 
-def _own_value_mistakes(name: str, parameter: Parameter, key: str) -> Iterator[Mistake]:
+def _own_value_mistakes(name: str, parameter: ParameterKeys, key: str) -> Iterator[Mistake]:
     path = ("parameters", name, key)
     try:
         values = parameter_values(parameter)
@@ -210,7 +211,7 @@ def _launcher_mistakes(path: tuple[str, ...], launcher: str) -> Iterator[Mistake
         yield Mistake(path, "the launcher never uses {command}", hint=hint)
 
 
-def launcher_names(environment: Environment) -> frozenset[str]:
+def launcher_names(environment: EnvironmentKeys) -> frozenset[str]:
     """Return which placeholders reach the launcher of an environment."""
     if environment.launcher == "none":
         return frozenset(("threads",))  # OMP_NUM_THREADS is set for every run

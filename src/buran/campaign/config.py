@@ -14,7 +14,8 @@ from buran.campaign.identity import asked
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
 from buran.campaign.point import Point, Value
 from buran.campaign.results import READ, results_folder
-from buran.campaign.shape import CampaignFile, Environment, GitSource
+from buran.campaign.sections import EnvironmentKeys, GitSource
+from buran.campaign.shape import CampaignFile
 from buran.campaign.template import Template
 from buran.errors import ConfigError, UsageError
 from buran.files import digest, file_sha256
@@ -118,7 +119,7 @@ class Campaign:
         return self.config.repetitions
 
     @property
-    def active_environment(self) -> Environment:
+    def active_environment(self) -> EnvironmentKeys:
         """The environment in use."""
         return self.config.environments[self.environment]
 

@@ -45,40 +45,40 @@ class Decides(Enum):
         return {**handler(schema), DECIDES: self.word}
 
 
-class Part(BaseModel):
-    """Base of all parts of the file: immutable, no unknown keys, no silent conversion."""
+class Keys(BaseModel):
+    """Base of all groups of keys in files: immutable, no unknown keys, no silent conversion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def decides(field: FieldInfo) -> Decides | None:
     """Return what a key decides; None where only the keys below it do."""
-    return next((each for each in field.metadata if isinstance(each, Decides)), None)
+    return next((entry for entry in field.metadata if isinstance(entry, Decides)), None)
 
 
-def asked(part: Part) -> dict[str, Any]:
-    """Return what a part asks for, as plain data: its keys that are not at their default and change the question.
+def asked(section: Keys) -> dict[str, Any]:
+    """Return, as plain data, what a section asks for: its keys that are not at their default and change the question.
 
     So a key that is new in Buran changes no campaign that does not use it.
     """
     keys: dict[str, Any] = {}
-    for name, field in type(part).model_fields.items():
-        value, decided = getattr(part, name), decides(field)
+    for name, field in type(section).model_fields.items():
+        value, decided = getattr(section, name), decides(field)
         if decided is not None and not decided.changes_the_question:
             continue
         if value == field.get_default(call_default_factory=True):
             continue
         plain = _plain(value)
-        if plain or not isinstance(value, Part):  # a part whose keys do not count does not count
+        if plain or not isinstance(value, Keys):  # a section whose keys do not count does not count
             keys[name] = plain
     return keys
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Part):
+    if isinstance(value, Keys):
         return asked(value)
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     return value

@@ -13,7 +13,7 @@ from buran.campaign.expressions import Expression, ExpressionError, Kind, compil
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 from buran.campaign.point import Point, Value
 from buran.campaign.shape import CampaignFile
-from buran.campaign.source_location import Document, read_yaml
+from buran.campaign.source_location import YamlDocument, read_yaml
 from buran.campaign.space import (
     MOST_POINTS,
     Constraint,
@@ -60,7 +60,7 @@ def load_campaign(path: Path, *, environment: str | None = None) -> Campaign:
 class _Mistakes:
     """Collects mistakes; what follows from an earlier one in the same place is left out."""
 
-    def __init__(self, document: Document, first: Sequence[Mistake]) -> None:
+    def __init__(self, document: YamlDocument, first: Sequence[Mistake]) -> None:
         self.document = document
         self.all = [document.located(mistake) for mistake in first]
         self.spoilt = {mistake.path[:-1] for mistake in first}

@@ -45,7 +45,7 @@ for _name, _pattern, _first in _RULES:
 
 
 @dataclass(frozen=True)
-class Document:
+class YamlDocument:
     """A YAML file's content and the line where each key stands.
 
     Attributes
@@ -107,7 +107,7 @@ def read_text(path: Path) -> str:
         ) from None
 
 
-def read_yaml(path: Path) -> Document:
+def read_yaml(path: Path) -> YamlDocument:
     """Read a YAML file whose top is a mapping.
 
     Raises
@@ -136,7 +136,7 @@ def read_yaml(path: Path) -> Document:
     data = reading.mapping(node, ())
     if reading.mistakes:
         raise CampaignError(reading.mistakes)
-    return Document(path, data, reading.lines)
+    return YamlDocument(path, data, reading.lines)
 
 
 @dataclass

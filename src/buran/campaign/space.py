@@ -14,8 +14,9 @@ from pathlib import Path
 from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
 from buran.campaign.point import Point, Value, canonical
-from buran.campaign.shape import LARGEST, Parameter, Range
+from buran.campaign.sections import ParameterKeys, Range
 from buran.campaign.source_location import read_text
+from buran.campaign.values import LARGEST
 
 MOST_VALUES = 10_000
 MOST_POINTS = 1_000_000
@@ -63,7 +64,7 @@ def range_values(span: Range) -> tuple[Value, ...]:
     return tuple(out)
 
 
-def parameter_values(parameter: Parameter) -> tuple[Value, ...]:
+def parameter_values(parameter: ParameterKeys) -> tuple[Value, ...]:
     """Return a parameter's values in the order of writing; empty if it has none of its own.
 
     Raises

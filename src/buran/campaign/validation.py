@@ -11,9 +11,10 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails
 
 from buran import __version__
+from buran.campaign.identity import Keys
 from buran.campaign.mistakes import KeyPath, Mistake, listed, nearest, spelled
 from buran.campaign.shape import CampaignFile
-from buran.campaign.source_location import Document
+from buran.campaign.source_location import YamlDocument
 
 Schema = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ _KINDS = {
 }
 
 
-def validate(document: Document) -> tuple[CampaignFile | None, list[Mistake]]:
+def validate(document: YamlDocument) -> tuple[CampaignFile | None, list[Mistake]]:
     """Check types, limits and names of keys.
 
     Returns
@@ -132,17 +133,23 @@ def _unknown_key(path: KeyPath) -> Mistake:
     return Mistake(path, f"unknown key {word!r}", f"allowed {place} are: {', '.join(known)}", hint)
 
 
-class _InOrder(GenerateJsonSchema):
-    """Keeps the order of writing, which examples in the reference need."""
+_TITLES = {keys.__name__: keys.model_config.get("title") or keys.__name__ for keys in Keys.__subclasses__()}
+
+
+class _SchemaOfFile(GenerateJsonSchema):
+    """Keeps the order of writing, which examples in the reference need, and calls sections by their titles."""
 
     def sort(self, value: JsonSchemaValue, parent_key: str | None = None) -> JsonSchemaValue:
         return value
+
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(_TITLES.get(name, name))
 
 
 @cache
 def file_schema() -> Schema:
     """Return the JSON schema of campaign files."""
-    schema: Schema = CampaignFile.model_json_schema(schema_generator=_InOrder)
+    schema: Schema = CampaignFile.model_json_schema(schema_generator=_SchemaOfFile)
     return schema
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from buran.cli.progress import State
+from buran.cli.progress import ProgressState
 from buran.cli.terminal import duration
 
 
@@ -21,7 +21,7 @@ class _Console(Console):
         return False
 
 
-class Bar:
+class BarDisplay:
     """Iteration and phase, a bar of the runs, core hours, time; drawn whenever it is told something."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -45,7 +45,7 @@ class Bar:
         self._begun = False
         self._drawn_s = 0.0
 
-    def show(self, state: State, *, fresh: bool) -> None:
+    def show(self, state: ProgressState, *, fresh: bool) -> None:
         """Show the newest state."""
         if not self._begun:
             self._begun = True

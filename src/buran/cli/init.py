@@ -13,7 +13,7 @@ from buran.cli.arguments import CAMPAIGN_FILE
 from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from buran.project.campaign_text import Number, Wishes
+    from buran.project.campaign_text import Answers, Number
     from buran.project.found import Project
 
 _Read = TypeVar("_Read")
@@ -142,11 +142,11 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     from buran.project.examine import examine_project
 
     project = examine_project(arguments.project, arguments.system)
-    wishes = _wishes(arguments)
+    answers = _answers(arguments)
     if may_ask:
         print("\n".join(project.remarks))
-        wishes = _asked(project, wishes)
-    text = campaign_text(project, relative_source(project.folder, arguments.folder), wishes, usable_cores())
+        answers = _asked(project, answers)
+    text = campaign_text(project, relative_source(project.folder, arguments.folder), answers, usable_cores())
     _write(arguments.folder, text)
     path = arguments.folder / CAMPAIGN_FILE
     print(f"wrote {path}: {project.build}")
@@ -157,8 +157,8 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     return int(Exit.DONE)
 
 
-def _wishes(arguments: argparse.Namespace) -> Wishes:
-    from buran.project.campaign_text import Wishes
+def _answers(arguments: argparse.Namespace) -> Answers:
+    from buran.project.campaign_text import Answers
 
     sizes = {}
     for text in arguments.size:
@@ -167,7 +167,7 @@ def _wishes(arguments: argparse.Namespace) -> Wishes:
             raise UsageError(f"--size {text!r} is not understood", hint="write it as n=16,32,64")
         sizes[name] = _numbers(values, "--size")
     ranks = _ranks(arguments.ranks, "--ranks") if arguments.ranks else ()
-    return Wishes(
+    return Answers(
         arguments.name or "", arguments.binary or "", arguments.command or "", ranks, sizes, arguments.core_hours
     )
 
@@ -188,30 +188,30 @@ def _ranks(text: str, where: str) -> tuple[int, ...]:
     return tuple(int(value) for value in _numbers(text, where))
 
 
-def _asked(project: Project, wishes: Wishes) -> Wishes:
+def _asked(project: Project, answers: Answers) -> Answers:
     """Ask for what was not said."""
     from dataclasses import replace
 
     from buran.campaign.launcher import usable_cores
     from buran.project.campaign_text import DEFAULT_RUN, first_ranks, parameters_of
 
-    if not wishes.binary:
+    if not answers.binary:
         known = f", one of {', '.join(project.binaries)}" if len(project.binaries) > 1 else ""
         binary = _ask(f"What the build makes{known}", project.binaries[0] if project.binaries else "program")
-        wishes = replace(wishes, binary=binary)
-    if not wishes.run:
-        wishes = replace(wishes, run=_ask("How it is run, with parameters in braces", DEFAULT_RUN))
-    if project.uses_mpi and not wishes.ranks:
+        answers = replace(answers, binary=binary)
+    if not answers.run:
+        answers = replace(answers, run=_ask("How it is run, with parameters in braces", DEFAULT_RUN))
+    if project.uses_mpi and not answers.ranks:
         proposed = ",".join(map(str, first_ranks(usable_cores())))
-        wishes = replace(wishes, ranks=_asked_numbers("Numbers of MPI ranks", proposed, _ranks))
-    for name in parameters_of(wishes.run):
-        if name not in wishes.sizes and name != "p":
+        answers = replace(answers, ranks=_asked_numbers("Numbers of MPI ranks", proposed, _ranks))
+    for name in parameters_of(answers.run):
+        if name not in answers.sizes and name != "p":
             values = _asked_numbers(f"Values of {name}", "16,32,64,128,256", _numbers)
-            wishes = replace(wishes, sizes={**wishes.sizes, name: values})
-    if wishes.core_hours is None:
+            answers = replace(answers, sizes={**answers.sizes, name: values})
+    if answers.core_hours is None:
         hours = _asked_numbers("Budget in core hours", "2", lambda text, where: (float(text),))
-        wishes = replace(wishes, core_hours=hours[0])
-    return wishes
+        answers = replace(answers, core_hours=hours[0])
+    return answers
 
 
 def _asked_numbers(question: str, proposed: str, read: Callable[[str, str], _Read]) -> _Read:

@@ -17,7 +17,7 @@ _LINE_EVERY_S = 60.0  # in logs: what changes is told this often
 
 
 @dataclass(frozen=True)
-class State:
+class ProgressState:
     """How far a campaign is.
 
     Attributes
@@ -66,7 +66,7 @@ class State:
 class Display(Protocol):
     """Shows states."""
 
-    def show(self, state: State, *, fresh: bool) -> None:
+    def show(self, state: ProgressState, *, fresh: bool) -> None:
         """Show the newest state; `fresh`: an iteration began."""
 
     def tick(self) -> None:
@@ -79,20 +79,20 @@ class Display(Protocol):
 def display(stream: TextIO) -> Display:
     """Return what fits the stream."""
     if stream.isatty() and os.environ.get("TERM") != "dumb":
-        from buran.cli.bar import Bar
+        from buran.cli.bar import BarDisplay
 
-        return Bar(stream)
-    return Lines(stream)
+        return BarDisplay(stream)
+    return LineDisplay(stream)
 
 
-class Lines:
+class LineDisplay:
     """One line of text: rewritten on a terminal; elsewhere a new one for each iteration and each minute."""
 
     def __init__(self, stream: TextIO) -> None:
         self._line = ProgressLine(stream)
         self._told_s = 0.0
 
-    def show(self, state: State, *, fresh: bool) -> None:
+    def show(self, state: ProgressState, *, fresh: bool) -> None:
         """Show the newest state."""
         parts = [state.runs, state.cost, *([state.ahead] if state.ahead else [])]
         now_s = time.monotonic()
@@ -140,7 +140,7 @@ class Watcher:
         self._plans = len(self._count.plans)
         self._display.show(self._state(settled, cost_core_hours), fresh=fresh)
 
-    def _state(self, settled: int, cost_core_hours: float) -> State:
+    def _state(self, settled: int, cost_core_hours: float) -> ProgressState:
         if self._settled_at_start is None:
             self._settled_at_start = settled
         plan, planned, new = self._count.plans[-1], self._count.runs, settled - self._settled_at_start
@@ -149,7 +149,7 @@ class Watcher:
             left = planned - settled
             ahead_core_hours = cost_core_hours / settled * left
             ahead_s = (time.monotonic() - self._start_s) / new * left
-        return State(
+        return ProgressState(
             plan.iteration, plan.phase, min(settled, planned), planned, self._count.spent_core_hours,
             plan.budget_core_hours, ahead_core_hours, ahead_s,
         )  # fmt: skip

@@ -7,7 +7,7 @@ import shlex
 
 from buran.campaign.launcher import Placement
 from buran.campaign.plan import Bundle
-from buran.campaign.shape import Resources
+from buran.campaign.sections import ResourcesKeys
 from buran.loop.session import Session
 from buran.measure.build import tree
 from buran.measure.schedulers.base import JobRequest
@@ -24,7 +24,7 @@ def job_request(session: Session, bundle: Bundle) -> JobRequest:
     return _request(campaign.config.resources, campaign.placement(point), minutes, campaign.memory_mb(point))
 
 
-def _request(resources: Resources, placement: Placement, minutes: int, memory_mb: int | None) -> JobRequest:
+def _request(resources: ResourcesKeys, placement: Placement, minutes: int, memory_mb: int | None) -> JobRequest:
     return JobRequest(
         nodes=placement.nodes,
         tasks=placement.ranks,

@@ -16,7 +16,7 @@ from buran.campaign.mistakes import CampaignError, Mistake, listed
 from buran.campaign.plan import SCHEMA, BuildSpec, Bundle, Mode, Plan, Purpose, Run
 from buran.campaign.point import Point, Value
 from buran.campaign.records import read_run
-from buran.campaign.shape import Measurements
+from buran.campaign.sections import MeasurementsKeys
 from buran.errors import BuranError
 from buran.experiment.formats import READERS
 from buran.experiment.read import detect_format, read_experiment
@@ -91,7 +91,7 @@ class Import:
     """
 
     number: int
-    entry: Measurements
+    entry: MeasurementsKeys
     path: Path
     spec: BuildSpec
     runs: tuple[ImportedRun, ...]
@@ -118,7 +118,7 @@ def imports_of(campaign: Campaign, layout: Layout) -> tuple[Import, ...]:
     )
 
 
-def _looked_up(campaign: Campaign, layout: Layout, number: int, entry: Measurements) -> Import:
+def _looked_up(campaign: Campaign, layout: Layout, number: int, entry: MeasurementsKeys) -> Import:
     path = below(campaign.folder, entry.path)
     key = ("measurements", number, "path")
     spec = _spec(campaign, number, entry)
@@ -144,7 +144,7 @@ def _mistake(
     return CampaignError([Mistake(key, what, why, hint, campaign.path)])
 
 
-def _spec(campaign: Campaign, number: int, entry: Measurements) -> BuildSpec:
+def _spec(campaign: Campaign, number: int, entry: MeasurementsKeys) -> BuildSpec:
     """Return what stands for the build of imported measurements; nothing of this campaign's target is in it."""
     text = ""
     if entry.filter is not None:
@@ -171,7 +171,7 @@ class _Listing:
 
     campaign: Campaign
     number: int
-    entry: Measurements
+    entry: MeasurementsKeys
     path: Path
     runs: list[ImportedRun] = field(default_factory=list)
     problems: list[NotImported] = field(default_factory=list)

@@ -11,7 +11,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.identity import asked
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import Status
-from buran.campaign.shape import Refinement as RefinementPart
+from buran.campaign.sections import RefinementKeys
 from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
 from buran.files import digest, write_text
@@ -81,7 +81,7 @@ def known_verdicts(session: Session, iteration: int) -> dict[str, Verdict]:
     return read_verdicts(path) if path.is_file() else {}
 
 
-def begins_with_pilot(refinement: RefinementPart, strategy: str) -> bool:
+def begins_with_pilot(refinement: RefinementKeys, strategy: str) -> bool:
     """Tell whether a campaign begins with pilot runs.
 
     Where one budget is for refinement and times, what the first filter measures in vain is dearer than a small run.

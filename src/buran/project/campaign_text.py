@@ -17,7 +17,7 @@ _SIZES = (16, 32, 64, 128, 256)
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Answers:
     """What a person said about a campaign; what is empty is filled with something to begin with, and marked.
 
     Attributes
@@ -45,7 +45,7 @@ def parameters_of(run: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name not in ("binary", "build", "ranks", "threads")]
 
 
-def campaign_text(project: Project, source: str, wishes: Wishes, cores: int) -> str:
+def campaign_text(project: Project, source: str, answers: Answers, cores: int) -> str:
     """Write a campaign file.
 
     Parameters
@@ -55,10 +55,10 @@ def campaign_text(project: Project, source: str, wishes: Wishes, cores: int) -> 
     cores
         Of the machine, for the numbers of ranks.
     """
-    name = wishes.name or re.sub(r"[^A-Za-z0-9_-]+", "-", project.folder.resolve().name).strip("-") or "my-campaign"
-    run = wishes.run or DEFAULT_RUN
-    ranks = [] if not (project.uses_mpi or wishes.ranks) else list(wishes.ranks or first_ranks(cores))
-    sizes = {each: wishes.sizes.get(each, ()) for each in (*parameters_of(run), *wishes.sizes)}
+    name = answers.name or re.sub(r"[^A-Za-z0-9_-]+", "-", project.folder.resolve().name).strip("-") or "my-campaign"
+    run = answers.run or DEFAULT_RUN
+    ranks = [] if not (project.uses_mpi or answers.ranks) else list(answers.ranks or first_ranks(cores))
+    sizes = {each: answers.sizes.get(each, ()) for each in (*parameters_of(run), *answers.sizes)}
     if ranks:
         sizes.pop("p", None)
     lines = [
@@ -68,12 +68,12 @@ def campaign_text(project: Project, source: str, wishes: Wishes, cores: int) -> 
         f"name: {name}",
         "results: results",
         "",
-        *_target_lines(project, source, wishes, run),
+        *_target_lines(project, source, answers, run),
         "",
         "parameters:",
     ]
     if ranks:
-        lines.append(_marked(f"  p: {{role: ranks, values: {_list(ranks)}}}", "" if wishes.ranks else "MPI ranks"))
+        lines.append(_marked(f"  p: {{role: ranks, values: {_list(ranks)}}}", "" if answers.ranks else "MPI ranks"))
     for each, values in sizes.items():
         todo = "" if values else "or range: {start: 10, stop: 50, step: 10}"
         lines.append(_marked(f"  {each}: {{role: size, values: {_list(values or _SIZES)}}}", todo))
@@ -87,7 +87,8 @@ def campaign_text(project: Project, source: str, wishes: Wishes, cores: int) -> 
         "",
         "repetitions: 3",
         _marked(
-            f"budget: {{core_hours: {wishes.core_hours or 2.0:g}}}", "" if wishes.core_hours else "of all runs together"
+            f"budget: {{core_hours: {answers.core_hours or 2.0:g}}}",
+            "" if answers.core_hours else "of all runs together",
         ),
         _marked(limits, "a run that takes longer is stopped"),
         f"# refinement: {{target: {{{point}}}}}  # the point of interest: what matters there stays instrumented",
@@ -96,10 +97,12 @@ def campaign_text(project: Project, source: str, wishes: Wishes, cores: int) -> 
     return "\n".join(lines)
 
 
-def _target_lines(project: Project, source: str, wishes: Wishes, run: str) -> list[str]:
-    binary = wishes.binary or (project.binaries[0] if project.binaries else "program")
+def _target_lines(project: Project, source: str, answers: Answers, run: str) -> list[str]:
+    binary = answers.binary or (project.binaries[0] if project.binaries else "program")
     others = ", ".join(other for other in project.binaries if other != binary)
-    todo = "" if wishes.binary else "what the build makes" if not project.binaries else f"or {others}" if others else ""
+    todo = (
+        "" if answers.binary else "what the build makes" if not project.binaries else f"or {others}" if others else ""
+    )
     return [
         "target:",
         f"  source: {_text(source)}  # copied before it is built",
@@ -109,7 +112,7 @@ def _target_lines(project: Project, source: str, wishes: Wishes, run: str) -> li
         _marked(f"  binary: {_text(binary)}", todo),
         _marked(
             f"  run: {_text(run)}",
-            "" if wishes.run else "its arguments, without the launcher; parameters in braces",
+            "" if answers.run else "its arguments, without the launcher; parameters in braces",
         ),
     ]
 

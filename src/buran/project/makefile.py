@@ -20,13 +20,11 @@ _NO_PROGRAMS = {
     *("all", "clean", "install", "test", "check", "distclean", "veryclean", "realclean", "help", "depend", "tar"),
     *("dist", "default", "run", "uninstall", "docs", "tags", "format", "lint"),
 }
-_FILE = re.compile(r"(?!\.)[\w./+-]+")
-_NO_PROGRAM = re.compile(r".*\.(o|a|so|d|h|hpp|c|cc|cpp|f90|F90|mod)")
 _DEFAULTS = {"CC": "cc", "CXX": "g++", "FC": "f77", "F77": "f77"}
 
 
 @dataclass
-class Rule:
+class MakeRule:
     """Targets, what they need, and how they are made."""
 
     targets: list[str]
@@ -40,14 +38,14 @@ class Makefile:
 
     path: Path
     variables: dict[str, str] = field(default_factory=dict)
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[MakeRule] = field(default_factory=list)
 
     # -- reading ------------------------------------------------------------------------------------------
 
     def read(self, path: Path, depth: int = 0) -> None:
         """Add a file's variables and rules."""
         text = path.read_text(encoding="utf-8", errors="replace")
-        rule: Rule | None = None
+        rule: MakeRule | None = None
         for line in re.sub(r"\\\n", " ", text).splitlines():
             if line.startswith("\t"):
                 if rule is not None:
@@ -63,7 +61,7 @@ class Makefile:
                     if "$" not in name and (path.parent / name).is_file():
                         self.read(path.parent / name, depth + 1)
             elif found := _RULE.match(line):
-                rule = Rule(self.expand(found[1]).split(), self.expand(found[2].replace("|", " ")).split())
+                rule = MakeRule(self.expand(found[1]).split(), self.expand(found[2].replace("|", " ")).split())
                 if found[3]:
                     rule.recipe.append(found[3].strip())
                 self.rules.append(rule)
@@ -97,7 +95,7 @@ class Makefile:
 
     # -- what it tells ------------------------------------------------------------------------------------
 
-    def commands(self) -> Iterator[tuple[Rule, str]]:
+    def commands(self) -> Iterator[tuple[MakeRule, str]]:
         """Return every command of every recipe."""
         for rule in self.rules:
             for line in rule.recipe:
@@ -123,7 +121,7 @@ class Makefile:
         wanted = self._default_needs()
         return sorted(dict.fromkeys(found), key=lambda name: name not in wanted)
 
-    def _links(self, rule: Rule, target: str) -> bool:
+    def _links(self, rule: MakeRule, target: str) -> bool:
         for line in rule.recipe:
             words = self.expand(line).replace("$@", target).split()
             if "-c" not in words and f"-o {target}" in " ".join(words):

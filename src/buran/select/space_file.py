@@ -11,23 +11,24 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from buran.campaign.expressions import Expression, ExpressionError, compile_expression
-from buran.campaign.identity import Part
+from buran.campaign.identity import Keys
 from buran.campaign.mistakes import CampaignError, Mistake, TextError, did_you_mean
-from buran.campaign.shape import Formula, Number, PointMapping, Range, Text
-from buran.campaign.source_location import Document, read_yaml
+from buran.campaign.sections import Range
+from buran.campaign.source_location import YamlDocument, read_yaml
 from buran.campaign.space import MOST_POINTS, Constraint, product, range_values, satisfying
+from buran.campaign.values import Formula, Number, PointMapping, Text
 from buran.errors import UsageError
 from buran.select.space import MOST_REPETITIONS, Array, Space, cheapest_first
 
 
-class ParameterValues(Part):
+class ParameterValues(Keys):
     """Values of a parameter: `values` or `range`."""
 
     values: Annotated[tuple[Number, ...], Field(min_length=1)] | None = None
     range: Range | None = None
 
 
-class Charge(Part):
+class Charge(Keys):
     """What a run is charged beside its time on its cores."""
 
     cores_per_node: Annotated[int, Field(ge=1)] | None = None
@@ -35,7 +36,7 @@ class Charge(Part):
     overhead: Annotated[float, Field(ge=1)] = 1.0
 
 
-class SpaceFile(Part):
+class SpaceFile(Keys):
     """A search space."""
 
     parameters: Annotated[dict[Text, ParameterValues], Field(min_length=1)]
@@ -112,7 +113,7 @@ def core_counts(
     parameters: Sequence[str],
     processes: str | None,
     formula: float | str | None = None,
-    document: Document | None = None,
+    document: YamlDocument | None = None,
 ) -> Array:
     """Return the cores of runs at `points` (point, parameter): a formula, a parameter, or one.
 
@@ -142,7 +143,7 @@ def core_counts(
     return out
 
 
-def _compiled(text: str, names: Sequence[str], key: tuple[str, ...], document: Document | None) -> Expression:
+def _compiled(text: str, names: Sequence[str], key: tuple[str, ...], document: YamlDocument | None) -> Expression:
     try:
         return compile_expression(text, names, "condition" if key[0] == "constraints" else "number")
     except TextError as error:
@@ -150,7 +151,7 @@ def _compiled(text: str, names: Sequence[str], key: tuple[str, ...], document: D
         raise CampaignError([document.located(mistake) if document else mistake]) from None
 
 
-def _points(file: SpaceFile, document: Document, parameters: Sequence[str]) -> Array:
+def _points(file: SpaceFile, document: YamlDocument, parameters: Sequence[str]) -> Array:
     if file.points is not None:
         listed = [dict(point) for point in file.points]
         for number, point in enumerate(listed):

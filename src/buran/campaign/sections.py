@@ -1,0 +1,406 @@
+"""The sections of a campaign file: every key with its type, limits, default, meaning and what it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from buran.campaign.identity import Keys
+from buran.campaign.values import (
+    Argument,
+    Formula,
+    JobOptions,
+    Number,
+    OfAnalysis,
+    OfPlan,
+    OfQueue,
+    OfRun,
+    OfTarget,
+    Plain,
+    PointMapping,
+    StrategyName,
+    Text,
+    Word,
+)
+
+
+class GitSource(Keys):
+    """Sources taken from a git repository."""
+
+    git: OfTarget[Argument] = Field(description="URL or path that `git clone` accepts.")
+    revision: OfTarget[Argument] = Field(
+        description="Commit, tag or branch; a full commit hash keeps the campaign reproducible."
+    )
+
+
+def _source_kind(value: object) -> str:
+    return "<git>" if isinstance(value, Mapping | GitSource) else "<folder>"
+
+
+Source = Annotated[Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("<git>")], Discriminator(_source_kind)]
+
+
+class TargetKeys(Keys, title="Target"):
+    """The program that is measured: where it is, how it is built and run."""
+
+    source: OfTarget[Source] = Field(
+        description="Folder with the sources, relative to this file; or `{git: URL, revision: REVISION}`.",
+        examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}],
+    )
+    build: OfTarget[Text] = Field(
+        description="Shell command that builds the program, run in a copy of the sources. Placeholders: `{cc}`, "
+        "`{cxx}`, `{fc}`, `{mpicc}`, `{mpicxx}`, `{mpifort}` (one of the last three must appear), `{flags}`, and "
+        "parameters, for sizes that are fixed at compile time. `{{` and `}}` stand for braces.",
+        examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
+    )
+    flags: OfTarget[str] = Field("-O2", description="Compiler flags, put in at `{flags}`.")
+    binary: OfTarget[Text] = Field(
+        description="The program that the build produces, relative to the build folder.", examples=["stencil"]
+    )
+    run: OfRun[Text] = Field(
+        description="Command that runs the program, without the MPI launcher and without a shell. Placeholders: "
+        "`{binary}` (needed), `{build}` (the build folder), `{ranks}`, `{threads}` and parameters.",
+        examples=["{binary} {n} 10"],
+    )
+
+
+class EnvironmentKeys(Keys, title="Environment"):
+    """A machine, and how MPI programs are started there."""
+
+    launcher: OfRun[Text] = Field(
+        "auto",
+        description="`openmpi`, `mpich`, `srun`, `none`, or `auto`: the launcher of the MPI that is found. Or a "
+        "template with `{command}`, `{ranks}`, `{threads}`, `{nodes}` and `{ranks_per_node}`.",
+        examples=["auto", "srun", "mpiexec -n {ranks} {command}"],
+    )
+    modules: OfTarget[tuple[Text, ...]] = Field(
+        (),
+        description="Environment modules to load before building and running.",
+        examples=[["gcc/12", "openmpi"]],
+    )
+    variables: OfTarget[dict[Text, Plain]] = Field(
+        default_factory=dict,
+        description="Environment variables for building and running.",
+        examples=[{"OMP_PROC_BIND": "close"}],
+    )
+
+
+class Range(Keys):
+    """Values from `start` to `stop`, with `step` (linear) or `factor` (geometric)."""
+
+    start: OfPlan[Number] = Field(description="First value.")
+    stop: OfPlan[Number] = Field(description="Largest value; it belongs to the range if the steps meet it.")
+    step: OfPlan[Number | None] = Field(None, description="Difference between neighbours.")
+    factor: OfPlan[Number | None] = Field(None, description="Quotient of neighbours, above 1.")
+
+
+class ParameterKeys(Keys, title="Parameter"):
+    """A quantity that is varied: with `values` or `range`, unless points are listed one by one."""
+
+    role: OfPlan[Literal["ranks", "threads", "size", "choice"]] = Field(
+        description="`ranks`: number of MPI ranks (at most one parameter has it); `threads`: threads per rank "
+        "(likewise); `choice`: a number that stands for a choice without an order, such as a solver: the run time is "
+        "then modelled by a tensor, and call paths at the choice of `refinement.target`; `size`: anything else that "
+        "the program is given."
+    )
+    values: OfPlan[tuple[Number, ...] | None] = Field(
+        None, description="The values, all different, at least two.", examples=[[1, 2, 4, 8]]
+    )
+    range: Range | None = Field(
+        None,
+        description="Values from start to stop.",
+        examples=[{"start": 8, "stop": 64, "factor": 2}, {"start": 10, "stop": 50, "step": 10}],
+    )
+
+
+class BudgetKeys(Keys, title="BudgetPart"):
+    """What the campaign may cost; with both keys the smaller one counts."""
+
+    core_hours: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
+        None, description="Cores times hours of all measurements together."
+    )
+    percent_of_full_matrix: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
+        None, description="Share of what measuring every modelling point would cost, in percent."
+    )
+    build_cores: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
+        None, description="Cores that the site charges for builds; by default builds cost nothing."
+    )
+
+
+class StrategyKeys(Keys, title="StrategyPart"):
+    """The choice of points, iteration by iteration."""
+
+    name: OfPlan[StrategyName] = Field(
+        "full",
+        description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, where there "
+        "are two), and one point off the lines for each parameter. The others begin with these lines and go on from "
+        "what the models say: `design`: the runs that make the prediction at `refinement.target` most certain for "
+        "their cost; `cpf`: cheapest points first; `tensor`: where tensor models of the run time disagree most for the "
+        "cost, for many parameters and choices. Installed packages bring more. For comparison, of buran-studies: "
+        "`gpr`: Gaussian process regression (`gpr-literal`: in the words of the paper on cost-effective modelling), "
+        "`hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: where the largest errors are expected; `random`, `grid`.",
+    )
+    max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)]] = Field(
+        4, description="The campaign ends after this many rounds of planning and measuring."
+    )
+    batch: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
+        None,
+        description="Points of each round after the first; by default as many as the strategy wants before it sees new "
+        "models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
+    )
+    base: OfPlan[Literal["cheapest", "lines", "spread"] | None] = Field(
+        None,
+        description="Points to begin with. `cheapest`, the default: along each parameter the five cheapest, and for "
+        "each parameter one point off these lines. `lines`: without those (9, 13 or 17 points for two to four "
+        "parameters). `spread`: as `cheapest`, but with values from the whole range of each parameter, evenly on a "
+        "logarithmic scale, where there are more than five. Not for `full` and `lines`.",
+    )
+    base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = Field(
+        None,
+        description="Runs of each base point; by default 2, for `design` and `tensor` 1. `full` and `lines` take "
+        "`repetitions`.",
+    )
+    most_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)] | None] = Field(
+        None, description="Runs of one point at most; by default 10. `full` and `lines` take `repetitions`."
+    )
+    accuracy_percent: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
+        None,
+        description="Only `design`: it stops as soon as the 90 % intervals at `refinement.target` are no wider than "
+        "plus and minus this share, for all call paths above 1 % of the run time.",
+    )
+    patience: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
+        None,
+        description="Only `cpf`, `gpr`, `gpr-literal` and `hybrid`: they stop after so many rounds without a better "
+        "fit; by default they go on to the budget.",
+    )
+    retry_failed: OfPlan[bool] = Field(False, description="Whether points at which a run failed are asked for again.")
+
+
+class RefinementKeys(Keys, title="Refinement"):
+    """Which functions stay instrumented: the filter is rebuilt from the models after each iteration."""
+
+    enabled: OfPlan[bool] = Field(True, description="Whether filters are refined and measured again.")
+    strategy: OfPlan[Literal["relevance", "filter", "filter-and-expand", "hotspots"]] = Field(
+        "relevance",
+        description="`relevance`: functions that grow to a share of the run time, within the overhead that is allowed. "
+        "For comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
+    )
+    start: OfPlan[Literal["default", "everything", "statements", "loops", "instructions", "branches"]] = Field(
+        "default",
+        description="What has hooks in the beginning. `default`: the measurement system's own choice; `everything`; "
+        "the others: functions that reach most of these in the call graph, each counted once.",
+    )
+    start_threshold: OfPlan[Literal["unique_median", "median", "half_of_largest"] | Annotated[int, Field(ge=0)]] = (
+        Field(
+            "unique_median",
+            description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
+            "half of the largest, or a number.",
+        )
+    )
+    pilot: OfPlan[bool | None] = Field(
+        None,
+        description="Whether the campaign begins with a single run at the smallest point, after which functions with "
+        "many short visits lose their hooks, and, with strategies that do not adapt, single runs at a few small "
+        "points, after which the filter is refined for the first time. By default where `start` is not `default`, and "
+        "with strategy `design`.",
+    )
+    share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = Field(
+        0.01, description="Functions above this share of the run time at `target` stay instrumented."
+    )
+    threshold_s: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
+        None,
+        description="Time at `target` above which the strategies of PIRA II keep a function; by default `share` of the "
+        "whole.",
+    )
+    target: OfPlan[dict[str, Formula] | None] = Field(
+        None,
+        description="Point the models are extrapolated to, for each parameter: a value; `linear` (one mean step beyond "
+        "the largest), `geometric` (one mean factor beyond), or an expression in which the parameter stands for its "
+        "largest value. By default the largest value of each.",
+        examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
+    )
+    overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = Field(
+        5.0,
+        description="Time in hooks over time without that is allowed at every point; what informs least is dropped "
+        "first. `null` for no limit.",
+    )
+    constants: OfPlan[bool] = Field(
+        False, description="Whether functions whose time does not grow stay instrumented too."
+    )
+    closure: OfPlan[Literal["measured", "static"]] = Field(
+        "measured",
+        description="What leads to a kernel and stays for that: functions of measured call paths, or all on paths of "
+        "the call graph.",
+    )
+    keep: OfPlan[tuple[Text, ...]] = Field(
+        (), description="Patterns of functions that stay instrumented whatever they cost.", examples=[["Calc*"]]
+    )
+    drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions that are never instrumented again.")
+    filtering: OfPlan[Literal["compile", "run", "hybrid"]] = Field(
+        "compile",
+        description="`compile`: every filter has its own build. `run`: one build, in which hooks of filtered functions "
+        "only look whether they are wanted. `hybrid`: a build for every `rebuild_every` filters.",
+    )
+    rebuild_every: OfPlan[Annotated[int, Field(ge=2, le=100)]] = Field(2, description="For `filtering: hybrid`.")
+
+
+class MeasurementsKeys(Keys, title="Measurements"):
+    """Profiles that were measured elsewhere and are imported as finished runs."""
+
+    path: OfPlan[Text] = Field(
+        description="Folder of runs named like `prefix.p4n100.r1` with a cubex file in each, as Extra-P reads them; or "
+        "a file in one of Extra-P's formats. Relative to this file.",
+        examples=["../old/sweep"],
+    )
+    names: OfPlan[dict[Text, Text]] = Field(
+        default_factory=dict,
+        description="What the runs' folders, or the file, call parameters of this campaign.",
+        examples=[{"size": "n"}],
+    )
+    fixed: OfPlan[PointMapping] = Field(
+        default_factory=dict,
+        description="Values of parameters that the runs' names do not tell because they were not varied.",
+        examples=[{"n": 100}],
+    )
+    pool: OfPlan[bool] = Field(
+        False,
+        description="`true` states that they were measured as this campaign measures: the same program, machine and "
+        "measurement system. Times under the same filter are then mixed with this campaign's, and their points are not "
+        "measured again. `false`: they choose the first filter, predict costs and get models of their own.",
+    )
+    filter: OfPlan[Text | None] = Field(
+        None,
+        description="Filter in Score-P's format that they were measured under, relative to this file; by default the "
+        "measurement system's own choice.",
+        examples=["../old/scorep.filter"],
+    )
+    core_hours: OfPlan[Formula | None] = Field(
+        None,
+        description="What a run had cost; by default the time of its slowest location times the cores of its point.",
+        examples=["0.02 * p"],
+    )
+
+
+class ScorePKeys(Keys, title="ScoreP"):
+    """Settings of Score-P."""
+
+    process_memory_mb: OfPlan[Annotated[int, Field(ge=16, le=4000)]] = Field(
+        128, description="Memory for its profile in each process; too little loses data."
+    )
+    effort_metric: OfTarget[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_:.\-]*$")] | None] = Field(
+        None,
+        description="Metric of PAPI, or of perf, that stands for basic blocks; without one these are counted with "
+        "Buran's own plugin.",
+        examples=["PAPI_TOT_INS", "instructions"],
+    )
+
+
+class ModelKeys(Keys, title="Modelling"):
+    """How models are made of what was measured."""
+
+    priors: OfAnalysis[Literal["auto", "off"]] = Field(
+        "auto",
+        description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
+        "counts: they give the growth, times only the coefficients. `off`: from times alone.",
+    )
+    pool_filters: OfAnalysis[Literal["auto", "off"]] = Field(
+        "auto",
+        description="`auto`: times taken under earlier filters are used too, without what the hooks that are gone have "
+        "cost, where that is certain. `off`: those under the last filter alone.",
+    )
+    kind: OfAnalysis[Literal["auto", "pmnf", "cpr"]] = Field(
+        "auto",
+        description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
+        "parameters. `auto`: `cpr` where a parameter is a choice; from 20 measured points on also with more than four "
+        "parameters, and with three or four where its cross-validated error is clearly smaller; else `pmnf`.",
+    )
+    strong_scaling: OfAnalysis[Text | None] = Field(
+        None,
+        description="Parameter that counts the processes: everything measured is multiplied by it, so that models tell "
+        "the resources that are consumed; by default nothing is.",
+        examples=["p"],
+    )
+    criterion: OfAnalysis[Literal["error", "smape", "rss", "ar2", "bic"]] = Field(
+        "error",
+        description="What hypotheses compete by: the error at left-out points and a price for freedom, SMAPE or RSS at "
+        "left-out points, adjusted R2, or BIC.",
+    )
+    terms_per_parameter: OfAnalysis[Annotated[int, Field(ge=1, le=4)] | None] = Field(
+        None, description="Different factors of one parameter in a model, at most; by default any number."
+    )
+    nonnegative: OfAnalysis[bool] = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+    repetition: OfAnalysis[Literal["median", "mean", "min"]] = Field(
+        "median",
+        description="How the repetitions of a point become one value. `min`: what the program takes without "
+        "disturbance, for machines that other work slows down from time to time.",
+    )
+
+
+class ResourcesKeys(Keys, title="Resources"):
+    """What one run needs: numbers, or expressions over parameters."""
+
+    ranks: OfRun[Formula | None] = Field(
+        None,
+        description="MPI ranks; by default the parameter whose role is `ranks`.",
+        examples=["p", "px * py", 1],
+    )
+    threads: OfRun[Formula | None] = Field(
+        None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."
+    )
+    nodes: OfRun[Formula] = Field(1, description="Nodes a run occupies.", examples=["ceil(p / 48)"])
+    tasks_per_node: OfRun[Formula | None] = Field(
+        None, description="Ranks on each node; by default as many as fill the nodes evenly.", examples=[48]
+    )
+    time_limit_s: OfPlan[Formula] = Field(
+        600, description="Wall time after which a run is stopped and fails, in seconds."
+    )
+    expected_s: OfPlan[Formula | None] = Field(
+        None,
+        description="Expected wall time of a run, in seconds: lets the cost be predicted before the first measurement.",
+        examples=["1e-6 * n**3 / p"],
+    )
+    memory_mb: OfQueue[Formula | None] = Field(
+        None,
+        description="Memory of a job on each node, in MB; by default what the partition gives. Only with a profile "
+        "that hands it on.",
+    )
+    partition: OfRun[Word | None] = Field(
+        None,
+        description="Partition to measure in. Runs in different partitions are kept apart. Only with a profile that "
+        "hands it on.",
+    )
+    constraint: OfRun[Text | None] = Field(
+        None,
+        description="Features that nodes must have. Runs under different ones are kept apart. Only with a profile that "
+        "hands it on.",
+    )
+    account: OfQueue[Word | None] = Field(
+        None, description="Account that jobs are charged to. Only with a profile that hands it on."
+    )
+    qos: OfQueue[Word | None] = Field(None, description="Quality of service. Only with a profile that hands it on.")
+    reservation: OfQueue[Word | None] = Field(
+        None, description="Reservation to run in. Only with a profile that hands it on."
+    )
+    exclusive: OfQueue[bool] = Field(
+        True,
+        description="Whether jobs get whole nodes; without, others disturb the timings. Only with a profile that hands "
+        "it on.",
+    )
+    extra: OfQueue[JobOptions | None] = Field(
+        None,
+        description="Further options of the command that submits jobs, for what has no key here. Only with a profile "
+        "that hands it on.",
+        examples=["--switches=1 --mail-type=FAIL"],
+    )
+    time_margin: OfQueue[Annotated[float, Field(ge=1, le=100)]] = Field(
+        3.0,
+        description="A job's time limit is the predicted time of its runs times this; it doubles each time a job runs "
+        "out of time, up to the sum of its runs' own limits. Only for jobs of a scheduler.",
+    )
+    points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)]] = Field(
+        1,
+        description="Up to so many points that need the same resources share a job and are measured in it one after "
+        "the other; each keeps its own records, and one that fails does not stop the others.",
+    )

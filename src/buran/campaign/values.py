@@ -1,0 +1,115 @@
+"""Types of the values in a campaign file: what is allowed, how it is refused, and what a key of the type decides."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
+
+from buran.campaign.backends import BACKENDS
+from buran.campaign.identity import Decides
+from buran.campaign.point import canonical
+from buran.campaign.strategies import STRATEGIES
+from buran.profile.metrics import asked_for_by
+
+LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """A text out of names that are looked up when a file is checked; to a reader it is as a `Literal` of them."""
+
+    names: Callable[[], Sequence[str]]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(self.checked)
+
+    def __get_pydantic_json_schema__(self, schema: object, handler: object) -> JsonSchemaValue:
+        return {"enum": [*self.names()], "type": "string"}
+
+    def checked(self, value: object) -> object:
+        """Return an allowed value; raise as a `Literal` does."""
+        names = self.names()
+        if value not in names:
+            raise PydanticKnownError("literal_error", {"expected": " or ".join(map(repr, names))})
+        return value
+
+
+MetricName = Annotated[str, OneOf(partial(asked_for_by, "metrics"))]
+CounterName = Annotated[str, OneOf(partial(asked_for_by, "counters"))]
+StrategyName = Annotated[str, OneOf(lambda: STRATEGIES.known)]
+BackendName = Annotated[str, OneOf(lambda: BACKENDS.names)]
+
+
+def _whole_text(value: object) -> object:
+    """Let whole numbers stand for text, so that ``OMP_NUM_THREADS: 4`` needs no quotes."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PydanticCustomError("number", "must be a number")
+    if not math.isfinite(value):
+        raise PydanticCustomError("number", "must be finite")
+    if value <= 0:
+        raise PydanticCustomError("number", "must be greater than zero")
+    if value > LARGEST:
+        raise PydanticCustomError("number", "must be at most 2**53")
+    return canonical(value)
+
+
+def _formula(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise PydanticCustomError("formula", "must be a number or an expression over parameters")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise PydanticCustomError("formula", "must be finite")
+    return value
+
+
+def _not_blank(value: str) -> str:
+    if not value.strip():
+        raise PydanticCustomError("blank", "must not be empty")
+    if "\0" in value:
+        raise PydanticCustomError("blank", "must not contain a NUL character")
+    return value
+
+
+def _no_option(value: str) -> str:
+    if value.startswith("-"):
+        raise PydanticCustomError("option", "must not begin with a dash")
+    return value
+
+
+def _options(value: str) -> str:
+    try:
+        return shlex.join(shlex.split(value))  # the executor gives it to a shell
+    except ValueError as error:
+        raise PydanticCustomError("options", "must be options with closed quotes") from error
+
+
+_NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
+_FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
+
+Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
+Argument = Annotated[Text, AfterValidator(_no_option)]
+JobOptions = Annotated[Text, AfterValidator(_options)]
+Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+-]*$")]
+Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["string", "integer"]})]
+Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
+Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
+PointMapping = dict[str, Number]
+
+T = TypeVar("T")
+OfTarget = Annotated[T, Decides.TARGET]
+OfRun = Annotated[T, Decides.RUN]
+OfPlan = Annotated[T, Decides.PLAN]
+OfAnalysis = Annotated[T, Decides.ANALYSIS]
+OfQueue = Annotated[T, Decides.QUEUE]
+OfPlace = Annotated[T, Decides.PLACE]
