@@ -13,7 +13,7 @@ from buran.errors import ToolError
 from buran.instrument.guard import guard, guarded
 from buran.instrument.start import EVERYTHING
 from buran.measure.toolchain.hook_cost import hook_cost_s
-from buran.measure.toolchain.toolchain import find_toolchain
+from buran.measure.toolchain.runtime import find_toolchain
 from buran_studies.refinement.lab import Lab, Program
 
 SOURCE = Path(__file__).parents[2] / "tests" / "workflow" / "hot"

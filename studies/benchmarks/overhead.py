@@ -28,7 +28,8 @@ from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, BuranError, RunError
 from buran.measure.dump import read_dumps
-from buran.measure.toolchain.toolchain import Toolchain, find_toolchain
+from buran.measure.toolchain.runtime import find_toolchain
+from buran.measure.toolchain.toolchain import Toolchain
 from buran.profile.profile import Profile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -100,7 +101,7 @@ class Workshop:
     def open(cls, compiler: str, folder: Path) -> Workshop:
         """Find the compiler and the MPI of this machine."""
         toolchain = find_toolchain(compiler=compiler)
-        toolchain.save(folder / "toolchain.json")
+        (folder / "toolchain.json").write_text(toolchain.to_json())
         for name in ("mpicc", "mpicxx"):
             code = f"from buran.measure.toolchain.wrappers import {name}; {name}()"
             script = folder / name

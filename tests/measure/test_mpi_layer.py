@@ -16,7 +16,7 @@ from buran.errors import ToolError
 from buran.measure.dump import read_dumps
 from buran.measure.toolchain.mpi_table import OPERATIONS, POLLING, ROLES, names_of
 from buran.measure.toolchain.mpi_wrappers import declared_functions, wrappers_for
-from buran.measure.toolchain.toolchain import find_toolchain
+from buran.measure.toolchain.runtime import find_toolchain
 from buran.profile.profile import Profile
 from mpi_operations import reference
 

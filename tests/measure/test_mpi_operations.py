@@ -20,8 +20,9 @@ from native_programs import HOOK_ALL, build, launch, table, write_filter
 from buran.measure.dump import read_dumps
 from buran.measure.toolchain.mpi_table import ONE_SIDED, OPERATIONS, names_of
 from buran.measure.toolchain.mpi_wrappers import declared_functions
+from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.tool import find_tool
-from buran.measure.toolchain.toolchain import Toolchain, find_toolchain
+from buran.measure.toolchain.toolchain import Toolchain
 
 # They have programs of their own, or need two sets of processes.
 UNTESTED_HERE = {

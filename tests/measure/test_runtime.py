@@ -12,7 +12,7 @@ from native_programs import HOOK_ALL, build, launch, profile_of, table, toolchai
 
 from buran.errors import RunError
 from buran.measure.dump import read_dump, read_dumps
-from buran.measure.toolchain.toolchain import NATIVE
+from buran.measure.toolchain.runtime import NATIVE
 
 pytestmark = pytest.mark.mpi
 

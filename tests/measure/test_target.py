@@ -13,8 +13,8 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.measure import source
 from buran.measure.target import Target, open_target
-from buran.measure.toolchain import gnu
-from buran.measure.toolchain import toolchain as toolchain_module
+from buran.measure.toolchain import gnu, runtime
+from buran.measure.toolchain.toolchain import Toolchain
 
 
 def campaign_for(folder: Path, file: str) -> Path:
@@ -41,7 +41,7 @@ def no_fortran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
                 (tools / path.name).unlink(missing_ok=True)
                 (tools / path.name).symlink_to(path)
     monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(toolchain_module, "_build_into", lambda *_: None)
+    monkeypatch.setattr(runtime, "_build_into", lambda *_: None)
     return str(tools)
 
 
@@ -68,7 +68,7 @@ def test_a_compiler_that_a_build_does_not_use_may_come_and_go(
         assert without[name].id != with_fortran[name].id
     # Whoever builds now finds the compiler that has come, although there is a description from before.
     described = with_fortran["a.f90"].backend.build_environment(Mode.TIME, None)["BURAN_TOOLCHAIN"]
-    assert toolchain_module.Toolchain.load(described).fc == str(script)
+    assert Toolchain.load(described).fc == str(script)
 
 
 @pytest.mark.parametrize("name", ["a.f90", "sub/b.F", "c.for", "d.F08"])

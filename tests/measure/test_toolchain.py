@@ -9,9 +9,9 @@ import pytest
 from native_programs import toolchain
 
 from buran.errors import FormatError, ToolError
-from buran.measure.toolchain import gnu, mpi_wrappers
-from buran.measure.toolchain import toolchain as module
-from buran.measure.toolchain.toolchain import Toolchain, cache_folder, find_toolchain
+from buran.measure.toolchain import gnu, installed, mpi_wrappers, runtime
+from buran.measure.toolchain.runtime import find_toolchain
+from buran.measure.toolchain.toolchain import Toolchain, cache_folder
 
 
 def script(folder: Path, name: str, body: str) -> None:
@@ -70,12 +70,12 @@ def test_mpi_that_does_not_work(bare_machine):
     ],
 )
 def test_kinds_of_mpi(macros, expected):
-    assert module._mpi_from_macros(macros, "mpicc") == expected
+    assert installed._mpi_from_macros(macros, "mpicc") == expected
 
 
 def test_unknown_mpi():
     with pytest.raises(ToolError, match="unknown kind of MPI"):
-        module._mpi_from_macros("#define SOMETHING 1\n", "mpicc")
+        installed._mpi_from_macros("#define SOMETHING 1\n", "mpicc")
 
 
 def test_cache_folder(monkeypatch, tmp_path):
@@ -89,7 +89,7 @@ def test_cache_folder(monkeypatch, tmp_path):
 @pytest.mark.mpi
 def test_round_trip(tmp_path):
     tools = toolchain()
-    tools.save(tmp_path / "t.json")
+    (tmp_path / "t.json").write_text(tools.to_json())
     assert Toolchain.load(tmp_path / "t.json") == tools
 
 
@@ -111,7 +111,7 @@ def test_unusable_clang_is_named(tmp_path, monkeypatch):
     # Automatically gcc is taken; without headers of its own with the fallback, and the notes say why.
     monkeypatch.setenv("BURAN_CLANG", str(tmp_path / "notclang"))
     monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(module, "_build_into", lambda *_: None)
+    monkeypatch.setattr(runtime, "_build_into", lambda *_: None)
     monkeypatch.setattr(gnu, "plugin_headers", lambda compiler, number: tmp_path)
     assert find_toolchain().kind == "gcc-plugin"
 
@@ -129,9 +129,7 @@ def test_unusable_clang_is_named(tmp_path, monkeypatch):
 @pytest.mark.mpi
 def test_cache_is_filled_once_and_by_several_at_once(tmp_path):
     environment = {**os.environ, "BURAN_CACHE": str(tmp_path / "cache")}
-    code = (
-        "from buran.measure.toolchain.toolchain import find_toolchain; print(find_toolchain(compiler='gcc').to_json())"
-    )
+    code = "from buran.measure.toolchain.runtime import find_toolchain; print(find_toolchain(compiler='gcc').to_json())"
     running = [
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
@@ -150,15 +148,15 @@ def test_cache_is_filled_once_and_by_several_at_once(tmp_path):
 
 @pytest.mark.mpi
 def test_fingerprint_follows_the_sources(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_build_into", lambda *_: None)
+    monkeypatch.setattr(runtime, "_build_into", lambda *_: None)
     monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
     first = find_toolchain(compiler="gcc")
     native = tmp_path / "native"
     native.mkdir()
-    for path in module.NATIVE.iterdir():
+    for path in runtime.NATIVE.iterdir():
         if path.is_file():
             (native / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(module, "NATIVE", native)
+    monkeypatch.setattr(runtime, "NATIVE", native)
     assert find_toolchain(compiler="gcc").fingerprint == first.fingerprint
     with (native / "runtime.c").open("a") as file:
         file.write("/* changed */\n")
@@ -167,7 +165,7 @@ def test_fingerprint_follows_the_sources(tmp_path, monkeypatch):
 
 @pytest.mark.mpi
 def test_fingerprint_follows_what_is_compiled(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_build_into", lambda *_: None)
+    monkeypatch.setattr(runtime, "_build_into", lambda *_: None)
     monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
     first = find_toolchain(compiler="gcc").fingerprint
     wrappers_for = mpi_wrappers.wrappers_for
@@ -175,7 +173,7 @@ def test_fingerprint_follows_what_is_compiled(tmp_path, monkeypatch):
     assert find_toolchain(compiler="gcc").fingerprint != first
     monkeypatch.setattr(mpi_wrappers, "wrappers_for", wrappers_for)
     assert find_toolchain(compiler="gcc").fingerprint == first
-    monkeypatch.setattr(module, "_RUNTIME_FLAGS", ("-O3",))
+    monkeypatch.setattr(runtime, "_RUNTIME_FLAGS", ("-O3",))
     assert find_toolchain(compiler="gcc").fingerprint != first
 
 
@@ -184,11 +182,11 @@ def test_runtime_that_does_not_compile(tmp_path, monkeypatch):
     monkeypatch.setenv("BURAN_CACHE", str(tmp_path / "cache"))
     native = tmp_path / "native"
     native.mkdir()
-    for path in module.NATIVE.iterdir():
+    for path in runtime.NATIVE.iterdir():
         if path.is_file():
             (native / path.name).write_bytes(path.read_bytes())
     (native / "mpi.c").write_text("#error this MPI is too old\n")
-    monkeypatch.setattr(module, "NATIVE", native)
+    monkeypatch.setattr(runtime, "NATIVE", native)
     with pytest.raises(ToolError) as caught:
         find_toolchain(compiler="gcc")
     assert "does not compile" in str(caught.value) and "too old" in str(caught.value)

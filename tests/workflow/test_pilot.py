@@ -11,7 +11,8 @@ import pytest
 from workbench import Workbench
 
 from buran.instrument.filter_file import parse
-from buran.measure.toolchain.toolchain import GCC_PLUGIN, find_toolchain
+from buran.measure.toolchain.runtime import find_toolchain
+from buran.measure.toolchain.toolchain import GCC_PLUGIN
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 SOURCE = Path(__file__).parent / "hot"

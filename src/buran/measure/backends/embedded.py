@@ -16,8 +16,9 @@ from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.dump import read_dumps
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import hook_cost_s
+from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain.toolchain import GCC_FALLBACK, Toolchain, find_toolchain
+from buran.measure.toolchain.toolchain import GCC_FALLBACK, Toolchain
 from buran.measure.toolchain.wrappers import ccache
 from buran.profile.profile import Profile
 

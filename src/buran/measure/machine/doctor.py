@@ -20,16 +20,10 @@ from buran.measure.machine.machine import disturbances
 from buran.measure.machine.provenance import read_system_file
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.registry import SCHEDULERS
+from buran.measure.toolchain.installed import NO_MPI_HINT
+from buran.measure.toolchain.runtime import FALLBACK_NOTES, find_toolchain
 from buran.measure.toolchain.tool import find_tool
-from buran.measure.toolchain.toolchain import (
-    CLANG_PLUGIN,
-    FALLBACK_NOTES,
-    GCC_FALLBACK,
-    GCC_PLUGIN,
-    NO_MPI_HINT,
-    Toolchain,
-    find_toolchain,
-)
+from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain
 from buran.plugins import Door
 
 _SYSCALL = {"x86_64": 298, "aarch64": 241}  # perf_event_open

@@ -1,4 +1,4 @@
-"""gcc and gfortran, and the plugin that is built for their exact version."""
+"""gcc and gfortran, and the headers for their plugins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from buran.measure.toolchain.tool import run_tool
 
 OLDEST_GCC = 10
 DOES_NOT_WORK = "does not work"
-PLUGIN_FLAGS = ("-std=gnu++17", "-O1", "-fPIC", "-shared", "-fno-rtti")
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,8 @@ def find_gcc(name: str = "gcc") -> Gcc:
 
 def find_fortran(gcc: Gcc | None) -> Fortran:
     """Find gfortran; of the version of a gcc, if one is given. Raise `ToolError` if there is none."""
-    wanted = "gfortran" if gcc is None else _sibling(gcc.cc, "gfortran")
-    names = [wanted, Path(wanted).name, "gfortran"]
+    sibling = "gfortran" if gcc is None else _sibling(gcc.cc, "gfortran")
+    names = [sibling, Path(sibling).name, "gfortran"]
     if gcc is not None:
         names.append(f"gfortran-{gcc.number.split('.')[0]}")
     reason, hint = "no gfortran in PATH", "apt install gfortran"
@@ -95,37 +94,6 @@ def plugin_headers(compiler: str, number: str) -> Path:
             "has no headers for compiler plugins", where=compiler, hint=f"apt install gcc-{major}-plugin-dev"
         )
     return folder
-
-
-def build_plugin(compiler: str, cxx: str, headers: Path, native: Path, plugin: Path) -> None:
-    """Build the plugin, and see that the compiler takes it.
-
-    Parameters
-    ----------
-    compiler
-        The gcc or gfortran that will load it.
-    cxx
-        What it is built with.
-    native
-        Folder of the sources.
-    plugin
-        The file to make.
-
-    Raises
-    ------
-    ToolError
-        If it does not compile, does not load, or has no effect.
-    """
-    flags = [*PLUGIN_FLAGS, f"-I{native}", "-isystem", str(headers)]
-    what = "the compiler plugin does not compile"
-    run_tool([cxx, *flags, native / "gcc_plugin.cc", "-o", plugin], what=what)
-    # A plugin that does not load (headers of another build) must show here, not during a campaign.
-    language, text = ("f95", "end\n") if "gfortran" in Path(compiler).name else ("c", "int main(void){return 0;}\n")
-    trial = ["-O2", f"-fplugin={plugin}", "-x", language, "-S", "-o", "-", "-"]
-    settings = {"BURAN_PLUGIN_MODE": "time", "BURAN_FILTER": ""}
-    code = run_tool([compiler, *trial], what="the compiler plugin does not load", stdin=text, env=settings)
-    if "buran_objects_are_for_time" not in code:
-        raise ToolError("the compiler plugin has no effect", where=compiler)
 
 
 def _sibling(name: str, language: str) -> str:

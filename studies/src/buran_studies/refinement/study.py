@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from buran.instrument.filter_file import parse
-from buran.measure.toolchain.toolchain import find_toolchain
+from buran.measure.toolchain.runtime import find_toolchain
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.refinement.lab import PROGRAMS, Lab, source_of

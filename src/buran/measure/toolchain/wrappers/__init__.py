@@ -8,7 +8,7 @@ BURAN_MODE
 BURAN_WRAPPER
     ``off``: as in mode ``vanilla``, for checks of a configure step. Anything else, or nothing: on.
 BURAN_TOOLCHAIN
-    File written by `buran.measure.toolchain.toolchain.Toolchain.save`. Without it the machine is searched each time.
+    File with the JSON of a `buran.measure.toolchain.toolchain.Toolchain`. Without it the machine is searched each time.
 BURAN_FILTER
     Score-P filter file that selects functions.
 
@@ -30,11 +30,15 @@ from buran.measure.toolchain.wrappers.translate import CC, CXX, FC, MPICC, MPICX
 
 def run(arguments: Sequence[str], *, wrapper: Wrapper, environment: Mapping[str, str]) -> NoReturn:
     """Replace this process by the real compiler."""
-    from buran.measure.toolchain.toolchain import Toolchain, environment_for, find_toolchain
+    from buran.measure.toolchain.toolchain import Toolchain, environment_for
 
     try:
-        path = environment.get("BURAN_TOOLCHAIN")
-        toolchain = Toolchain.load(path) if path else find_toolchain()
+        if path := environment.get("BURAN_TOOLCHAIN"):
+            toolchain = Toolchain.load(path)
+        else:
+            from buran.measure.toolchain.runtime import find_toolchain
+
+            toolchain = find_toolchain()
         mode = environment.get("BURAN_MODE") or VANILLA
         if environment.get("BURAN_WRAPPER") == "off":
             mode = VANILLA

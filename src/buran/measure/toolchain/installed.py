@@ -1,0 +1,159 @@
+"""The compilers and the MPI that a machine has."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from buran.errors import ToolError
+from buran.measure.toolchain import gnu
+from buran.measure.toolchain.tool import find_tool, run_tool
+from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN
+
+NEWEST_CLANG, OLDEST_CLANG = 25, 14
+NO_MPI_HINT = "install an MPI: apt install libopenmpi-dev openmpi-bin, or: pip install mpich"
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler pair and gfortran, with the headers for their plugins where there are any."""
+
+    kind: str
+    cc: str
+    cxx: str
+    version: str
+    headers: str | None
+    fortran: gnu.Fortran | None = None
+    fortran_headers: str | None = None
+    fortran_missing: str = ""
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI installation.
+
+    Attributes
+    ----------
+    header
+        Its ``mpi.h``, preprocessed, with the macros that it defines.
+    """
+
+    mpicc: str
+    mpicxx: str
+    mpiexec: str
+    mpifort: str | None
+    flavour: str
+    version: str
+    header: str = field(repr=False)
+
+
+def find_mpi() -> Mpi:
+    """Find the MPI of BURAN_MPICC, in PATH or beside Python; raise `ToolError` if a part of it is missing."""
+    mpicc = os.environ.get("BURAN_MPICC") or find_tool("mpicc")
+    if not mpicc:
+        raise ToolError("no MPI found", why="there is no mpicc in PATH or beside Python", hint=NO_MPI_HINT)
+    folder = Path(mpicc).parent
+
+    def in_folder(name: str) -> str | None:
+        return str(folder / name) if os.access(folder / name, os.X_OK) else None
+
+    def beside(*names: str) -> str:
+        for name in names:
+            if path := in_folder(name) or find_tool(name):
+                return path
+        raise ToolError("this MPI is not complete", where=mpicc, why=f"no {names[0]}", hint=NO_MPI_HINT)
+
+    header = run_tool(
+        [mpicc, "-E", "-dD", "-x", "c", "-"],
+        what="the MPI compiler wrapper does not work",
+        stdin="#include <mpi.h>\n",
+    )
+    flavour, version = _mpi_from_macros(header, mpicc)
+    mpifort = in_folder("mpifort") or in_folder("mpif90")
+    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), mpifort, flavour, version, header)
+
+
+def _mpi_from_macros(macros: str, where: str) -> tuple[str, str]:
+    """Tell the MPI's flavour and version from the macros its header defines."""
+    values = dict(re.findall(r"^#define (\w+) (.*)$", macros, flags=re.MULTILINE))
+    if "OMPI_MAJOR_VERSION" in values:
+        parts = (values[f"OMPI_{part}_VERSION"] for part in ("MAJOR", "MINOR", "RELEASE"))
+        return "openmpi", ".".join(parts)
+    for macro in ("MPICH_VERSION", "MVAPICH2_VERSION", "I_MPI_VERSION"):
+        if macro in values:
+            return "mpich", values[macro].strip('"')
+    raise ToolError("unknown kind of MPI", where=where, why="neither Open MPI nor derived from MPICH", hint=NO_MPI_HINT)
+
+
+def clang_names(compiler: str) -> Iterator[str]:
+    """Yield the names under which a clang may be found, the newest first."""
+    if compiler not in ("auto", "clang"):
+        yield compiler
+        return
+    if chosen := os.environ.get("BURAN_CLANG"):
+        yield chosen
+        return
+    for version in range(NEWEST_CLANG, OLDEST_CLANG - 1, -1):
+        if shutil.which(f"clang-{version}"):
+            yield f"clang-{version}"
+    if shutil.which("clang"):
+        yield "clang"
+
+
+def inspect_clang(name: str) -> Compiler:
+    """Return the compiler pair with its LLVM headers; raise `ToolError` if something is missing."""
+    path = shutil.which(name)
+    if not path:
+        raise ToolError("not found in PATH")
+    macros = run_tool([path, "-E", "-dM", "-x", "c", "-"], what="does not work")
+    match = re.search(r"#define __clang_major__ (\d+)", macros)
+    if not match:
+        raise ToolError("is not a clang")
+    major = int(match[1])
+    version = run_tool([path, "--version"], what="does not work").splitlines()[0].strip()
+    binaries = Path(path).resolve().parent
+    cxx = next((p for p in (binaries / "clang++", Path(path).with_name(f"clang++-{major}")) if p.exists()), None)
+    if cxx is None:
+        raise ToolError("has no clang++ beside it")
+    configs = (
+        str(binaries / "llvm-config"),
+        f"llvm-config-{major}",
+        f"/usr/lib/llvm-{major}/bin/llvm-config",
+    )
+    for config in configs:
+        if not shutil.which(config):
+            continue
+        out = run_tool([config, "--version", "--includedir"], what="llvm-config does not work").split()
+        headers = Path(out[1]) / "llvm"
+        if out[0].split(".")[0] == str(major) and (headers / "Passes").is_dir():
+            return _with_fortran(Compiler(CLANG_PLUGIN, path, str(cxx), version, out[1]), None)
+    raise ToolError("has no LLVM headers of its version", why=f"apt install llvm-{major}-dev")
+
+
+def inspect_gcc(name: str, *, plugin: bool) -> Compiler:
+    """Return gcc as it will be used; raise `ToolError` if something is missing."""
+    gcc = gnu.find_gcc(name)
+    headers = str(gnu.plugin_headers(gcc.cc, gcc.number)) if plugin else None
+    kind = GCC_PLUGIN if plugin else GCC_FALLBACK
+    return _with_fortran(Compiler(kind, gcc.cc, gcc.cxx, gcc.version, headers), gcc)
+
+
+def _with_fortran(compiler: Compiler, gcc: gnu.Gcc | None) -> Compiler:
+    """Add gfortran. It goes with any C compiler if it has its plugin, and without one only with the fallback."""
+    try:
+        fortran = gnu.find_fortran(gcc)
+        headers = compiler.headers if gcc else str(gnu.plugin_headers(fortran.fc, fortran.number))
+    except ToolError as error:
+        return replace(compiler, fortran_missing=in_one_line(error))
+    return replace(compiler, fortran=fortran, fortran_headers=headers)
+
+
+def in_one_line(error: ToolError) -> str:
+    """Return an error in one line, with what to do about it."""
+    parts = (str(error.where) if error.where else "", error.what)
+    tail = "".join(f" ({text})" for text in (error.why, error.hint) if text)
+    return ": ".join(filter(None, parts)) + tail
