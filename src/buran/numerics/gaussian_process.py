@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri, dtrtri
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri
 
 from buran.numerics.arrays import Array
 from buran.numerics.sequence import spread_evenly, thinned
@@ -174,12 +174,15 @@ def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:
     signal = (float(np.sqrt(np.mean(values**2))) or 1e-12) * _between(unit[:, size], *AVERAGE.signals)
     noise = signal * _between(unit[:, size + 1], *AVERAGE.noises)
     likelihood, pull = np.empty(AVERAGE.draws), np.empty((AVERAGE.draws, len(inputs)))
+    gaps = np.square(inputs[:, None] - inputs[None])
     for draw in range(AVERAGE.draws):
-        covariance = signal[draw] ** 2 * squared_exponential(inputs, inputs, lengths[draw : draw + 1])[0]
-        whitening = _whitening(covariance + noise[draw] ** 2 * np.eye(len(inputs)))
-        half = whitening @ values
-        pull[draw] = whitening.T @ half
-        likelihood[draw] = np.log(whitening.diagonal()).sum() - 0.5 * half @ half
+        covariance = signal[draw] ** 2 * np.exp(-0.5 * (gaps @ lengths[draw] ** -2.0))
+        covariance[np.diag_indices(len(inputs))] += noise[draw] ** 2
+        root, failed = dpotrf(covariance, lower=1)
+        if failed:
+            raise np.linalg.LinAlgError("the covariance of a process with noise is not positive")
+        pull[draw] = dpotrs(root, values, lower=1)[0]
+        likelihood[draw] = -0.5 * values @ pull[draw] - np.log(root.diagonal()).sum()
     share = np.exp(likelihood - likelihood.max())
     best = np.argsort(-share, kind="stable")[: AVERAGE.kept]
     share = share[best] / share[best].sum()
