@@ -6,10 +6,10 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from buran.errors import FormatError, StorageError, UsageError
 
@@ -123,12 +123,6 @@ def read_json(path: Path) -> Any:
         raise FormatError("a file does not hold JSON", where=path, why=str(error)) from error
 
 
-class Stored:
-    """Base of data classes that are read from files: a key that they do not have is a mistake."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
-
-
 def decode(kind: type[_T], data: Any) -> _T:
     """Make an object of plain data; its keys and the types of its values are checked.
 
@@ -196,6 +190,32 @@ def _is_newer(found: object, schema: str | int) -> bool:
         return isinstance(found, int) and found > schema
     (kind, _, number), (other, _, its) = schema.partition("/"), str(found).partition("/")
     return kind == other and its.isdecimal() and int(its) > int(number)
+
+
+class Stored:
+    """Base of data classes that are read from files of their own: a key that they do not have is a mistake.
+
+    Attributes
+    ----------
+    kind_of_file
+        Their files are called that.
+    schema_read
+        Of the files; a number alone for records, the first of which did not say it.
+    """
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
+    kind_of_file: ClassVar[str] = "file"
+    schema_read: ClassVar[str | int] = 1
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Rebuild from plain data; raise `ValueError` for anything else."""
+        return decode(cls, data)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file; raise `FormatError` if it is damaged, foreign or of a newer version."""
+        return read_document(path, cls.schema_read, cls.from_json, what=cls.kind_of_file)
 
 
 def digest(value: Any, length: int = 12) -> str:

@@ -10,13 +10,12 @@ import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
 
 from buran.campaign.point import Point, Value
-from buran.files import Stored, decode, digest, read_document
+from buran.files import Stored, decode, digest
 
 SCHEMA = 1
 """Of plans, and of the records of what is built and run for them."""
@@ -64,6 +63,8 @@ class BuildSpec(Stored):
         Whether times may be mixed with those of other builds under the same filter; no part of the identity.
     """
 
+    kind_of_file = "specification of a build"
+
     target: str
     mode: Mode
     filter_text: str = ""
@@ -95,11 +96,6 @@ class BuildSpec(Stored):
         """Rebuild from `to_json`."""
         return decode(cls, {key: value for key, value in data.items() if key != "hash"})
 
-    @classmethod
-    def read(cls, path: Path) -> BuildSpec:
-        """Read a file; raise `FormatError` if it is damaged, foreign or of a newer version."""
-        return read_document(path, SCHEMA, cls.from_json, what="specification of a build")
-
 
 @dataclass(frozen=True)
 class Run(Stored):
@@ -127,6 +123,8 @@ class Bundle(Stored):
         Expected wall time of one run; None where nothing is known.
     """
 
+    kind_of_file = "specification of a bundle"
+
     point: AnyPoint
     purpose: Purpose
     runs: tuple[Run, ...]
@@ -151,11 +149,6 @@ class Bundle(Stored):
     def from_json(cls, data: Mapping[str, Any]) -> Bundle:
         """Rebuild from `to_json`."""
         return decode(cls, {key: value for key, value in data.items() if key != "id"})
-
-    @classmethod
-    def read(cls, path: Path) -> Bundle:
-        """Read a file; raise `FormatError` if it is damaged, foreign or of a newer version."""
-        return read_document(path, SCHEMA, cls.from_json, what="specification of a bundle")
 
 
 def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str) -> tuple[Run, ...]:
@@ -203,6 +196,8 @@ class Plan(Stored):
     budget_reached
         Whether something worth measuring was left out for lack of budget.
     """
+
+    kind_of_file = "plan"
 
     iteration: int
     done: bool
@@ -267,8 +262,3 @@ class Plan(Stored):
         plain["builds"] = tuple(map(BuildSpec.from_json, data["builds"]))
         plain["bundles"] = tuple(map(Bundle.from_json, data["bundles"]))
         return decode(cls, plain)
-
-    @classmethod
-    def read(cls, path: Path) -> Plan:
-        """Read a file; raise `FormatError` if it is damaged, foreign or of a newer version."""
-        return read_document(path, SCHEMA, cls.from_json, what="plan")

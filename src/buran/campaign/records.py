@@ -318,6 +318,8 @@ class BundleOutcome(Stored):
         Whether all runs are settled; False if one was not started because the budget is spent.
     """
 
+    kind_of_file = "bundle's outcome"
+
     id: str
     point: AnyPoint
     purpose: Purpose
@@ -331,11 +333,6 @@ class BundleOutcome(Stored):
         runs = tuple(runs)
         complete = all(run.status in (Status.MEASURED, Status.FAILED) for run in runs)
         return cls(bundle.id, bundle.point, bundle.purpose, runs, complete, bundle.predicted_s)
-
-    @classmethod
-    def read(cls, path: Path) -> BundleOutcome:
-        """Read what `write` wrote; raise `FormatError` for anything else."""
-        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="bundle's outcome")
 
     def write(self, path: Path) -> None:
         """Write the pointer to the runs."""
@@ -356,6 +353,8 @@ class BuildOutcome(Stored):
         Relative to the results folder.
     """
 
+    kind_of_file = "build's outcome"
+
     build: str
     mode: Mode
     status: Status
@@ -363,11 +362,6 @@ class BuildOutcome(Stored):
     folder: str
     binary: str | None = None
     cost_core_hours: float = 0.0
-
-    @classmethod
-    def read(cls, path: Path) -> BuildOutcome:
-        """Read what `write` wrote; raise `FormatError` for anything else."""
-        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="build's outcome")
 
     def write(self, path: Path) -> None:
         """Write the pointer to the build."""

@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from buran.campaign.plan import SCHEMA, Bundle, Plan
 from buran.campaign.records import read_batch
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
-from buran.files import Stored, decode, digest, read_document, write_json
+from buran.files import Stored, digest, write_json
 from buran.loop.session import Session
 from buran.measure.schedulers.base import JobRequest
 
 
 @dataclass(frozen=True)
 class _Batches(Stored):
+    kind_of_file = "division into jobs"
+
     points_per_job: int
     batches: Mapping[str, tuple[str, ...]]
-
-    @classmethod
-    def read(cls, path: Path) -> _Batches:
-        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="division into jobs")
 
 
 def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import PlainValidator
 
 from buran.campaign.point import Value
-from buran.files import Stored, decode, read_document, write_json
+from buran.files import Stored, write_json
 from buran.instrument.balance import Balance
 from buran.model.model_set import ModelSet
 from buran.profile.profile import CallTree, Region
@@ -83,6 +83,9 @@ class Findings(Stored):
         Kind of the model that predicts the program's run time, and why.
     """
 
+    kind_of_file = "file of findings"
+    schema_read = SCHEMA
+
     iteration: int
     filter_text: str
     tree: Annotated[CallTree, PlainValidator(_tree)]
@@ -128,8 +131,3 @@ class Findings(Stored):
                 **({"comparison": dict(self.comparison)} if self.comparison else {}),
             },
         )
-
-    @classmethod
-    def read(cls, path: Path) -> Findings:
-        """Read what `write` wrote; raise `FormatError` for anything else."""
-        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="file of findings")

@@ -21,7 +21,7 @@ from buran.errors import BuranError
 from buran.experiment.formats import READERS
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.table import Experiment
-from buran.files import Stored, decode, digest, read_document, write_json
+from buran.files import Stored, digest, write_json
 from buran.instrument import filter_file
 from buran.measure.store.store import finished
 from buran.profile.extrap_names import extrap_names
@@ -46,12 +46,9 @@ class NotImported(Stored):
 class ImportOutcome(Stored):
     """What became of the measurements that a plan imports, beside runs that are settled as failed."""
 
-    problems: tuple[NotImported, ...]
+    kind_of_file = "outcome of an import"
 
-    @classmethod
-    def read(cls, path: Path) -> ImportOutcome:
-        """Read what `write` wrote; raise `FormatError` for anything else."""
-        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="outcome of an import")
+    problems: tuple[NotImported, ...]
 
     def write(self, path: Path) -> None:
         """Write the file that the workflow waits for."""

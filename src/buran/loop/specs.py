@@ -8,19 +8,16 @@ from typing import Any
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import SCHEMA, BuildSpec, Plan
-from buran.files import Stored, decode, read_document, write_json
+from buran.files import Stored, write_json
 
 
 @dataclass(frozen=True)
 class BudgetInForce(Stored):
     """Core hours that may be spent until the end of an iteration; None without a budget."""
 
-    core_hours: float | None
+    kind_of_file = "budget"
 
-    @classmethod
-    def read(cls, path: Path) -> BudgetInForce:
-        """Read what `write` wrote; raise `FormatError` for anything else."""
-        return read_document(path, SCHEMA, lambda data: decode(cls, data), what="budget")
+    core_hours: float | None
 
     def write(self, path: Path) -> None:
         """Write the file."""
