@@ -27,7 +27,7 @@ from pathlib import Path
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, BuranError, RunError
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.toolchain import Toolchain
 from buran.profile.profile import Profile

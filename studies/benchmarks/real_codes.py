@@ -30,7 +30,7 @@ import numpy as np
 
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.errors import BuildError, BuranError, RunError
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.profile.profile import Profile

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.toolchain import Toolchain, environment_for
 from buran.measure.toolchain.wrappers.translate import MPICC, MPICXX, MPIFORT, translate

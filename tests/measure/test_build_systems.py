@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from native_programs import LAUNCH, toolchain
 
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf
 from buran.measure.toolchain.static_features import read_static_features
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN

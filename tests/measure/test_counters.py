@@ -8,7 +8,8 @@ from native_programs import HOOK_ALL, build, launch, profile_of, table, toolchai
 from test_dump import INFO, NODES, REGIONS, put, seal, text
 
 from buran.errors import RunError
-from buran.measure.dump import HEADER, NODE, read_dumps
+from buran.measure.dump import HEADER, NODE
+from buran.measure.merge_dumps import read_dumps
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from buran.errors import FormatError, RunError
-from buran.measure.dump import HEADER, NODE, read_dump, read_dumps
+from buran.measure.dump import HEADER, NODE, read_dump
+from buran.measure.merge_dumps import read_dumps
 
 INFO = {
     "executable": "solver",

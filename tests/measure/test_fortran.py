@@ -6,7 +6,7 @@ import pytest
 from native_programs import PROGRAMS, build, launch, regions, table, toolchain, write_filter
 
 from buran.errors import ToolError
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.toolchain import Toolchain
 from buran.measure.toolchain.wrappers.translate import FC, MPIFORT, translate
 

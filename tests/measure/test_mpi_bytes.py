@@ -4,7 +4,7 @@ import pytest
 from native_programs import build, launch, profile_of, table, toolchain
 
 from buran.errors import RunError
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 
 pytestmark = pytest.mark.mpi
 

@@ -13,7 +13,7 @@ from native_programs import HOOK_ALL, build, launch, table, write_filter
 from test_mpi_operations import functions_of, mpis, toolchain_of
 
 from buran.errors import ToolError
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.mpi_table import OPERATIONS, POLLING, ROLES, names_of
 from buran.measure.toolchain.mpi_wrappers import declared_functions, wrappers_for
 from buran.measure.toolchain.runtime import find_toolchain

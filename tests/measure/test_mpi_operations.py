@@ -17,7 +17,7 @@ import pytest
 from mpi_cases import Case, all_cases, program
 from native_programs import HOOK_ALL, build, launch, table, write_filter
 
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.mpi_table import ONE_SIDED, OPERATIONS, names_of
 from buran.measure.toolchain.mpi_wrappers import declared_functions
 from buran.measure.toolchain.runtime import find_toolchain

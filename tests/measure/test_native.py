@@ -14,7 +14,7 @@ from native_programs import (
     write_filter,
 )
 
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN
 
 pytestmark = pytest.mark.mpi

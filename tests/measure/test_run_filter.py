@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from native_programs import HOOK_ALL, build, toolchain, write_filter
 
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.hook_cost import hook_cost_s
 from buran.measure.toolchain.toolchain import GCC_FALLBACK
 

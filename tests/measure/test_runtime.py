@@ -11,7 +11,8 @@ import pytest
 from native_programs import HOOK_ALL, build, launch, profile_of, table, toolchain, write_filter
 
 from buran.errors import RunError
-from buran.measure.dump import read_dump, read_dumps
+from buran.measure.dump import read_dump
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import NATIVE
 
 pytestmark = pytest.mark.mpi

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from native_programs import HOOK_ALL, build, launch, profile_of, table, toolchain, write_filter
 
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 

@@ -8,7 +8,7 @@ import pytest
 from native_programs import toolchain
 
 from buran.errors import UsageError
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, Toolchain
 from buran.measure.toolchain.wrappers.command_line import CommandLine, inspect
 from buran.measure.toolchain.wrappers.translate import CC, CXX, MPICC, MPICXX, translate

@@ -13,7 +13,7 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError
 from buran.files import digest, write_text
 from buran.measure.backends.base import Backend, MeasurementSystem
-from buran.measure.dump import read_dumps
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import hook_cost_s
 from buran.measure.toolchain.runtime import find_toolchain

@@ -22,8 +22,8 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, RunError, ToolError
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
-from buran.measure.dump import placement_of
 from buran.measure.finding import Finding, Health
+from buran.measure.merge_dumps import placement_of
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import visit_cost_s
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols

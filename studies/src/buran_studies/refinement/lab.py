@@ -20,9 +20,9 @@ from buran.errors import BuildError, RunError
 from buran.experiment.build import experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.files import digest
-from buran.measure.dump import read_dumps
 from buran.measure.machine.machine import free_marker
 from buran.measure.machine.process import run_limited
+from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf
 from buran.measure.toolchain.static_features import StaticFeatures, read_static_features
 from buran.measure.toolchain.toolchain import Toolchain
