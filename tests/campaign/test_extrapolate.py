@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from buran.campaign.extrapolate import check_wish, extrapolated
+from buran.campaign.extrapolate import check_target_value, extrapolated
 from buran.campaign.mistakes import TextError
 
 VALUES = {"p": (1, 2, 4, 8), "n": (10, 20, 25, 40), "one": (7,)}
@@ -37,9 +37,9 @@ def test_values_that_cannot_be(wish: str) -> None:
 @pytest.mark.parametrize("wish", [0, -1, "cubic", "4 * q", "p >", ""])
 def test_mistakes_are_found_when_the_file_is_read(wish: float | str) -> None:
     with pytest.raises(TextError):
-        check_wish(wish, ("p", "n"))
+        check_target_value(wish, ("p", "n"))
 
 
 @pytest.mark.parametrize("wish", [3, "linear", "geometric", "2 * n"])
 def test_what_is_allowed(wish: float | str) -> None:
-    check_wish(wish, ("p", "n"))
+    check_target_value(wish, ("p", "n"))

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from buran.campaign.config import Campaign, below
 from buran.campaign.expressions import FUNCTIONS
-from buran.campaign.extrapolate import check_wish
+from buran.campaign.extrapolate import check_target_value
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed
 from buran.campaign.point import Value
@@ -61,19 +61,19 @@ def value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         yield Mistake(("points_file",), "points and points_file exclude each other", hint="keep one of them")
     for name, parameter in config.parameters.items():
         path = ("parameters", name)
-        given = [key for key in ("values", "range") if getattr(parameter, key) is not None]
+        present = [key for key in ("values", "range") if getattr(parameter, key) is not None]
         if pointwise:
-            for key in given:
+            for key in present:
                 why = "the points are listed one by one, under points or points_file"
                 yield Mistake((*path, key), f"{name!r} must not have {key} of its own", why, "leave it out")
-        elif len(given) != 1:
-            what = f"{name!r} has {'both values and range' if given else 'neither values nor range'}"
+        elif len(present) != 1:
+            what = f"{name!r} has {'both values and range' if present else 'neither values nor range'}"
             yield Mistake(path, what, "one of them is needed, unless points are listed one by one")
         else:
-            yield from _own_value_mistakes(name, parameter, given[0])
+            yield from _listed_value_mistakes(name, parameter, present[0])
 
 
-def _own_value_mistakes(name: str, parameter: ParameterKeys, key: str) -> Iterator[Mistake]:
+def _listed_value_mistakes(name: str, parameter: ParameterKeys, key: str) -> Iterator[Mistake]:
     path = ("parameters", name, key)
     try:
         values = parameter_values(parameter)
@@ -85,11 +85,11 @@ def _own_value_mistakes(name: str, parameter: ParameterKeys, key: str) -> Iterat
     elif len(set(values)) == 1:
         yield single_value(path, name, values[0])
     for i, value in enumerate(values):
-        own = (*path, i) if key == "values" else path
+        place = (*path, i) if key == "values" else path
         if value in values[:i]:
-            yield Mistake(own, f"the value {value} stands twice", hint="leave one of them out")
+            yield Mistake(place, f"the value {value} stands twice", hint="leave one of them out")
         if parameter.role in ("ranks", "threads") and isinstance(value, float):
-            yield Mistake(own, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
+            yield Mistake(place, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
 
 
 def single_value(path: tuple[str | int, ...], name: str, value: Value) -> Mistake:
@@ -170,22 +170,22 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
         what, hint = "it is not said what is simulated", "name the description of a program: program: program.yaml"
         yield Mistake(("backend",), what, hint=hint)
     results = below(folder, config.results)
-    blocked = next((each for each in (results / config.name, results, *results.parents) if each.exists()), None)
+    blocked = next((path for path in (results / config.name, results, *results.parents) if path.exists()), None)
     if blocked is not None and not blocked.is_dir():
         yield Mistake(("results",), f"{config.results!r} cannot be a folder", f"{blocked} is a file")
 
 
-def environment_mistakes(config: CampaignFile, wanted: str | None) -> Iterator[Mistake]:
+def environment_mistakes(config: CampaignFile, override: str | None) -> Iterator[Mistake]:
     """Check the choice of an environment, and all launchers."""
-    known = tuple(config.environments)
-    chosen = wanted or config.environment
-    path = () if wanted else ("environment",)
-    if chosen is None and len(known) > 1:
-        why, hint = f"there are: {', '.join(known)}", f"write at the top: environment: {known[0]}"
+    names = tuple(config.environments)
+    chosen = override or config.environment
+    path = () if override else ("environment",)
+    if chosen is None and len(names) > 1:
+        why, hint = f"there are: {', '.join(names)}", f"write at the top: environment: {names[0]}"
         yield Mistake(("environments",), "it is not said which environment is used", why, hint)
-    elif chosen is not None and chosen not in known:
-        why = f"there are: {', '.join(known)}"
-        yield Mistake(path, f"there is no environment {chosen!r}", why, did_you_mean(chosen, known))
+    elif chosen is not None and chosen not in names:
+        why = f"there are: {', '.join(names)}"
+        yield Mistake(path, f"there is no environment {chosen!r}", why, did_you_mean(chosen, names))
     for name, environment in config.environments.items():
         yield from _launcher_mistakes(("environments", name, "launcher"), environment.launcher)
         for variable in environment.variables:
@@ -305,15 +305,15 @@ def measurement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
 
 def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     strategy = config.strategy
-    given = [key for key in sorted(KEYS) if getattr(strategy, key) is not None]
-    if not given and strategy.name in BUILT_IN:
+    set_keys = [key for key in sorted(KEYS) if getattr(strategy, key) is not None]
+    if not set_keys and strategy.name in BUILT_IN:
         return  # without loading it, which takes a second
     try:
         abilities = abilities_of(strategy.name)
     except (PluginError, UsageError) as error:
         yield Mistake(("strategy", "name"), error.what, error.why, error.hint)
         return
-    for key in given:
+    for key in set_keys:
         if key not in abilities.keys:
             able = [name for name in BUILT_IN if key in abilities_of(name).keys]
             what = f"the strategy {strategy.name!r} knows no {key}"
@@ -322,12 +322,12 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
 
 def _target_mistakes(target: Mapping[str, Value | str], parameters: Sequence[str]) -> Iterator[Mistake]:
     path = ("refinement", "target")
-    for name, wish in target.items():
+    for name, value in target.items():
         if name not in parameters:
             why = f"the parameters are: {listed(parameters)}"
             yield Mistake((*path, name), f"{name!r} is no parameter", why, did_you_mean(name, parameters))
         try:
-            check_wish(wish, parameters)
+            check_target_value(value, parameters)
         except TextError as error:
             yield Mistake((*path, name), error.what)
     for name in parameters:

@@ -105,8 +105,8 @@ class Campaign:
         UsageError
             It has none.
         """
-        own = self.config.compare_with
-        return None if own is None else results_folder(below(self.folder, own))
+        earlier = self.config.compare_with
+        return None if earlier is None else results_folder(below(self.folder, earlier))
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -343,17 +343,17 @@ class Campaign:
         """
         keys = {name: value for name, value in asked(self.config).items() if name not in _STAND_FOR_OTHERS}
         earlier = self.earlier_results
-        found: dict[str, object] = {
+        resolved: dict[str, object] = {
             "environment": asked(self.active_environment),
             "parameters": [
-                [name, {key: value for key, value in asked(each).items() if key not in ("values", "range")}]
-                for name, each in self.config.parameters.items()
+                [name, {key: value for key, value in asked(parameter).items() if key not in ("values", "range")}]
+                for name, parameter in self.config.parameters.items()
             ],
             "points": [point.items_ for point in self.points],
             "evaluation_points": [point.items_ for point in self.evaluation_points],
             "correct": {
                 kernel: file_sha256(path) if path.is_file() else path.name
-                for kernel, path in ((kernel, below(self.folder, each)) for kernel, each in self.config.correct.items())
+                for kernel, path in ((kernel, below(self.folder, base)) for kernel, base in self.config.correct.items())
             },
             "measurements": [
                 {
@@ -367,7 +367,7 @@ class Campaign:
             if earlier is not None
             else [],
         }
-        return digest({**keys, **{name: value for name, value in found.items() if value}}, 12)
+        return digest({**keys, **{name: value for name, value in resolved.items() if value}}, 12)
 
 
 def below(folder: Path, text: str) -> Path:

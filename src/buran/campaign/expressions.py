@@ -108,8 +108,8 @@ def compile_expression(text: str | float, parameters: Collection[str], kind: Kin
     if sum(1 for _ in ast.walk(tree)) > MOST_NODES:
         raise ExpressionError(f"the expression is too long: it has more than {MOST_NODES} parts")
     compiler = _Compiler(tuple(parameters))
-    evaluator, found = compiler.compile(tree, 0)
-    if found != kind:
+    evaluator, actual = compiler.compile(tree, 0)
+    if actual != kind:
         if kind == "condition":
             raise ExpressionError(f"{text!r} is a number, not a condition", "compare it, as in `p * n <= 4096`")
         raise ExpressionError(f"{text!r} is a condition, not a number", "write `1 if p <= 4 else 2` to choose a number")
@@ -268,18 +268,18 @@ class _Compiler:
                 raise _not_allowed(node)
 
     def _operand(self, node: ast.expr, depth: int, kind: Kind, user: str) -> Evaluator:
-        evaluator, found = self.compile(node, depth)
-        if found != kind:
-            raise ExpressionError(f"`{ast.unparse(node)}` is a {found}, but {user} needs a {kind}")
+        evaluator, actual = self.compile(node, depth)
+        if actual != kind:
+            raise ExpressionError(f"`{ast.unparse(node)}` is a {actual}, but {user} needs a {kind}")
         return evaluator
 
     def _parameter(self, name: str) -> Evaluator:
         if name not in self.parameters:
             if name in FUNCTIONS:
                 raise ExpressionError(f"{name!r} is a function", f"call it, as in `{name}(...)`")
-            known = listed(self.parameters) or "none"
+            parameters = listed(self.parameters) or "none"
             hint = did_you_mean(name, [*self.parameters, *FUNCTIONS])
-            raise ExpressionError(f"unknown name {name!r}; the parameters here are: {known}", hint)
+            raise ExpressionError(f"unknown name {name!r}; the parameters here are: {parameters}", hint)
         self.used.add(name)
         return operator.itemgetter(name)
 
@@ -288,13 +288,13 @@ class _Compiler:
         signs = [_COMPARISONS[type(op)] for op in ops]
         if len(signs) == 1:
             sign, one, two = signs[0], numbers[0], numbers[1]
-            return lambda values: sign(_known(one(values)), _known(two(values)))
+            return lambda values: sign(_not_nan(one(values)), _not_nan(two(values)))
         steps = list(zip(signs, numbers[1:], strict=True))
 
         def chained(values: Values) -> bool:
-            left = _known(numbers[0](values))
+            left = _not_nan(numbers[0](values))
             for sign, number in steps:
-                right = _known(number(values))
+                right = _not_nan(number(values))
                 if not sign(left, right):
                     return False
                 left = right
@@ -327,7 +327,7 @@ def _constant(number: int | float) -> Evaluator:
     return lambda _: number
 
 
-def _known(number: Value) -> Value:
+def _not_nan(number: Value) -> Value:
     if number != number:  # comparing with NaN would be silently false
         raise ValueError("the result is not a number")
     return number

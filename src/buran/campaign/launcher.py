@@ -127,10 +127,10 @@ def _openmpi_placement(placement: Placement, oversubscribe: bool) -> tuple[str, 
     if oversubscribe:
         spread = ("--map-by", f"{per_node}:OVERSUBSCRIBE") if placement.nodes > 1 else ("--oversubscribe",)
         return (*spread, "--bind-to", "none")
-    each = f":PE={placement.threads}" if placement.threads > 1 else ""
+    cores = f":PE={placement.threads}" if placement.threads > 1 else ""
     if placement.nodes > 1:
-        return ("--map-by", per_node + each, "--bind-to", "core")
-    return ("--map-by", "slot" + each, "--bind-to", "core")
+        return ("--map-by", per_node + cores, "--bind-to", "core")
+    return ("--map-by", "slot" + cores, "--bind-to", "core")
 
 
 def _mpich_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:

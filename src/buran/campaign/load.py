@@ -85,13 +85,13 @@ class _Loading:
         self.config = config
         self.mistakes = mistakes
         self.path = path
-        self.wanted = environment
+        self.override = environment
         self.names = tuple(config.parameters)
 
     def campaign(self) -> Campaign:
         config, mistakes = self.config, self.mistakes
         mistakes.add(*checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config))
-        mistakes.add(*checks.environment_mistakes(config, self.wanted))
+        mistakes.add(*checks.environment_mistakes(config, self.override))
         mistakes.add(*checks.source_mistakes(config, self.path.parent), *checks.measurement_mistakes(config))
         build, run = self._commands()
         constraints = self._constraints()
@@ -100,7 +100,7 @@ class _Loading:
         evaluation = self._evaluation_points()
         mistakes.stop()
         assert formulas is not None
-        environment = self.wanted or config.environment or next(iter(config.environments))
+        environment = self.override or config.environment or next(iter(config.environments))
         used = {*build.names, *(name for word in run for name in word.names)}
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         mistakes.add(*checks.reach_mistakes(config, environment, used, influence))
@@ -198,17 +198,17 @@ class _Loading:
             )
             if text is not None
         }
-        found = {key: formula for key, formula in compiled.items() if formula is not None}
-        if len(found) < len(compiled):
+        formulas = {key: formula for key, formula in compiled.items() if formula is not None}
+        if len(formulas) < len(compiled):
             return None
         return Formulas(
-            found["ranks"],
-            found["threads"],
-            found["nodes"],
-            found["time_limit_s"],
-            found.get("expected_s"),
-            found.get("tasks_per_node"),
-            found.get("memory_mb"),
+            formulas["ranks"],
+            formulas["threads"],
+            formulas["nodes"],
+            formulas["time_limit_s"],
+            formulas.get("expected_s"),
+            formulas.get("tasks_per_node"),
+            formulas.get("memory_mb"),
         )
 
     # -- points -------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class _Loading:
         held_out = {Point.of(values) for values in evaluation}
         if points is None:
             values = {name: parameter_values(parameter) for name, parameter in self.config.parameters.items()}
-            count = math.prod(len(each) for each in values.values())
+            count = math.prod(len(choices) for choices in values.values())
             if count > MOST_POINTS:
                 what = f"the parameters have {count} combinations of values; at most {MOST_POINTS} are allowed"
                 self.mistakes.add(Mistake(("parameters",), what, hint="take fewer values, or list the points"))

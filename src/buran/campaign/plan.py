@@ -81,7 +81,7 @@ class BuildSpec(Stored):
     @property
     def hash(self) -> str:
         """Identity of the build, part of every path below it."""
-        special = [each for each in (self.hooks, self.origin) if each is not None]
+        special = [part for part in (self.hooks, self.origin) if part is not None]
         return digest([self.target, self.mode, self.filter_text, self.values, *special], 16)
 
     def to_json(self) -> dict[str, Any]:
@@ -168,8 +168,10 @@ def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: boo
     if warmup:
         build, mode = next(iter(repetitions))
         runs.append(Run(build, mode, -1))
-    for block in range(max((len(each) for each in repetitions.values()), default=0)):
-        members = [Run(build, mode, each[block]) for (build, mode), each in repetitions.items() if block < len(each)]
+    for block in range(max((len(indices) for indices in repetitions.values()), default=0)):
+        members = [
+            Run(build, mode, indices[block]) for (build, mode), indices in repetitions.items() if block < len(indices)
+        ]
         generator.shuffle(members)
         runs.extend(members)
     return tuple(runs)
@@ -226,7 +228,7 @@ class Plan(Stored):
             return "comparison"
         if self.pilot:
             return "refinement" if self.iteration else "first look"
-        return "evaluation" if any(each.purpose is Purpose.EVALUATION for each in self.bundles) else "times"
+        return "evaluation" if any(bundle.purpose is Purpose.EVALUATION for bundle in self.bundles) else "times"
 
     @property
     def imported(self) -> bool:

@@ -40,8 +40,8 @@ class Point(Mapping[str, Value]):
         return ",".join(f"{name}={value!r}" for name, value in self.items_)
 
     def __getitem__(self, name: str) -> Value:
-        for own, value in self.items_:
-            if own == name:
+        for parameter, value in self.items_:
+            if parameter == name:
                 return value
         raise KeyError(name)
 

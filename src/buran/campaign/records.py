@@ -131,8 +131,8 @@ class Record(Stored):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data: what is not known is left out."""
-        known = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {"schema": SCHEMA, **{name: value for name, value in known.items() if value is not None}}
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {"schema": SCHEMA, **{name: value for name, value in values.items() if value is not None}}
 
     def write(self, folder: Path) -> None:
         """Write it into the folder of a build or a run."""

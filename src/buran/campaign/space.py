@@ -139,17 +139,17 @@ def point_mistakes(points: Sequence[WrittenPoint], parameters: Sequence[str]) ->
     for point in points:
         for name in point.values:
             if name not in parameters:
-                known = f"the parameters are: {', '.join(parameters)}"
-                yield point.mistake(f"{name!r} is no parameter", known, did_you_mean(name, parameters))
+                why = f"the parameters are: {', '.join(parameters)}"
+                yield point.mistake(f"{name!r} is no parameter", why, did_you_mean(name, parameters))
         lacking = [name for name in parameters if name not in point.values]
         if lacking:
             yield point.mistake(f"the point has no value for {' and '.join(lacking)}")
-        own = Point.of(point.values)
-        if own in first:
-            before = first[own]
+        key = Point.of(point.values)
+        if key in first:
+            before = first[key]
             why = f"it stands on line {before.line} too" if before.line else None
-            yield point.mistake(f"the point {own} stands twice", why, "leave one of them out")
-        first.setdefault(own, point)
+            yield point.mistake(f"the point {key} stands twice", why, "leave one of them out")
+        first.setdefault(key, point)
 
 
 @dataclass(frozen=True)

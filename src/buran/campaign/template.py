@@ -94,11 +94,11 @@ def parse_template(text: str, allowed: Collection[str]) -> Template:
     for match in _BRACES.finditer(text):
         literals[-1] += text[begin : match.start()]
         begin = match.end()
-        found, name = match.group(), match.group(1)
-        if found in ("{{", "}}"):
-            literals[-1] += found[0]
+        brace, name = match.group(), match.group(1)
+        if brace in ("{{", "}}"):
+            literals[-1] += brace[0]
         elif name is None:
-            raise TemplateError(f"a single {found!r} in {text!r}", f"write {found * 2!r} for a brace")
+            raise TemplateError(f"a single {brace!r} in {text!r}", f"write {brace * 2!r} for a brace")
         elif name.strip() not in allowed:
             what = f"unknown placeholder {{{name}}}; known are: {listed(f'{{{one}}}' for one in allowed)}"
             hint = did_you_mean(name.strip(), allowed) or f"for braces that are meant as such, write {{{{{name}}}}}"

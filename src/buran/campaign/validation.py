@@ -119,9 +119,9 @@ def _shown(value: object) -> str:
 
 def _unknown_key(path: KeyPath) -> Mistake:
     word, parent = str(path[-1]), path[:-1]
-    known = list(_keys_at(parent))
+    keys = list(_keys_at(parent))
     elsewhere = [other for other in _all_keys() if other.endswith(f".{word}") or other == word]
-    close = nearest(word, known)
+    close = nearest(word, keys)
     hint = None
     if close is not None:
         hint = f"did you mean {close!r}?"
@@ -130,7 +130,7 @@ def _unknown_key(path: KeyPath) -> Mistake:
     else:
         hint = f"remove it, or use the version of Buran that the file was written for; this one is {__version__}"
     place = f"under {spelled(parent)}" if parent else "at the top"
-    return Mistake(path, f"unknown key {word!r}", f"allowed {place} are: {', '.join(known)}", hint)
+    return Mistake(path, f"unknown key {word!r}", f"allowed {place} are: {', '.join(keys)}", hint)
 
 
 _TITLES = {keys.__name__: keys.model_config.get("title") or keys.__name__ for keys in Keys.__subclasses__()}

@@ -64,9 +64,9 @@ def command_parser() -> argparse.ArgumentParser:
         except PluginError:  # the other verbs work
             verbs.add_parser(name, help="cannot be used: call it, and it says why")
             continue
-        own = verbs.add_parser(name, help=verb.HELP, description=verb.HELP)
-        verb.add_arguments(own)
-        own.set_defaults(run=verb.run)
+        verb_parser = verbs.add_parser(name, help=verb.HELP, description=verb.HELP)
+        verb.add_arguments(verb_parser)
+        verb_parser.set_defaults(run=verb.run)
     return parser
 
 
@@ -88,8 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return int(Exit.USAGE)
         if arguments[0] in DOOR.known:
             DOOR.load(arguments[0])  # says what is wrong with it, whatever arguments follow
-        own, passed_on = _divided(arguments)
-        parsed = parser.parse_args(own, argparse.Namespace(passed_on=passed_on))
+        words, passed_on = _divided(arguments)
+        parsed = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))
         return int(parsed.run(parsed))
     except SystemExit as end:
         return int(end.code or 0)

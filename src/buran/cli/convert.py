@@ -64,14 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
     problems: list[BuranError] = []
     try:
         if writer.write_runs is not None:
-            said = _write_runs(writer.write_runs, source, target, arguments.format, problems)
+            summary = _write_runs(writer.write_runs, source, target, arguments.format, problems)
         else:
-            said = _write_table(writer, source, target, arguments.format, arguments.aggregate, problems)
+            summary = _write_table(writer, source, target, arguments.format, arguments.aggregate, problems)
     except OSError as error:
         raise UsageError("cannot write there", where=target, why=error.strerror) from error
     for problem in problems:
         print(f"left out: {problem}", file=sys.stderr)
-    print(f"{said} -> {target}")
+    print(f"{summary} -> {target}")
     return int(Exit.SOME_RUNS_FAILED if problems else Exit.DONE)
 
 

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     points, values = _measurements(arguments, base)
     line = ProgressLine(sys.stderr)
     try:
-        found = correct(
+        corrected = correct(
             base,
             points,
             values,
@@ -84,13 +84,13 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         line.close()
     if arguments.output is not None:
-        write_corrected(arguments.output, found)
+        write_corrected(arguments.output, corrected)
     if style == "json":
-        print(json.dumps(found.to_json(), indent=2, allow_nan=False))
+        print(json.dumps(corrected.to_json(), indent=2, allow_nan=False))
     elif style == "text":
-        print(_text(found))
+        print(_text(corrected))
     else:
-        print(render(found, style))
+        print(render(corrected, style))
     return int(Exit.DONE)
 
 
@@ -106,19 +106,19 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
     from buran.experiment.values import place_of
     from buran.model import read_models
 
-    sets = {own.metric: own for own in read_models(Path(arguments.model))}
+    sets = {models.metric: models for models in read_models(Path(arguments.model))}
     if arguments.metric not in sets:
         hint = f"choose from {', '.join(sets) or 'none'}"
         raise UsageError(f"the models file has no metric {arguments.metric!r}", where=arguments.model, hint=hint)
-    own = sets[arguments.metric]
-    if arguments.call_path is None and len(own.call_paths) != 1:
+    models = sets[arguments.metric]
+    if arguments.call_path is None and len(models.call_paths) != 1:
         hint = "name one with --call-path; `buran model --over program` adds them up"
         raise UsageError("a base model is one model", where=arguments.model, why="there are several", hint=hint)
-    place = 0 if arguments.call_path is None else place_of(own.call_paths, arguments.call_path)
-    model = own.models[place]
+    place = 0 if arguments.call_path is None else place_of(models.call_paths, arguments.call_path)
+    model = models.models[place]
     if model is None:
-        raise UsageError("there is no model of this call path", where=own.call_paths[place])
-    return base_of_function(model.function, own.parameters, own.call_paths[place], own.unit or "s")
+        raise UsageError("there is no model of this call path", where=models.call_paths[place])
+    return base_of_function(model.function, models.parameters, models.call_paths[place], models.unit or "s")
 
 
 def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -138,17 +138,17 @@ def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[
     return dict(zip(experiment.parameters, experiment.points.T, strict=True)), values
 
 
-def _text(found: Corrected) -> str:
+def _text(corrected: Corrected) -> str:
     """Return the report for people."""
     from buran.cli.terminal import table
     from buran.correct.render import render
 
-    report = found.report
-    head = "not corrected" if report.refused else f"corrected by {found.method}"
-    lines = [f"{found.base.name}: {head}", f"  {report.reason}", "", render(found), ""]
-    lines += [f"  {name} = {value:.4g}" for name, value in zip(found.base.parameters, found.theta, strict=True)]
-    if found.terms is not None:
-        pairs = zip(found.base.parameters, found.terms.best.theta, strict=True)
+    report = corrected.report
+    head = "not corrected" if report.refused else f"corrected by {corrected.method}"
+    lines = [f"{corrected.base.name}: {head}", f"  {report.reason}", "", render(corrected), ""]
+    lines += [f"  {name} = {value:.4g}" for name, value in zip(corrected.base.parameters, corrected.theta, strict=True)]
+    if corrected.terms is not None:
+        pairs = zip(corrected.base.parameters, corrected.terms.best.theta, strict=True)
         lines.append("  with the terms: " + ", ".join(f"{name} = {value:.4g}" for name, value in pairs))
     lines += [f"  {threshold}" for threshold in report.thresholds]
     if report.errors:
@@ -160,11 +160,11 @@ def _text(found: Corrected) -> str:
         rows = [
             (
                 i,
-                len(each["program"]),
-                *(_number(each[key]) for key in ("train_rmse", "test_rmse", "test_mlogq")),
-                each["invalid"],
+                len(trial["program"]),
+                *(_number(trial[key]) for key in ("train_rmse", "test_rmse", "test_mlogq")),
+                trial["invalid"],
             )
-            for i, each in enumerate(report.trials)
+            for i, trial in enumerate(report.trials)
         ]
         header = ("trial", "size", "train RMSE", "test RMSE", "test MLogQ", "invalid")
         lines += ["", table(header, rows, right=range(6))]

@@ -29,18 +29,18 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("there is no such folder", where=arguments.folder)
     findings = examine(arguments.folder)
     if arguments.json:
-        print(json.dumps([each.to_json() for each in findings], indent=2))
+        print(json.dumps([finding.to_json() for finding in findings], indent=2))
     else:
-        width = max(len(each.part) for each in findings)
-        for each in findings:
-            mark = style(f"{each.state:<7}", _COLOURS[each.state])
-            print(f"{mark}  {each.part:<{width}}  {each.found}")
-            for label, text in (("costs", each.costs), ("next", each.remedy)):
+        width = max(len(finding.part) for finding in findings)
+        for finding in findings:
+            mark = style(f"{finding.state:<7}", _COLOURS[finding.state])
+            print(f"{mark}  {finding.part:<{width}}  {finding.found}")
+            for label, text in (("costs", finding.costs), ("next", finding.remedy)):
                 if text:
                     print(f"{'':{9 + width}}  {label + ':':<7}{text}")
-    stuck = [each.part for each in findings if each.state is Health.NEEDED]
+    stuck = [finding.part for finding in findings if finding.state is Health.NEEDED]
     if not arguments.json:
-        lacks = sum(each.state in (Health.LIMITED, Health.MISSING) for each in findings)
+        lacks = sum(finding.state in (Health.LIMITED, Health.MISSING) for finding in findings)
         verdict = f"nothing can be measured here without: {', '.join(stuck)}" if stuck else "this machine can measure"
         print(f"\n{verdict}" + (f"; {lacks} of {len(findings)} parts are limited or missing" if lacks else ""))
     return int(Exit.ENVIRONMENT if stuck else Exit.DONE)

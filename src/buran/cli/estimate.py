@@ -27,29 +27,29 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.session import open_session
     from buran.views.estimate import estimate
 
-    found = estimate(History.open(open_session(arguments.file)))
+    next_plan = estimate(History.open(open_session(arguments.file)))
     if arguments.json:
-        print(json.dumps(asdict(found), indent=2))
+        print(json.dumps(asdict(next_plan), indent=2))
     else:
-        show(found)
+        show(next_plan)
     return 0
 
 
-def show(found: Estimate) -> None:
+def show(estimate: Estimate) -> None:
     """Print an estimate for people."""
     from buran.cli.terminal import style
 
-    print(style(f"iteration {found.iteration}: {found.reason}", "bold"))
-    if found.runs:
-        print(f"{found.points} points, {found.runs} runs that are not made yet")
-    print(f"expected cost: {_hours(found.next_core_hours)} ({found.source})")
-    share = found.share_of_full_matrix
+    print(style(f"iteration {estimate.iteration}: {estimate.reason}", "bold"))
+    if estimate.runs:
+        print(f"{estimate.points} points, {estimate.runs} runs that are not made yet")
+    print(f"expected cost: {_hours(estimate.next_core_hours)} ({estimate.source})")
+    share = estimate.share_of_full_matrix
     print(
-        f"full matrix:   {_hours(found.full_matrix_core_hours)}"
+        f"full matrix:   {_hours(estimate.full_matrix_core_hours)}"
         + ("" if share is None else f"; the next plan is {100 * share:.3g} % of it")
     )
-    if found.budget_core_hours is not None:
-        print(f"budget:        {_hours(found.budget_core_hours)}, {_hours(found.spent_core_hours)} spent")
+    if estimate.budget_core_hours is not None:
+        print(f"budget:        {_hours(estimate.budget_core_hours)}, {_hours(estimate.spent_core_hours)} spent")
 
 
 def _hours(hours: float | None) -> str:

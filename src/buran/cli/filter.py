@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             "nothing to make a list from",
             hint="name a campaign file, or --from EXPERIMENT; or --callgraph CG with --select QUERY or --initial",
         )
-    wishes = filters.Request(
+    request = filters.Request(
         target=named_numbers(arguments.target, "P=64,N=512", "--target") if arguments.target else None,
         share=arguments.share,
         overhead_percent=arguments.overhead,
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         universe.write_graph(arguments.output)
         print(f"written: {arguments.output}")
         return 0
-    text = filters.make(universe, wishes, arguments.format)
+    text = filters.make(universe, request, arguments.format)
     if arguments.output:
         write_text(arguments.output, text)
         print(f"written: {arguments.output}")

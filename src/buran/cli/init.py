@@ -14,7 +14,7 @@ from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from buran.project.campaign_text import Answers, Number
-    from buran.project.found import Project
+    from buran.project.examine import Project
 
 _Read = TypeVar("_Read")
 
@@ -38,19 +38,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument(
         "--from", dest="project", type=Path, metavar="PROJECT", help="folder with a Makefile or CMake files"
     )
-    said = parser.add_argument_group("what is known of the project; on a terminal the rest is asked")
-    said.add_argument("--system", choices=("make", "cmake"), help="where a project has both (default cmake)")
-    said.add_argument("--name", help="of the campaign (default: the project's folder)")
-    said.add_argument("--binary", help="what the build makes, relative to PROJECT")
-    said.add_argument(
+    project = parser.add_argument_group("what is known of the project; on a terminal the rest is asked")
+    project.add_argument("--system", choices=("make", "cmake"), help="where a project has both (default cmake)")
+    project.add_argument("--name", help="of the campaign (default: the project's folder)")
+    project.add_argument("--binary", help="what the build makes, relative to PROJECT")
+    project.add_argument(
         "--run", dest="command", metavar="COMMAND", help="such as '{binary} -s {n}'; parameters in braces"
     )
-    said.add_argument("--ranks", metavar="1,2,4", help="numbers of MPI ranks")
-    said.add_argument(
+    project.add_argument("--ranks", metavar="1,2,4", help="numbers of MPI ranks")
+    project.add_argument(
         "--size", metavar="n=16,32", action="append", default=[], help="values of a parameter (repeatable)"
     )
-    said.add_argument("--core-hours", type=float, metavar="H", help="budget")
-    said.add_argument("--yes", action="store_true", help="ask nothing; what is unknown is marked in the file")
+    project.add_argument("--core-hours", type=float, metavar="H", help="budget")
+    project.add_argument("--yes", action="store_true", help="ask nothing; what is unknown is marked in the file")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -174,14 +174,14 @@ def _answers(arguments: argparse.Namespace) -> Answers:
 
 def _numbers(text: str, where: str) -> tuple[Number, ...]:
     try:
-        found = tuple(
+        numbers = tuple(
             float(word) if "." in word or "e" in word else int(word) for word in text.split(",") if word.strip()
         )
     except ValueError:
-        found = ()
-    if len(set(found)) < 2 or min(found) <= 0:
+        numbers = ()
+    if len(set(numbers)) < 2 or min(numbers) <= 0:
         raise UsageError(f"{where}: at least two different positive numbers are needed, not {text!r}", hint="16,32,64")
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(numbers)))
 
 
 def _ranks(text: str, where: str) -> tuple[int, ...]:
@@ -196,8 +196,8 @@ def _asked(project: Project, answers: Answers) -> Answers:
     from buran.project.campaign_text import DEFAULT_RUN, first_ranks, parameters_of
 
     if not answers.binary:
-        known = f", one of {', '.join(project.binaries)}" if len(project.binaries) > 1 else ""
-        binary = _ask(f"What the build makes{known}", project.binaries[0] if project.binaries else "program")
+        choices = f", one of {', '.join(project.binaries)}" if len(project.binaries) > 1 else ""
+        binary = _ask(f"What the build makes{choices}", project.binaries[0] if project.binaries else "program")
         answers = replace(answers, binary=binary)
     if not answers.run:
         answers = replace(answers, run=_ask("How it is run, with parameters in braces", DEFAULT_RUN))

@@ -165,16 +165,16 @@ def _models(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
             where=path,
             hint="give the measurements instead",
         )
-    sets = {own.metric: own for own in read_models(path)}
-    wanted = arguments.metric or list(sets)
-    for name in wanted:
+    sets = {models.metric: models for models in read_models(path)}
+    metrics = arguments.metric or list(sets)
+    for name in metrics:
         if name not in sets:
             raise UsageError(
                 f"the models file has no metric {name!r}",
                 where=path,
                 hint=f"choose from {', '.join(sets) or 'none: it has no metrics'}",
             )
-    return {name: sets[name] for name in wanted}
+    return {name: sets[name] for name in metrics}
 
 
 def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
@@ -231,30 +231,34 @@ def _segments(arguments: argparse.Namespace) -> str:
             hint="give the measurements, without --strong and --over",
         )
     sets = _fit(arguments, arguments.input)
-    found = segment_experiment(read_experiment(arguments.input), sets, _space(arguments.space, arguments.negative))
+    segmentations = segment_experiment(
+        read_experiment(arguments.input), sets, _space(arguments.space, arguments.negative)
+    )
     rows: list[tuple[str, ...]] = []
-    for metric, segments in found.items():
-        own = sets[metric]
-        for path, each in zip(own.call_paths, segments, strict=True):
-            if each is None:
+    for metric, segments in segmentations.items():
+        models = sets[metric]
+        for path, segmentation in zip(models.call_paths, segments, strict=True):
+            if segmentation is None:
                 continue
-            rows += _segment_rows(each, own.parameters, (metric, path))
+            rows += _segment_rows(segmentation, models.parameters, (metric, path))
     if not rows:
         return "one model explains each call path as well as segments would"
     return table(("metric", "call path", "changes at", "models", "error %", "measure next"), rows)
 
 
-def _segment_rows(found: Segmentation, parameters: tuple[str, ...], head: tuple[str, str]) -> list[tuple[str, ...]]:
+def _segment_rows(
+    segmentation: Segmentation, parameters: tuple[str, ...], head: tuple[str, str]
+) -> list[tuple[str, ...]]:
     """Return a line for a segmentation, and one for each of its segments that changes along another parameter."""
     from buran.model import format_function
 
-    name = parameters[found.parameter]
-    where = ", ".join(f"{low:g} < {name} < {high:g}" for low, high in found.breaks)
-    models = "; ".join(format_function(model.function, parameters) for model in found.models)
-    wanted = f"{name} = " + ", ".join(f"{value:g}" for value in found.wanted)
-    errors = f"{100 * found.error_before:.2g} -> {100 * found.error:.2g}"
-    rows: list[tuple[str, ...]] = [(*head, where, models, errors, wanted)]
-    for number, inner in enumerate(found.inner):
+    name = parameters[segmentation.parameter]
+    where = ", ".join(f"{low:g} < {name} < {high:g}" for low, high in segmentation.breaks)
+    models = "; ".join(format_function(model.function, parameters) for model in segmentation.models)
+    measure_next = f"{name} = " + ", ".join(f"{value:g}" for value in segmentation.wanted)
+    errors = f"{100 * segmentation.error_before:.2g} -> {100 * segmentation.error:.2g}"
+    rows: list[tuple[str, ...]] = [(*head, where, models, errors, measure_next)]
+    for number, inner in enumerate(segmentation.inner):
         if inner is not None:
             rows += _segment_rows(inner, parameters, (head[0], f"{head[1]} (part {number + 1} of {name})"))
     return rows
@@ -282,25 +286,25 @@ def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | N
         return str(arguments.processes)
     if arguments.processes:
         raise UsageError("--processes has no use without --strong")
-    found: dict[str, None] = {}
+    shrinking: dict[str, None] = {}
     for metric in arguments.metric or experiment.metrics:
         if metric in experiment.values and experiment.units.get(metric, "sec") in ("sec", "s", ""):
-            found.update(dict.fromkeys(strong_scaling(experiment, metric)))
+            shrinking.update(dict.fromkeys(strong_scaling(experiment, metric)))
     if not arguments.strong:
-        for name in found:
+        for name in shrinking:
             print(
                 f"note: the whole program gets faster with {name}: if this is strong scaling, --strong models the "
                 "resources it consumes",
                 file=sys.stderr,
             )
         return None
-    if len(found) != 1:
+    if len(shrinking) != 1:
         raise UsageError(
             "the parameter that counts the processes cannot be told",
-            why=f"the whole program gets faster with {' and '.join(found) or 'none'}",
+            why=f"the whole program gets faster with {' and '.join(shrinking) or 'none'}",
             hint=f"name it with --processes: {', '.join(experiment.parameters)}",
         )
-    return next(iter(found))
+    return next(iter(shrinking))
 
 
 def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
@@ -309,10 +313,10 @@ def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     from buran.errors import UsageError
 
     out = named_numbers(text, "p=4096,n=48000")
-    for own in sets.values():
-        if set(out) != set(own.parameters):
+    for models in sets.values():
+        if set(out) != set(models.parameters):
             raise UsageError(
-                f"--at {text} is no point of these models", why=f"their parameters are {', '.join(own.parameters)}"
+                f"--at {text} is no point of these models", why=f"their parameters are {', '.join(models.parameters)}"
             )
     return out
 

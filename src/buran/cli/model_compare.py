@@ -33,7 +33,7 @@ def render_comparison(first: Mapping[str, ModelSet], second: Mapping[str, ModelS
                 f"the models of {name} have different parameters",
                 why=f"{', '.join(one.parameters)} and {', '.join(other.parameters)}",
             )
-        points = [max(own.points, default=(1.0,) * len(one.parameters)) for own in (one, other)]
+        points = [max(models.points, default=(1.0,) * len(one.parameters)) for models in (one, other)]
         point = tuple(min(pair) for pair in zip(*points, strict=True))
         rows, entries = [], []
         places = {path: i for i, path in enumerate(other.call_paths)}
@@ -41,22 +41,22 @@ def render_comparison(first: Mapping[str, ModelSet], second: Mapping[str, ModelS
             a, b = one.models[i], other.models[places[path]] if path in places else None
             if a is None or b is None:
                 continue
-            found = compare(a.function, b.function, point)
+            comparison = compare(a.function, b.function, point)
             growth = [growth_class(model.function, one.parameters) for model in (a, b)]
             cross = [
                 f"{parameter} = {x:.4g}"
-                for parameter, values in zip(one.parameters, found.crossings, strict=True)
+                for parameter, values in zip(one.parameters, comparison.crossings, strict=True)
                 for x in values[:_SHOWN]
             ]
-            rows.append((path, *growth, _faster(found), f"{found.ratio:.4g}", ", ".join(cross) or "nowhere"))
+            rows.append((path, *growth, _faster(comparison), f"{comparison.ratio:.4g}", ", ".join(cross) or "nowhere"))
             entries.append(
                 {
                     "call_path": path,
                     "growth": growth,
-                    "faster": dict(zip(one.parameters, found.faster, strict=True)),
-                    "overall": found.overall,
-                    "ratio": found.ratio if math.isfinite(found.ratio) else None,
-                    "crossings": dict(zip(one.parameters, map(list, found.crossings), strict=True)),
+                    "faster": dict(zip(one.parameters, comparison.faster, strict=True)),
+                    "overall": comparison.overall,
+                    "ratio": comparison.ratio if math.isfinite(comparison.ratio) else None,
+                    "crossings": dict(zip(one.parameters, map(list, comparison.crossings), strict=True)),
                 }
             )
         if rows:
@@ -69,5 +69,5 @@ def render_comparison(first: Mapping[str, ModelSet], second: Mapping[str, ModelS
     return json.dumps({"comparison": data}, indent=2, allow_nan=False) if style == "json" else "\n\n".join(blocks)
 
 
-def _faster(found: Comparison) -> str:
-    return {"first": "A", "second": "B", "same": "equal", "neither": "it depends"}[found.overall]
+def _faster(comparison: Comparison) -> str:
+    return {"first": "A", "second": "B", "same": "equal", "neither": "it depends"}[comparison.overall]

@@ -19,21 +19,21 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
     from buran.model import format_function
 
     blocks = []
-    for own in sets.values():
-        order, shares = _by_share(own, at)
-        predictions = _predictions(own, at, level) if at else []
+    for models in sets.values():
+        order, shares = _by_share(models, at)
+        predictions = _predictions(models, at, level) if at else []
         rows = []
         for i in order:
-            model = own.models[i]
+            model = models.models[i]
             last = [f"{value:.4g}" for value in predictions[i]] if predictions else []
             if model is None:
-                rows.append((own.call_paths[i], "no value", "", *([""] * len(last)), ""))
+                rows.append((models.call_paths[i], "no value", "", *([""] * len(last)), ""))
                 continue
-            function = format_function(model.function, own.parameters)
+            function = format_function(model.function, models.parameters)
             share = f"{100 * shares[i]:.1f} %"
-            rows.append((own.call_paths[i], function, f"{model.quality.smape:.2f}", *last, share))
-        unit = f" in {own.unit}" if own.unit else ""
-        title = f"{own.metric}{unit} ({own.aggregate} over locations, {own.repetition} of repetitions)"
+            rows.append((models.call_paths[i], function, f"{model.quality.smape:.2f}", *last, share))
+        unit = f" in {models.unit}" if models.unit else ""
+        title = f"{models.metric}{unit} ({models.aggregate} over locations, {models.repetition} of repetitions)"
         extra = (("prediction", f"{100 * level:g} % from", "to") if at else ()) if order else ()
         header = ("call path", "model", "SMAPE %", *extra, "share")
         if at:
@@ -42,27 +42,27 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
     return "\n\n".join(blocks)
 
 
-def _predictions(own: ModelSet, at: Mapping[str, float], level: float) -> list[tuple[float, float, float]]:
+def _predictions(models: ModelSet, at: Mapping[str, float], level: float) -> list[tuple[float, float, float]]:
     """Return prediction and interval of each call path."""
     import numpy as np
 
-    point = np.array([[at[name] for name in own.parameters]])
-    lower, upper = own.predict_interval(point, level)
-    return list(zip(own.predict(point)[:, 0].tolist(), lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True))
+    point = np.array([[at[name] for name in models.parameters]])
+    lower, upper = models.predict_interval(point, level)
+    return list(zip(models.predict(point)[:, 0].tolist(), lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True))
 
 
-def _by_share(own: ModelSet, at: Mapping[str, float] | None = None) -> tuple[list[int], list[float]]:
+def _by_share(models: ModelSet, at: Mapping[str, float] | None = None) -> tuple[list[int], list[float]]:
     """Order call paths by their predicted share at a point; the measured point with the largest total by default."""
     import numpy as np
 
     from buran.model.compare import ranking
 
-    if not own.call_paths or (at is None and not own.points):
+    if not models.call_paths or (at is None and not models.points):
         return [], []
     if at is not None:
-        values = own.predict(np.array([[at[name] for name in own.parameters]]))[:, 0]
+        values = models.predict(np.array([[at[name] for name in models.parameters]]))[:, 0]
     else:
-        everywhere = own.predict(np.array(own.points))
+        everywhere = models.predict(np.array(models.points))
         values = everywhere[:, int(np.argmax(np.maximum(np.nan_to_num(everywhere), 0.0).sum(axis=0)))]
     order, shares = ranking(values)
     return order.tolist(), shares.tolist()
@@ -76,13 +76,13 @@ def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
 
     data = models_to_json(tuple(sets.values()))
     if at is not None:
-        found = {}
-        for own in sets.values():
-            order, shares = _by_share(own, at)
-            values = _predictions(own, at, level)
-            found[own.metric] = [
+        predictions = {}
+        for models in sets.values():
+            order, shares = _by_share(models, at)
+            values = _predictions(models, at, level)
+            predictions[models.metric] = [
                 {
-                    "call_path": own.call_paths[i],
+                    "call_path": models.call_paths[i],
                     **{
                         key: value if math.isfinite(value) else None
                         for key, value in zip(("value", "lower", "upper"), values[i], strict=True)
@@ -91,7 +91,7 @@ def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
                 }
                 for i in order
             ]
-        data["predictions"] = {"at": dict(at), "level": level, "metrics": found}
+        data["predictions"] = {"at": dict(at), "level": level, "metrics": predictions}
     return dumps(data, indent=2, allow_nan=False)
 
 
@@ -100,18 +100,18 @@ def latex(sets: Mapping[str, ModelSet]) -> str:
     from buran.model import format_function
 
     lines = []
-    for own in sets.values():
+    for models in sets.values():
         lines += [
-            rf"% {own.metric}",
+            rf"% {models.metric}",
             r"\begin{tabular}{lrr}",
             r"call path & model & SMAPE (\%) \\",
             r"\hline",
         ]
-        for i in _by_share(own)[0]:
-            model = own.models[i]
+        for i in _by_share(models)[0]:
+            model = models.models[i]
             if model is not None:
-                function = format_function(model.function, own.parameters, "latex")
-                path = _latex_text(own.call_paths[i])
+                function = format_function(model.function, models.parameters, "latex")
+                path = _latex_text(models.call_paths[i])
                 lines.append(rf"{path} & ${function}$ & {model.quality.smape:.2f} \\")
         lines.append(r"\end{tabular}")
     return "\n".join(lines)
@@ -130,14 +130,14 @@ def python(sets: Mapping[str, ModelSet]) -> str:
     from buran.model import format_function, python_names
 
     lines = ['"""Performance models; made by buran."""', "", "from numpy import log2", "", "models = {"]
-    for own in sets.values():
-        names = ", ".join(python_names(own.parameters))
-        lines.append(f"    {own.metric!r}: {{")
-        for i in _by_share(own)[0]:
-            model = own.models[i]
+    for models in sets.values():
+        names = ", ".join(python_names(models.parameters))
+        lines.append(f"    {models.metric!r}: {{")
+        for i in _by_share(models)[0]:
+            model = models.models[i]
             if model is not None:
-                function = format_function(model.function, own.parameters, "python")
-                lines.append(f"        {own.call_paths[i]!r}: lambda {names}: {function},")
+                function = format_function(model.function, models.parameters, "python")
+                lines.append(f"        {models.call_paths[i]!r}: lambda {names}: {function},")
         lines.append("    },")
     lines.append("}")
     return "\n".join(lines)

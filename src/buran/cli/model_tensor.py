@@ -22,11 +22,11 @@ def fit_and_write(arguments: argparse.Namespace) -> int:
     names, X, y, metric, unit = _observations(arguments)
     scale = None
     if arguments.scale:
-        given = dict(part.partition("=")[::2] for part in arguments.scale.split(","))
-        for name in given:
+        scales = dict(part.partition("=")[::2] for part in arguments.scale.split(","))
+        for name in scales:
             if name not in names:
                 raise UsageError(f"--scale: there is no parameter {name!r}", hint=f"choose from {', '.join(names)}")
-        scale = [given.get(name, "auto") for name in names]
+        scale = [scales.get(name, "auto") for name in names]
     free = arguments.extrapolate.split(",") if arguments.extrapolate else []
     model = CPRegressor(scale=scale, names=names, extrapolate=free, random_state=0).fit(X, y)
     save_model(arguments.output, model.model_, {"metric": metric, "unit": unit})
@@ -47,12 +47,12 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
     from buran.errors import UsageError
     from buran.experiment.read import read_experiment
 
-    wanted = arguments.metric or []
-    if len(wanted) > 1:
+    metrics = arguments.metric or []
+    if len(metrics) > 1:
         raise UsageError("a tensor model is of one metric", hint="name it once with --metric")
     if arguments.input.suffix in _SUFFIXES:
         header, rows = read_table(arguments.input)
-        metric = wanted[0] if wanted else header[-1]
+        metric = metrics[0] if metrics else header[-1]
         if metric not in header:
             raise UsageError(f"the table has no column {metric!r}", hint=f"choose from {', '.join(header)}")
         place = header.index(metric)
@@ -64,7 +64,7 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
             raise UsageError("a time is no number", where=arguments.input, why=str(error)) from error
         return names, X, y, metric, ""
     experiment = read_experiment(arguments.input)
-    metric = wanted[0] if wanted else experiment.metrics[0]
+    metric = metrics[0] if metrics else experiment.metrics[0]
     if metric not in experiment.values:
         raise UsageError(
             f"the measurements have no metric {metric!r}", hint=f"choose from {', '.join(experiment.metrics)}"

@@ -20,7 +20,7 @@ def named_values(text: str, example: str, option: str = "--at") -> dict[str, str
     """
     out: dict[str, str] = {}
     for part in text.split(","):
-        name, _, value = (each.strip() for each in part.partition("="))
+        name, _, value = (word.strip() for word in part.partition("="))
         if not (name and value) or name in out:
             raise no_point(text, part, example, option)
         out[name] = value

@@ -92,12 +92,12 @@ def _predictions(model: Model, arguments: argparse.Namespace) -> tuple[list[str]
                 "a point does not have the model's parameters",
                 why=f"{', '.join(point) or 'none'} instead of {', '.join(model.names)}",
             )
-    given = np.empty((len(points), len(model.names)), dtype=object)
+    values = np.empty((len(points), len(model.names)), dtype=object)
     for i, point in enumerate(points):
-        given[i] = [point[name] for name in model.names]
-    times, spread = model.predict(columns_of(given), arguments.outside, arguments.unseen)
+        values[i] = [point[name] for name in model.names]
+    times, spread = model.predict(columns_of(values), arguments.outside, arguments.unseen)
     ends = of_logarithm(times, model.error_quantile(arguments.level), spread)
-    columns = zip(given.tolist(), times, *ends, strict=True)
+    columns = zip(values.tolist(), times, *ends, strict=True)
     rows = [[*row, *(_finite(number) for number in numbers)] for row, *numbers in columns]
     return [*model.names, "predicted", "lower", "upper"], rows
 
@@ -119,11 +119,14 @@ def _fastest(model: Model, arguments: argparse.Namespace) -> tuple[list[str], li
 
     if arguments.points is not None or len(arguments.at) > 1 or arguments.fastest < 1:
         raise UsageError("--fastest takes a number of 1 or more and at most one --at, and no CSV file")
-    given = _point(arguments.at[0]) if arguments.at else {}
-    found, complete = find_fastest(model, given, arguments.fastest, arguments.level)
+    fixed = _point(arguments.at[0]) if arguments.at else {}
+    fastest, complete = find_fastest(model, fixed, arguments.fastest, arguments.level)
     if not complete:
         print("note: there are too many configurations: a random part was looked at", file=sys.stderr)
-    rows = [[*each.values.values(), each.time, _finite(each.lower), _finite(each.upper)] for each in found]
+    rows = [
+        [*configuration.values.values(), configuration.time, _finite(configuration.lower), _finite(configuration.upper)]
+        for configuration in fastest
+    ]
     return [*model.names, "predicted", "lower", "upper"], rows
 
 

@@ -42,7 +42,7 @@ def predictions(path: Path, points: Sequence[Mapping[str, Any]]) -> tuple[list[s
             why = f"{', '.join(point) or 'none'} instead of {', '.join(names)}"
             raise UsageError("a point does not have the model's variables", why=why)
     try:
-        found = model.predict([[float(point[name]) for name in names] for point in points])
+        prediction = model.predict([[float(point[name]) for name in names] for point in points])
     except (TypeError, ValueError):
         raise UsageError("the values of variables are numbers", why="some are not") from None
     rows = [
@@ -53,7 +53,7 @@ def predictions(path: Path, points: Sequence[Mapping[str, Any]]) -> tuple[list[s
             inside,
         ]
         for point, value, factor, inside in zip(
-            points, found.value.tolist(), found.factor.tolist(), found.in_domain.tolist(), strict=True
+            points, prediction.value.tolist(), prediction.factor.tolist(), prediction.in_domain.tolist(), strict=True
         )
     ]
     return [*names, "predicted", "correction", "within twice the measured values"], rows

@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.session import open_session
 
     session = open_session(arguments.file)
-    given = [named_numbers(text, "p=4,n=1000", "--point", positive=False) for text in arguments.point]
-    points = [point_of(session.campaign, values) for values in given]
+    coordinates = [named_numbers(text, "p=4,n=1000", "--point", positive=False) for text in arguments.point]
+    points = [point_of(session.campaign, values) for values in coordinates]
     for point in points:
         print(f"{point.key}: {open_generation(session, point)} configurations will be measured again")
     if arguments.mark_only:

@@ -56,12 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
     session = open_session(arguments.file)
-    found = find_report(session, earlier=arguments.compare is None)
-    for remark in found.remarks:
+    report = find_report(session, earlier=arguments.compare is None)
+    for remark in report.remarks:
         print(f"note: {remark}", file=sys.stderr)
     if arguments.compare is not None:
         return _compare(session, arguments)
-    _show(found.folder, "report", arguments)
+    _show(report.folder, "report", arguments)
     return 0
 
 

@@ -225,11 +225,11 @@ def _finish(session: Session, code: int, log: Path) -> int:
 def _errors_in(logs: Path, log: Path) -> list[str]:
     """Return what the scripts of this run logged, else the end of the engine's own log."""
     started = log.stat().st_ctime - 1
-    found = []
+    errors = []
     for path in sorted(logs.glob("*/*.log")):
         if path.stat().st_size and path.stat().st_mtime >= started - 3600:
-            found += path.read_text(errors="replace").splitlines()[-12:]
-    return found or log.read_text(errors="replace").splitlines()[-15:]
+            errors += path.read_text(errors="replace").splitlines()[-12:]
+    return errors or log.read_text(errors="replace").splitlines()[-15:]
 
 
 def _shown(path: Path) -> str:

@@ -66,7 +66,7 @@ def _show(session: Session, *, as_json: bool) -> None:
 
     history = History.open(session)
     state, plans = progress_of(history), history.plans
-    found, (running_s, waiting_s) = models_and_truth(history), waited_s(history)
+    models, (running_s, waiting_s) = models_and_truth(history), waited_s(history)
     target = ", ".join(f"{name}={value:g}" for name, value in session.campaign.refinement_target.items())
     if as_json:
         out = {
@@ -75,7 +75,7 @@ def _show(session: Session, *, as_json: bool) -> None:
             "budget_core_hours": state.budget_core_hours,
             "account": [asdict(item) for item in state.account],
             "target": dict(session.campaign.refinement_target),
-            "models": [asdict(each) for each in found],
+            "models": [asdict(model) for model in models],
             "points": measured_points(plans),
             "running_s": running_s,
             "waiting_s": waiting_s,
@@ -91,19 +91,19 @@ def _show(session: Session, *, as_json: bool) -> None:
     print(
         f"{duration(running_s)} of run time; {duration(waiting_s)} in the queue, the jobs of an iteration side by side"
     )
-    if not found:
+    if not models:
         print("no models of time")
         return
     rows = [
         (
-            f"{100 * each.share:.1f} %",
-            each.call_path,
-            f"{each.predicted_s:.4g}",
-            f"{each.true_s:.4g}",
-            "unknown" if each.expected_error is None else f"{100 * each.expected_error:.1f} %",
-            f"{100 * each.error:+.1f} %",
+            f"{100 * model.share:.1f} %",
+            model.call_path,
+            f"{model.predicted_s:.4g}",
+            f"{model.true_s:.4g}",
+            "unknown" if model.expected_error is None else f"{100 * model.expected_error:.1f} %",
+            f"{100 * model.error:+.1f} %",
         )
-        for each in found
+        for model in models
     ]
     print(f"models of time at {target}, exclusive, seconds per rank, call paths above 1 %")
     header = ("share", "call path", "predicted", "true", "expected error", "true error")

@@ -130,13 +130,13 @@ def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
     return {
         "suggestions": [
             {
-                "point": dict(zip(space.parameters, space.points[each.place].tolist(), strict=True)),
-                "repetition": each.repetition,
-                "cost_core_hours": each.cost_core_hours,
-                "score": each.score,
-                "reason": each.reason,
+                "point": dict(zip(space.parameters, space.points[suggestion.place].tolist(), strict=True)),
+                "repetition": suggestion.repetition,
+                "cost_core_hours": suggestion.cost_core_hours,
+                "score": suggestion.score,
+                "reason": suggestion.reason,
             }
-            for each in advice.suggestions
+            for suggestion in advice.suggestions
         ],
         "stop": advice.stop,
         "budget_core_hours": budget.core_hours,
@@ -167,13 +167,13 @@ def _text(report: Recommendation, space: Space, gain: str) -> str:
         return "\n".join([*lines, f"nothing to measure: {advice.stop}"])
     rows = [
         (
-            space.spelled(each.place),
-            each.repetition,
-            "unknown" if each.cost_core_hours is None else f"{each.cost_core_hours:.3g}",
-            "" if not each.score else f"{100 * each.score:.2g} %" if gain else f"{each.score:.3g}",
-            each.reason,
+            space.spelled(suggestion.place),
+            suggestion.repetition,
+            "unknown" if suggestion.cost_core_hours is None else f"{suggestion.cost_core_hours:.3g}",
+            "" if not suggestion.score else f"{100 * suggestion.score:.2g} %" if gain else f"{suggestion.score:.3g}",
+            suggestion.reason,
         )
-        for each in advice.suggestions
+        for suggestion in advice.suggestions
     ]
     header = ("point", "repetition", "core hours", gain or "score", "why")
     return "\n".join([*lines, "", table(header, rows, right=(1, 2, 3))])

@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     problems = pointer_problems(layout)
     for folder in folders:
-        problems += [str(Path(each)) for each in store.damage(folder)]
+        problems += [str(Path(path)) for path in store.damage(folder)]
     problems += changed_sources(layout)
     if arguments.json:
         print(json.dumps({"folders": len(folders), "problems": problems}, indent=2))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buran.project.found import Project
+from buran.project.examine import Project
 
 Number = int | float
 DEFAULT_RUN = "{binary} {n}"
@@ -58,7 +58,7 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
     name = answers.name or re.sub(r"[^A-Za-z0-9_-]+", "-", project.folder.resolve().name).strip("-") or "my-campaign"
     run = answers.run or DEFAULT_RUN
     ranks = [] if not (project.uses_mpi or answers.ranks) else list(answers.ranks or first_ranks(cores))
-    sizes = {each: answers.sizes.get(each, ()) for each in (*parameters_of(run), *answers.sizes)}
+    sizes = {parameter: answers.sizes.get(parameter, ()) for parameter in (*parameters_of(run), *answers.sizes)}
     if ranks:
         sizes.pop("p", None)
     lines = [
@@ -74,10 +74,13 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
     ]
     if ranks:
         lines.append(_marked(f"  p: {{role: ranks, values: {_list(ranks)}}}", "" if answers.ranks else "MPI ranks"))
-    for each, values in sizes.items():
+    for parameter, values in sizes.items():
         todo = "" if values else "or range: {start: 10, stop: 50, step: 10}"
-        lines.append(_marked(f"  {each}: {{role: size, values: {_list(values or _SIZES)}}}", todo))
-    largest = {**({"p": ranks[-1]} if ranks else {}), **{each: (own or _SIZES)[-1] for each, own in sizes.items()}}
+        lines.append(_marked(f"  {parameter}: {{role: size, values: {_list(values or _SIZES)}}}", todo))
+    largest = {
+        **({"p": ranks[-1]} if ranks else {}),
+        **{parameter: (values or _SIZES)[-1] for parameter, values in sizes.items()},
+    }
     point = ", ".join(f"{key}: {2 * value}" for key, value in largest.items())
     limits = f"resources: {{{'' if ranks else 'ranks: 1, '}time_limit_s: 600}}"
     lines += [

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buran.project.found import Language
+from buran.project.sources import Language
 
 NAME = "CMakeLists.txt"
 _COMMAND = re.compile(r"([A-Za-z_]\w*)\s*\(((?:[^()\"]|\"(?:\\.|[^\"\\])*\"|\([^()]*\))*)\)")
@@ -62,7 +62,7 @@ class CMakeProject:
 
     def expand(self, word: str, folder: Path) -> str:
         """Put in the values of variables that are known."""
-        known = {
+        values = {
             "CMAKE_SOURCE_DIR": ".",
             "PROJECT_SOURCE_DIR": ".",
             "CMAKE_CURRENT_SOURCE_DIR": str(folder),
@@ -71,7 +71,7 @@ class CMakeProject:
             "CMAKE_CURRENT_BINARY_DIR": str(folder.relative_to(self.folder)),
             **self.variables,
         }
-        return _REFERENCE.sub(lambda found: known.get(found[1], found[0]), word)
+        return _REFERENCE.sub(lambda match: values.get(match[1], match[0]), word)
 
     def _project(self, words: list[str]) -> None:
         if words:
@@ -97,8 +97,8 @@ def commands_in(text: str) -> Iterator[tuple[str, list[str]]]:
     """Return the commands of a CMake file, in lower case, and their words."""
     text = re.sub(r"#\[(=*)\[.*?\]\1\]", "", text, flags=re.DOTALL)
     text = re.sub(r"(?m)#[^\n\"]*(?:\"[^\n\"]*\"[^\n\"]*)*$", "", text)
-    for found in _COMMAND.finditer(text):
-        yield found[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(found[2])]
+    for match in _COMMAND.finditer(text):
+        yield match[1].lower(), [quoted or plain for quoted, plain in _WORD.findall(match[2])]
 
 
 def read_cmake(folder: Path) -> CMakeProject:

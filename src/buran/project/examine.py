@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from buran.errors import UsageError
 from buran.project.cmake import NAME as CMAKE_FILE
 from buran.project.cmake import read_cmake
-from buran.project.found import Language, Project, languages, mention_mpi, sources_below
 from buran.project.makefile import Makefile, makefile_in, read_makefile
+from buran.project.sources import Language, languages, mention_mpi, sources_below
 
 _CMAKE_COMPILER = {
     Language.C: "CMAKE_C_COMPILER",
     Language.CXX: "CMAKE_CXX_COMPILER",
     Language.FORTRAN: "CMAKE_Fortran_COMPILER",
 }
+
+
+@dataclass(frozen=True)
+class Project:
+    """How a project is built.
+
+    Attributes
+    ----------
+    build
+        Shell command with placeholders for compilers and flags.
+    binaries
+        What the build makes, relative to the project's folder, the likeliest first; empty where nothing was found.
+    uses_mpi
+        Whether anything of MPI was seen in build files or sources.
+    remarks
+        What was found, and what a person has to look at; the latter begin with ``<-``.
+    """
+
+    folder: Path
+    build: str
+    binaries: tuple[str, ...]
+    uses_mpi: bool
+    remarks: tuple[str, ...]
 
 
 def examine_project(folder: Path, system: str | None = None) -> Project:
@@ -46,8 +70,8 @@ def examine_project(folder: Path, system: str | None = None) -> Project:
 
 def _makefile_below(folder: Path) -> Path:
     below = sorted(path for level in ("*", "*/*") for path in folder.glob(level) if path.is_dir())
-    found = [makefile for each in below if "/." not in str(each) and (makefile := makefile_in(each)) is not None]
-    if not found:
+    makefiles = [makefile for place in below if "/." not in str(place) and (makefile := makefile_in(place)) is not None]
+    if not makefiles:
         has_configure = (folder / "configure").is_file()
         raise UsageError(
             "it is not seen how the project is built",
@@ -57,30 +81,32 @@ def _makefile_below(folder: Path) -> Path:
             hint="begin with a template, `buran init DIR`, and set target.build: "
             + ("./configure CC={mpicc} CXX={mpicxx} && make" if has_configure else "any shell command with {mpicxx}"),
         )
-    if len({len(path.parts) for path in found[:2]}) == 1 and len(found) > 1:
-        names = ", ".join(str(path.parent.relative_to(folder)) for path in found[:6])
+    if len({len(path.parts) for path in makefiles[:2]}) == 1 and len(makefiles) > 1:
+        names = ", ".join(str(path.parent.relative_to(folder)) for path in makefiles[:6])
         raise UsageError("there are several Makefiles", where=folder, why=names, hint="name one of these folders")
-    return found[0]
+    return makefiles[0]
 
 
 # -- CMake -----------------------------------------------------------------------------------------------
 
 
 def _with_cmake(folder: Path, *, both: bool) -> Project:
-    found = read_cmake(folder)
+    cmake = read_cmake(folder)
     sources = sources_below(folder)
-    mpi = found.mentions_mpi or mention_mpi(sources)
-    wanted = found.languages & (languages(sources) | found.languages) or {Language.CXX}
-    options = [f"-D{_CMAKE_COMPILER[each]}={{{each.value}}}" for each in sorted(wanted, key=list(Language).index)]
-    options += [f"-D{name}=ON" for name in found.switches]
+    mpi = cmake.mentions_mpi or mention_mpi(sources)
+    compiled = cmake.languages & (languages(sources) | cmake.languages) or {Language.CXX}
+    options = [
+        f"-D{_CMAKE_COMPILER[language]}={{{language.value}}}" for language in sorted(compiled, key=list(Language).index)
+    ]
+    options += [f"-D{name}=ON" for name in cmake.switches]
     too = ", and a Makefile, which `buran init --system make` takes" if both else ""
     remarks = [f"Found: {CMAKE_FILE}{too}" + ("" if mpi else "; no use of MPI")]
-    if found.switches:
-        remarks.append(f"{', '.join(found.switches)}: off by default, and switched on here")
-    unclear = [name for name in found.programs if "$" in name]
-    if unclear and len(unclear) == len(found.programs):
+    if cmake.switches:
+        remarks.append(f"{', '.join(cmake.switches)}: off by default, and switched on here")
+    unclear = [name for name in cmake.programs if "$" in name]
+    if unclear and len(unclear) == len(cmake.programs):
         remarks.append(f"<- where CMake puts {', '.join(unclear)} could not be told")
-    binaries = tuple(dict.fromkeys(f"build/{name}" for name in found.programs if "$" not in name))
+    binaries = tuple(dict.fromkeys(f"build/{name}" for name in cmake.programs if "$" not in name))
     build = f"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release {' '.join(options)} && cmake --build build"
     return Project(folder, build, binaries, mpi, tuple(remarks))
 
@@ -92,7 +118,7 @@ def _with_make(folder: Path, path: Path) -> Project:
     makefile = read_makefile(path)
     sources = sources_below(folder)
     below = path.parent.relative_to(folder)
-    written_in = languages([each for each in sources if each.parent == path.parent] or sources)
+    written_in = languages([source for source in sources if source.parent == path.parent] or sources)
     compilers = makefile.compilers(written_in)
     inner = _inner(makefile) if not compilers else None
     shown = str(path.relative_to(folder))
@@ -132,9 +158,9 @@ def _inner(makefile: Makefile) -> Makefile | None:
     for place in (*(folder / name for name in makefile.calls_in_folders()), *below):
         path = makefile_in(place)
         if path is not None:
-            found = read_makefile(path)
-            if found.programs():
-                return found
+            inner = read_makefile(path)
+            if inner.programs():
+                return inner
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buran.project.found import Language, language_of_command, language_of_variable
+from buran.project.sources import Language, language_of_command, language_of_variable
 
 NAMES = ("GNUmakefile", "makefile", "Makefile")
 _DEEPEST = 8
@@ -60,10 +60,10 @@ class Makefile:
                 for name in self.expand(included[1]).split():
                     if "$" not in name and (path.parent / name).is_file():
                         self.read(path.parent / name, depth + 1)
-            elif found := _RULE.match(line):
-                rule = MakeRule(self.expand(found[1]).split(), self.expand(found[2].replace("|", " ")).split())
-                if found[3]:
-                    rule.recipe.append(found[3].strip())
+            elif head := _RULE.match(line):
+                rule = MakeRule(self.expand(head[1]).split(), self.expand(head[2].replace("|", " ")).split())
+                if head[3]:
+                    rule.recipe.append(head[3].strip())
                 self.rules.append(rule)
 
     def _assign(self, name: str, operator: str, value: str) -> None:
@@ -77,16 +77,16 @@ class Makefile:
     def expand(self, text: str, depth: int = 0) -> str:
         """Put in the values of variables; what a shell or a function would make stays as it is."""
 
-        def value(found: re.Match[str]) -> str:
-            name, old, new = found[1] or found[4], found[2] or found[5], found[3] or found[6]
+        def value(match: re.Match[str]) -> str:
+            name, old, new = match[1] or match[4], match[2] or match[5], match[3] or match[6]
             raw = self.variables.get(name, _DEFAULTS.get(name, ""))
             if depth >= _DEEPEST:
-                return found[0]
+                return match[0]
             words = self.expand(raw, depth + 1)
             if old is None:
                 return words
             if "%" in old:
-                return found[0]
+                return match[0]
             return " ".join(
                 word.removesuffix(old) + (new or "") if word.endswith(old) else word for word in words.split()
             )
@@ -104,7 +104,7 @@ class Makefile:
 
     def programs(self) -> list[str]:
         """Return targets that are linked, those that the default target needs first."""
-        found: list[str] = []
+        programs: list[str] = []
         phony = {name for rule in self.rules if ".PHONY" in rule.targets for name in rule.needs}
         for rule in self.rules:
             for target in rule.targets:
@@ -117,9 +117,9 @@ class Makefile:
                     and target not in _NO_PROGRAMS | phony
                     and self._links(rule, target)
                 ):
-                    found.append(target)
-        wanted = self._default_needs()
-        return sorted(dict.fromkeys(found), key=lambda name: name not in wanted)
+                    programs.append(target)
+        default = self._default_needs()
+        return sorted(dict.fromkeys(programs), key=lambda name: name not in default)
 
     def _links(self, rule: MakeRule, target: str) -> bool:
         for line in rule.recipe:
@@ -148,20 +148,20 @@ class Makefile:
         written_in
             Languages of the sources, for rules that make itself knows.
         """
-        found: dict[str, Language] = {}
+        compilers: dict[str, Language] = {}
         for _, command in self.commands():
             for name in _VARIABLE.findall(command):
                 language = self._language(name)
                 if language is not None:
-                    found[name] = language
-        if self.uses_own_rules():
+                    compilers[name] = language
+        if self.uses_implicit_rules():
             named = {Language.C: "CC", Language.CXX: "CXX", Language.FORTRAN: "FC"}
-            found.update({named[language]: language for language in written_in})
-            found.setdefault("CC", Language.CXX if Language.CXX in written_in else Language.C)  # make links with it
+            compilers.update({named[language]: language for language in written_in})
+            compilers.setdefault("CC", Language.CXX if Language.CXX in written_in else Language.C)  # make links with it
             if Language.CXX in written_in:
-                found["CC"] = Language.CXX if Language.C not in written_in else found["CC"]
+                compilers["CC"] = Language.CXX if Language.C not in written_in else compilers["CC"]
         # A variable that only stands for another one follows it.
-        return {name: language for name, language in found.items() if not self._follows(name, found)}
+        return {name: language for name, language in compilers.items() if not self._follows(name, compilers)}
 
     def _language(self, name: str) -> Language | None:
         value = self.expand(self.variables.get(name, "")).split()
@@ -173,7 +173,7 @@ class Makefile:
         first = _VARIABLE.match(self.variables.get(name, ""))
         return first is not None and first[1] != name and first[1] in others
 
-    def uses_own_rules(self) -> bool:
+    def uses_implicit_rules(self) -> bool:
         """Whether objects are made by rules that make itself knows: none here says how."""
         made = any(re.search(r"%\.o|\.(c|cc|cpp|cxx|f90|F90)\.o", " ".join(rule.targets)) for rule in self.rules)
         compiled = any(re.search(r"(^|\s)-c(\s|$)", self.expand(command)) for _, command in self.commands())
@@ -184,13 +184,13 @@ class Makefile:
 
     def by_name(self) -> dict[str, Language]:
         """Return the compilers that recipes call by their own names: no variable changes them."""
-        found: dict[str, Language] = {}
+        compilers: dict[str, Language] = {}
         for _, command in self.commands():
             first = command.split()[:1]
             language = language_of_command(first[0]) if first else None
             if language is not None:
-                found[first[0]] = language
-        return found
+                compilers[first[0]] = language
+        return compilers
 
     def extra_words(self, name: str) -> str:
         """Return what stands behind the compiler in a variable's value, such as ``-DUSE_MPI=1``."""
@@ -200,17 +200,17 @@ class Makefile:
         """Return the variables of compiler flags that recipes use and nothing sets."""
         named = {Language.C: ("CFLAGS",), Language.CXX: ("CXXFLAGS",), Language.FORTRAN: ("FFLAGS", "FCFLAGS")}
         used = {name for _, command in self.commands() for name in _VARIABLE.findall(command)}
-        own = self.uses_own_rules()
+        implicit = self.uses_implicit_rules()
         candidates = [name for language in sorted(languages) for name in named[language]]
-        return [name for name in candidates if name not in self.variables and (own or name in used)]
+        return [name for name in candidates if name not in self.variables and (implicit or name in used)]
 
     def calls_in_folders(self) -> list[str]:
         """Return folders that recipes run make in."""
-        found = []
+        folders = []
         for _, command in self.commands():
-            found += re.findall(r"(?:\$[({]MAKE[)}]|\bmake)\s+.*?-C\s*([\w./-]+)", self.expand(command))
-            found += re.findall(r"\bcd\s+([\w./-]+)", self.expand(command))
-        return list(dict.fromkeys(found))
+            folders += re.findall(r"(?:\$[({]MAKE[)}]|\bmake)\s+.*?-C\s*([\w./-]+)", self.expand(command))
+            folders += re.findall(r"\bcd\s+([\w./-]+)", self.expand(command))
+        return list(dict.fromkeys(folders))
 
 
 def read_makefile(path: Path) -> Makefile:

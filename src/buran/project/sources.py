@@ -1,10 +1,9 @@
-"""What was found out about a project."""
+"""A project's sources: their languages, compilers, and whether they use MPI."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -18,29 +17,6 @@ class Language(StrEnum):
     C = "mpicc"
     CXX = "mpicxx"
     FORTRAN = "mpifort"
-
-
-@dataclass(frozen=True)
-class Project:
-    """How a project is built.
-
-    Attributes
-    ----------
-    build
-        Shell command with placeholders for compilers and flags.
-    binaries
-        What the build makes, relative to the project's folder, the likeliest first; empty where nothing was found.
-    uses_mpi
-        Whether anything of MPI was seen in build files or sources.
-    remarks
-        What was found, and what a person has to look at; the latter begin with ``<-``.
-    """
-
-    folder: Path
-    build: str
-    binaries: tuple[str, ...]
-    uses_mpi: bool
-    remarks: tuple[str, ...]
 
 
 _SUFFIXES = {
@@ -74,15 +50,15 @@ def language_of_variable(name: str) -> Language | None:
 
 def sources_below(folder: Path) -> list[Path]:
     """Return source files, hidden folders and builds left out, the highest first."""
-    found: list[Path] = []
+    sources: list[Path] = []
     folders = [folder]
-    while folders and len(found) < MOST_FILES:
+    while folders and len(sources) < MOST_FILES:
         for path in sorted(folders.pop(0).iterdir()):
             if path.is_dir() and not path.is_symlink() and not path.name.startswith((".", "build", "CMakeFiles")):
                 folders.append(path)
             elif path.suffix in _SUFFIXES and path.is_file():
-                found.append(path)
-    return found
+                sources.append(path)
+    return sources
 
 
 def languages(sources: Iterable[Path]) -> set[Language]:
