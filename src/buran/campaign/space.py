@@ -139,8 +139,8 @@ def point_mistakes(points: Sequence[WrittenPoint], parameters: Sequence[str]) ->
     for point in points:
         for name in point.values:
             if name not in parameters:
-                why = f"the parameters are: {', '.join(parameters)}"
-                yield point.mistake(f"{name!r} is no parameter", why, did_you_mean(name, parameters))
+                allowed = f"the parameters are: {', '.join(parameters)}"
+                yield point.mistake(f"{name!r} is no parameter", allowed, did_you_mean(name, parameters))
         lacking = [name for name in parameters if name not in point.values]
         if lacking:
             yield point.mistake(f"the point has no value for {' and '.join(lacking)}")
