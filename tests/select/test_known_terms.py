@@ -18,16 +18,14 @@ from buran.select.space import Space
 N, S = 0, 1
 
 
-def test_terms_come_from_models_with_priors_in_the_order_of_the_points(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None:
     work = Term((Factor(N, PowerLog(Fraction(3), 0)), Factor(S, PowerLog(Fraction(1), 0))))
     quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
     models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality, ((0.0,),), ()) for _ in range(2))
     times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
     said = ({"call_path": "a", "resilient": "2 n^3 s"}, {"call_path": "b", "resilient": ""})
-    monkeypatch.setattr(plan.Findings, "read", lambda path: SimpleNamespace(priors=said))
-    monkeypatch.setattr(plan, "read_models", lambda path: (times,))
-    session = SimpleNamespace(id="c", layout=SimpleNamespace(findings=lambda *_: None, models=lambda *_: None))
-    (key,), (terms,) = zip(*plan._terms(session, 0, ("s", "n")).items(), strict=True)
+    history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
+    (key,), (terms,) = zip(*plan._terms(history, 0, ("s", "n")).items(), strict=True)
     assert key == ("time", "a")
     assert terms == (Term((Factor(0, PowerLog(Fraction(1), 0)), Factor(1, PowerLog(Fraction(3), 0)))),)
     at = np.array([[7.0, 2.0]])
