@@ -44,7 +44,7 @@ NEW: dict[str, Any] = {
     "parameters.n.role": "choice", "parameters.n.values": [10, 20, 80],
     "parameters.n.range.start": 5, "parameters.n.range.stop": 40, "parameters.n.range.factor": 4,
     "budget.core_hours": 7.0, "budget.percent_of_full_matrix": 10.0, "budget.build_cores": 2,
-    "scorep.process_memory_mb": 256, "scorep.effort_metric": "PAPI_TOT_INS",
+    "scorep.process_memory_mb": 256, "scorep.effort_metric": "PAPI_TOT_INS", "scorep.options": "--user",
     "strategy.name": "lines", "strategy.max_iterations": 9, "strategy.batch": 3, "strategy.base": "lines",
     "strategy.base_repetitions": 3, "strategy.most_repetitions": 4, "strategy.accuracy_percent": 5.0,
     "strategy.patience": 2, "strategy.retry_failed": True,
@@ -88,6 +88,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "refinement.start_threshold": {"refinement.start": "loops"},
     "scorep.process_memory_mb": {"backend": "scorep"},
     "scorep.effort_metric": {"backend": "scorep"},
+    "scorep.options": {"backend": "scorep"},
     "resources.ranks": {"parameters.p.role": "size"},
     "resources.tasks_per_node": {"resources.nodes": "p"},
 }
@@ -134,7 +135,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def backend(campaign: Campaign, scratch: Path) -> object:
         config = campaign.config
-        identity = f"{config.backend} {config.compiler} {config.counters} {config.scorep.effort_metric}"
+        own = config.scorep
+        identity = f"{config.backend} {config.compiler} {config.counters} {own.effort_metric} {own.options}"
         return SimpleNamespace(identity=identity)
 
     for name in ("embedded", "scorep"):

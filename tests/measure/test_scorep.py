@@ -16,6 +16,7 @@ from buran.errors import BuildError, RunError, ToolError, UsageError
 from buran.measure.backends.embedded import EmbeddedBackend
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.backends.scorep import (
+    HookedFunction,
     Installation,
     ScorePBackend,
     find_scorep,
@@ -36,19 +37,36 @@ WRAPPER = """\
 if [ "$SCOREP_WRAPPER" = off ]; then echo "mpicc $*"; else
 echo "scorep $SCOREP_WRAPPER_INSTRUMENTER_FLAGS mpicc $SCOREP_WRAPPER_COMPILER_FLAGS $*"; fi
 """
+REAL = pytest.mark.skipif(shutil.which("scorep") is None, reason="Score-P is not installed")
 NAMES = ("scorep-gcc", "scorep-g++", "scorep-mpicc", "scorep-mpicxx", "scorep-mpif90")
+
+
+SUMMARY = """\
+Configuration summary:
+  Score-P 8.4:
+    Score-P (backend):
+      C99 compiler:             /usr/bin/gcc (gnu 12.2.0)
+      C++11 compiler:           /usr/bin/g++ -std=c++11 (gnu 12.2.0)
+      Compiler instrumentation: yes
+        C:                      gcc_plugin
+        C++:                    gcc_plugin
+"""
 
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
+    """A stand-in for an installation, and no other one."""
+    real = shutil.which("scorep")
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "scorep").write_text('#!/bin/sh\necho "Score-P 8.4"\n')
+    (folder / "scorep-info").write_text(f"#!/bin/sh\ncat <<END\n{SUMMARY}END\n")
     for name in NAMES:
         (folder / name).write_text(WRAPPER)
     for path in folder.iterdir():
         path.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    others = [each for each in os.environ["PATH"].split(":") if real is None or each != str(Path(real).parent)]
+    monkeypatch.setenv("PATH", ":".join([str(folder), *others]))
     return folder
 
 
@@ -60,7 +78,7 @@ def backend(installed, tmp_path):
 
 def test_it_is_found_with_its_version(installed):
     found = find_scorep()
-    assert found.version == "8.4"
+    assert found.version == "8.4" and found.compiler == "gnu 12.2.0"
     assert found.wrappers["mpicxx"] == str(installed / "scorep-mpicxx")
     assert found.wrappers["mpifort"] == str(installed / "scorep-mpif90")
     assert "fc" not in found.wrappers
@@ -80,16 +98,75 @@ def test_one_without_an_mpi_is_refused(installed):
         find_scorep()
 
 
+def says(installed, summary):
+    (installed / "scorep-info").write_text(f"#!/bin/sh\ncat <<END\n{summary}END\n")
+
+
+def test_its_summary_tells_compiler_and_plugin(installed):
+    found = find_scorep()
+    assert (found.compiler, found.family, found.instrumentation) == ("gnu 12.2.0", "gcc", "gcc_plugin")
+    assert found.filters_builds
+    says(installed, SUMMARY.replace("gnu", "clang").replace("gcc_plugin", "llvm_plugin"))
+    assert find_scorep().family == "clang" and find_scorep().filters_builds
+    says(installed, SUMMARY.replace("gnu", "cray"))
+    assert find_scorep().family == "auto"
+    (installed / "scorep-info").unlink()
+    assert find_scorep() == Installation("8.4", find_scorep().wrappers)
+
+
+def test_one_without_hooks_is_refused(installed):
+    says(installed, SUMMARY[: SUMMARY.index("yes")] + "no\n")
+    with pytest.raises(ToolError, match="gives functions no hooks") as caught:
+        find_scorep()
+    assert "backend: embedded" in str(caught.value)
+
+
+@pytest.mark.mpi
+def test_one_that_cannot_compile_with_filters_says_what_to_write(installed, tmp_path):
+    says(installed, SUMMARY.replace("gcc_plugin", "-finstrument-functions"))
+    system = SYSTEMS.load("scorep")
+    with pytest.raises(ToolError, match="cannot compile with a filter") as caught:
+        system.open(campaign_with(), tmp_path)
+    assert "filtering: run" in str(caught.value)
+    assert system.open(campaign_with(filtering="run"), tmp_path).scorep.instrumentation == "-finstrument-functions"
+
+
+@pytest.mark.parametrize(
+    ("words", "meaning"),
+    [
+        (
+            "[Score-P] src/measurement/SCOREP_Memory.c:186: Error: No more memory pages available: Out of memory. "
+            "Please increase SCOREP_TOTAL_MEMORY=16384000 and try again.",
+            "scorep.process_memory_mb",
+        ),
+        (
+            "[Score-P] src/services/metric/scorep_metric_perf.c:668: Error: An error occurred while initializing Linux "
+            "PERF infrastructure: metric_perf_event_open (test): No such file or directory (fatal)",
+            "counters",
+        ),
+        ("[Score-P] Fatal: Cannot proceed: Maybe an inconsistent profile.", "refinement.keep"),
+    ],
+)
+def test_its_last_words_are_explained(backend, tmp_path, words, meaning):
+    log = tmp_path / "stderr.log"
+    log.write_text(f"some output\n{words}\n")
+    assert meaning in backend.why_failed(log)
+    log.write_text("Segmentation fault\n")
+    assert backend.why_failed(log) is None
+
+
 def test_one_that_says_no_version_is_refused(installed):
     (installed / "scorep").write_text("#!/bin/sh\necho hello\n")
     with pytest.raises(ToolError, match="does not say its version"):
         find_scorep()
 
 
-def campaign_with(**scorep):
+def campaign_with(filtering="compile", **scorep):
     """What a campaign says to the backend, and no more."""
-    settings = {"process_memory_mb": 128, "effort_metric": None, **scorep}
-    return SimpleNamespace(config=SimpleNamespace(compiler="auto", counters=(), scorep=SimpleNamespace(**settings)))
+    settings = SimpleNamespace(**{"process_memory_mb": 128, "effort_metric": None, "options": "", **scorep})
+    refinement = SimpleNamespace(enabled=True, filtering=filtering)
+    config = SimpleNamespace(compiler="auto", counters=(), scorep=settings, refinement=refinement)
+    return SimpleNamespace(path=Path("campaign.yaml"), config=config)
 
 
 def test_unknown_backends_are_refused():
@@ -122,6 +199,14 @@ def test_command_lines(backend, tmp_path):
     assert effort == backend.embedded.tools(Mode.EFFORT) and effort["mpicc"].endswith("buran-mpicc")
     assert backend.build_environment(Mode.EFFORT, None)["BURAN_MODE"] == "effort"
     assert backend.build_environment(Mode.TIME, None)["BURAN_MODE"] == "vanilla"  # for languages without a wrapper
+
+
+def test_options_of_a_campaign_are_part_of_the_build(backend, tmp_path):
+    own = replace(backend, options="--user --thread=pthread")
+    line = command_line(own, Mode.TIME, tmp_path / "f", "a.c")
+    assert line == f"scorep --user --thread=pthread --instrument-filter={tmp_path / 'f'} mpicc  a.c"
+    assert own.identity == f"{backend.identity}---user---thread=pthread"
+    assert command_line(own, Mode.VANILLA, None, "a.c") == "mpicc a.c"
 
 
 def test_a_path_with_blanks_is_refused(backend, tmp_path):
@@ -161,6 +246,23 @@ def test_profiles_are_read_under_our_names(backend, tmp_path):
     found = backend.collect(Mode.TIME, tmp_path, 2)
     assert set(found.values) == {"time", "visits", "cache_misses"}
     assert found.metrics["cache_misses"] == METRICS["cache_misses"]
+
+
+def test_names_and_units_of_perf_are_score_ps(backend, tmp_path):
+    """Score-P 8.4 writes underscores into names of perf, and processor time as nanoseconds."""
+    (tmp_path / "scorep").mkdir()
+    theirs = profile(metrics=("time", "visits", "cpu_cycles", "task_clock"))
+    count = replace(METRICS["cycles"], name="task_clock", kind="inclusive")
+    changed = replace(
+        theirs,
+        metrics={**theirs.metrics, "task_clock": count},
+        values={**theirs.values, "task_clock": np.array([[3_000_000_000, 5], [1_000_000_000, 5]], dtype=np.uint64)},
+    )
+    write_cubex(changed, tmp_path / "scorep" / "profile.cubex")
+    found = backend.collect(Mode.TIME, tmp_path, 2)
+    assert {"cycles", "task_clock"} <= set(found.values) and "cpu_cycles" not in found.values
+    assert found.values["task_clock"].tolist() == [[3.0, 5e-9], [1.0, 5e-9]]
+    assert found.metrics["task_clock"] == METRICS["task_clock"]
 
 
 def test_counters_are_exclusive_whatever_the_file_says(backend, tmp_path):
@@ -240,7 +342,10 @@ def test_hooks_are_read_from_the_program(tmp_path):
         pytest.skip("needs g++")
     (tmp_path / "a.cpp").write_text(DESCRIBED)
     subprocess.run([compiler, "a.cpp", "-o", "program"], cwd=tmp_path, check=True)
-    assert hooked_functions(Elf.read(tmp_path / "program")) == {"_Z4worki", "plain_c"}
+    assert hooked_functions(Elf.read(tmp_path / "program")) == {
+        HookedFunction("_Z4worki", "int work(int)", "a.cpp"),
+        HookedFunction("plain_c", "plain_c", "a.cpp"),
+    }
     backend = ScorePBackend(Installation("8.4", {}), EmbeddedBackend(toolchain(), tmp_path / "t.json"), 64)
     names = ("_Z4worki", "_Z5plaini", "plain_c")
     rules = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\n" + "".join(f"INCLUDE MANGLED {name}\n" for name in names)
@@ -248,6 +353,15 @@ def test_hooks_are_read_from_the_program(tmp_path):
     assert features is None
     assert len(notes) == 1 and notes[0].startswith("1 functions of the filter cannot be recorded by Score-P")
     assert notes[0].endswith(": _Z5plaini")
+    # At run time hooks are taken away one by one: regions that the program marks itself stay.
+    taken = backend.run_filter(
+        tmp_path / "program", "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED plain_c\nSCOREP_REGION_NAMES_END\n"
+    )
+    assert taken.splitlines()[1:-1] == [
+        "EXCLUDE MANGLED _Z4worki",
+        "EXCLUDE MANGLED plain_c",
+        "INCLUDE MANGLED plain_c",
+    ]
     subprocess.run(["strip", "program"], cwd=tmp_path, check=True)  # the section stays
     assert backend.inspect_build(tmp_path / "program", tmp_path, rules, Mode.TIME) == (None, notes)
     (tmp_path / "b.cpp").write_text("int main() { return 0; }\n")
@@ -257,12 +371,27 @@ def test_hooks_are_read_from_the_program(tmp_path):
 
 
 def test_constructors_are_one_function_to_a_filter():
-    assert notes_on_hooks(frozenset({"_ZN1SC2Ei"}), frozenset({"_ZN1SC1Ei"})) == ()
+    assert notes_on_hooks(hooks("_ZN1SC2Ei"), frozenset({"_ZN1SC1Ei"})) == ()
     assert "does not tell" in notes_on_hooks(None, frozenset({"main"}))[0]
 
 
+def hooks(*symbols):
+    return frozenset(HookedFunction(symbol, symbol, "a.cpp") for symbol in symbols)
+
+
+def test_why_functions_cannot_be_recorded():
+    wanted = frozenset({"main", "_ZZ4mainENK3$_0clEd", "_ZNSt6vectorIdSaIdEE9push_backERKd", "_Z5smalli"})
+    notes = notes_on_hooks(hooks("main"), wanted, "gnu 12.2.0")
+    assert len(notes) == 3 and all("cannot be recorded by Score-P (gnu 12.2.0)" in note for note in notes)
+    assert [note.rpartition(": ")[2] for note in notes] == [
+        "_Z5smalli",
+        "_ZNSt6vectorIdSaIdEE9push_backERKd",
+        "_ZZ4mainENK3$_0clEd",
+    ]
+
+
 @pytest.mark.mpi
-@pytest.mark.skipif(shutil.which("scorep") is None, reason="Score-P is not installed")
+@REAL
 def test_a_real_program(tmp_path):
     backend = SYSTEMS.load("scorep").open(campaign_with(), tmp_path)
     (tmp_path / "a.c").write_text(

@@ -295,6 +295,12 @@ class ScorePKeys(Keys, title="ScoreP"):
         "Buran's own plugin.",
         examples=["PAPI_TOT_INS", "instructions"],
     )
+    options: OfTarget[str] = Field(
+        "",
+        description="Options of `scorep` for builds that are timed, as its wrappers take them: `--user` for regions "
+        "that the program marks itself.",
+        examples=["--user", "--thread=pthread"],
+    )
 
 
 class ModelKeys(Keys, title="Modelling"):

@@ -20,6 +20,7 @@ from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, Predict
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import Verdict, Verdicts
 from buran.model import ModelSet
+from buran.profile.cubex_read import PARAMETRIZED
 from buran.profile.profile import CallTree, Region
 
 CONSTANT = ", but constant"
@@ -251,7 +252,8 @@ def refine(
     busy: Mask = np.any([each >= wishes.share for _, each in own.work] or [np.zeros_like(large)], axis=0)
     steady = own.constant & own.filterable & ~grew & ~busy
     waiting = _waiting(own, imbalance, wishes.share) & own.filterable
-    wanted = _matching(regions, wishes.keep)
+    # Score-P ends a program that records a parameter outside of a function with hooks.
+    wanted = _matching(regions, wishes.keep) | np.array([each.role == PARAMETRIZED for each in regions], dtype=bool)
     unwanted = _matching(regions, wishes.drop) & ~wanted
     if wishes.constants:
         steady = np.zeros_like(steady)
@@ -356,6 +358,8 @@ def _reason(
         if share >= wishes.share or not (wanted[i] or waiting[i]):
             grown = [name for name, each in own.work if each[i] >= wishes.share]
             return percent + (f", {' and '.join(grown)} grow" if grown and share < wishes.share else "")
+        if region.role == PARAMETRIZED:
+            return "the program records a parameter in it"
         return "on the list of what is always kept" if wanted[i] else f"ranks wait for each other, {percent}"
     if own.main[i]:
         return "begin of the program"
@@ -376,10 +380,10 @@ def _notes(result: Refinement, wishes: Wishes, costly: Mask) -> tuple[str, ...]:
     if not (result.kernels & own.filterable).any() and len(own.tree):
         notes.append("no function reaches the threshold: main and the ways to MPI stay")
     if costly.any():
-        lost = float(np.nansum(own.share[costly]))
+        lost, with_them = float(np.nansum(own.share[costly])), float(np.nanmax(own.overhead(result.keep | costly)))
         notes.append(
-            f"{int(costly.sum())} functions with {100 * lost:.2g} % of the time were dropped to keep the overhead "
-            f"below {100 * (wishes.overhead or 0):.3g} %"
+            f"{int(costly.sum())} functions with {100 * lost:.2g} % of the time were dropped: with them the overhead "
+            f"would be {100 * with_them:.2g} %, and {100 * (wishes.overhead or 0):.3g} % is allowed"
         )
     worst = float(np.nanmax(result.overhead)) if np.isfinite(result.overhead).any() else 0.0
     if wishes.overhead is not None and worst > wishes.overhead:

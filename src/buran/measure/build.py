@@ -31,7 +31,7 @@ def build(target: Target, layout: Layout, spec: BuildSpec) -> BuildOutcome:
     compiled = None if spec.hooks is None else build(target, layout, spec.compiled)
     with interruptible(), store.reserve(slot) as temporary:
         if temporary is not None and compiled is not None:
-            _filter_at_run_time(layout, spec, compiled, slot, temporary)
+            _filter_at_run_time(target, layout, spec, compiled, slot, temporary)
         elif temporary is not None:
             _build_into(target, layout, spec, slot, temporary)
     verdict = slot.verdict()
@@ -61,7 +61,7 @@ def run_filter(layout: Layout, build_hash: str) -> Path | None:
 
 
 def _filter_at_run_time(
-    layout: Layout, spec: BuildSpec, compiled: BuildOutcome, slot: store.Slot, temporary: Path
+    target: Target, layout: Layout, spec: BuildSpec, compiled: BuildOutcome, slot: store.Slot, temporary: Path
 ) -> None:
     """Make a variant of a program that exists: nothing is compiled."""
     record = read_build(layout.root / compiled.folder)
@@ -73,7 +73,8 @@ def _filter_at_run_time(
     folder = tree(layout, spec.hash)
     folder.unlink(missing_ok=True)
     folder.symlink_to(tree(layout, spec.compiled.hash), target_is_directory=True)
-    write_text(temporary / FILTER, spec.filter_text)
+    assert record.binary is not None
+    write_text(temporary / FILTER, target.backend.run_filter(layout.root / record.binary, spec.filter_text))
     features = layout.root / compiled.folder / STATIC
     if features.is_file():
         shutil.copy(features, temporary / STATIC)

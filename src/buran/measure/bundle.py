@@ -26,6 +26,7 @@ from buran.campaign.records import (
 )
 from buran.errors import BuranError
 from buran.files import check_room, digest
+from buran.measure.backends.base import Backend
 from buran.measure.build import run_filter, tree
 from buran.measure.machine.machine import RunJob
 from buran.measure.machine.process import Interrupted, Outcome, interruptible
@@ -289,7 +290,7 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
     try:
         outcome = attempt.target.backend.machine.run(job)
         record = _with_usage(record, outcome)
-        reason = _failure(outcome, job.stderr)
+        reason = _failure(attempt.target.backend, outcome, job.stderr)
         if reason is None and job.mode is not Mode.VANILLA:
             record, reason = _collect(attempt, job, record)
     except OSError as error:
@@ -301,8 +302,8 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
     return record, reason
 
 
-def _failure(outcome: Outcome, log: Path) -> str | None:
-    first = first_failure(log) if outcome.failure else None
+def _failure(backend: Backend, outcome: Outcome, log: Path) -> str | None:
+    first = (backend.why_failed(log) or first_failure(log)) if outcome.failure else None
     return f"{outcome.failure} ({first})" if first else outcome.failure
 
 

@@ -29,6 +29,9 @@ SKIPPED = "Buran skipped metrics"
 SKIPPED_LOCATIONS = "Buran skipped locations"
 """Attribute that counts the locations that were left out because they are no threads (GPU streams)."""
 
+PARAMETRIZED = "parametrized"
+"""Role of functions in which the program records the value of a parameter: Score-P wants them to have hooks."""
+
 _Dtype = Literal["UINT64", "INT64", "DOUBLE", "MINDOUBLE", "MAXDOUBLE"]
 _DTYPES: dict[str, _Dtype] = {
     "UINT64": "UINT64", "UINT32": "UINT64", "UINT16": "UINT64", "UINT8": "UINT64",
@@ -134,7 +137,7 @@ def _paradigm(region: Any) -> Paradigm:
     return cast(Paradigm, _PARADIGMS.get(name, "user"))
 
 
-def _regions(parser: Any) -> tuple[tuple[Region, ...], dict[int, int]]:
+def _regions(parser: Any) -> tuple[list[Region], dict[int, int]]:
     regions: list[Region] = []
     index: dict[int, int] = {}
     for region in parser.regions:
@@ -153,13 +156,14 @@ def _regions(parser: Any) -> tuple[tuple[Region, ...], dict[int, int]]:
         )
     if len(index) != len(regions):
         raise _Corrupt("two regions have the same id")
-    return tuple(regions), index
+    return regions, index
 
 
 def _call_tree(anchor: Any) -> tuple[CallTree, dict[int, int]]:
     """Return the call paths in pre-order and the index of each cnode id."""
     regions, region_index = _regions(anchor)
     index: dict[int, int] = {}
+    parametrized: set[int] = set()
     region: list[int] = []
     parent: list[int] = []
     stack = anchor.cnodes[::-1]
@@ -170,8 +174,11 @@ def _call_tree(anchor: Any) -> tuple[CallTree, dict[int, int]]:
         index[node.id] = len(region)
         region.append(region_index[node.callee_region_id])
         parent.append(-1 if node.parent is None else index[node.parent.id])
+        parametrized |= {region[-1]} if node.parameters else set()
         stack.extend(reversed(node.get_children()))
-    return CallTree(regions, np.array(region, dtype=np.int64), np.array(parent, dtype=np.int64)), index
+    for number in parametrized:
+        regions[number] = replace(regions[number], role=PARAMETRIZED)
+    return CallTree(tuple(regions), np.array(region, dtype=np.int64), np.array(parent, dtype=np.int64)), index
 
 
 def _locations(anchor: Any) -> tuple[tuple[Location, ...], NDArray[np.int64], int]:

@@ -75,6 +75,14 @@ class Backend(Protocol):
         With a filter file, hooks of functions that it excludes are passed over.
         """
 
+    def run_filter(self, binary: Path, filter_text: str) -> str:
+        """Return the rules that a compiled program is run with, for a filter that is applied at run time."""
+        return filter_text
+
+    def why_failed(self, log: Path) -> str | None:
+        """Return what this system's messages of a failed run mean, in words; None if it wrote none."""
+        return None
+
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
         """Read the raw profile of a run; raise `RunError` unless all ranks are there and whole."""
 

@@ -36,7 +36,7 @@ from buran.profile.symbols import symbols_alike
 EXPERIMENT = "scorep"
 HOOKS_SECTION = ".scorep.region.descrs"
 HOOK_BYTES = 64  # one description a function
-_SYMBOL_AT = 16  # in a description
+_NAME_AT = 8  # in a description; behind it the symbol and the file
 _MARKERS = 2  # descriptions without a function, at the section's ends
 _WRAPPERS = {
     "cc": ("scorep-gcc",),
@@ -46,6 +46,26 @@ _WRAPPERS = {
     "mpicxx": ("scorep-mpicxx",),
     "mpifort": ("scorep-mpifort", "scorep-mpif90"),
 }
+_FAMILIES = {"gnu": "gcc", "clang": "clang", "llvm": "clang"}
+_EXCLUDE_ALL = re.compile(r"^EXCLUDE \*$", re.MULTILINE)
+_CLANGS_LAMBDA = re.compile(r"\$_\d+")
+_STANDARD_LIBRARY = re.compile(r"_Z(N[KVRO]*)?S[tabsiod]")
+# What Score-P writes when it gives up, and what that means to a campaign.
+_LAST_WORDS = (
+    (
+        re.compile(r"Please increase SCOREP_TOTAL_MEMORY=(\d+)"),
+        "the memory that Score-P has in each process was full: raise scorep.process_memory_mb",
+    ),
+    (
+        re.compile(r"initializing Linux PERF infrastructure: (.*?)(?: \(fatal\))?$", re.MULTILINE),
+        "this machine does not count what `counters` or `scorep.effort_metric` asks for",
+    ),
+    (
+        re.compile(r"[Ii]nconsistent profile|parameter with more parameters"),
+        "the program records a parameter where nothing around it has hooks: keep that function, with refinement.keep",
+    ),
+    (re.compile(r"Error while parsing filter file"), "Score-P cannot read the filter"),
+)
 # Filters at compile time: GCC's plugin has them, and from 9.0 on the one for LLVM.
 _FILTERED = "--instrument-filter"
 
@@ -60,10 +80,26 @@ class Installation:
         As ``8.4``.
     wrappers
         Compiler wrappers by our placeholders.
+    compiler
+        That it was made for, as ``gnu 12.2.0``; empty if it does not tell.
+    instrumentation
+        How functions get hooks, as ``gcc_plugin``; ``no`` where they do not; empty if it does not tell.
     """
 
     version: str
     wrappers: Mapping[str, str]
+    compiler: str = ""
+    instrumentation: str = ""
+
+    @property
+    def filters_builds(self) -> bool:
+        """Whether filters decide what is compiled: plugins take them. What is not told is not doubted."""
+        return not self.instrumentation or "plugin" in self.instrumentation
+
+    @property
+    def family(self) -> str:
+        """The compiler's family as campaign files name it; ``auto`` for others."""
+        return _FAMILIES.get(self.compiler.partition(" ")[0], "auto")
 
 
 def find_scorep() -> Installation:
@@ -72,7 +108,7 @@ def find_scorep() -> Installation:
     Raises
     ------
     ToolError
-        It is not there, or lacks its wrappers for an MPI.
+        It is not there, lacks its wrappers for an MPI, or gives functions no hooks.
     """
     program = find_tool("scorep")
     if program is None:
@@ -98,7 +134,26 @@ def find_scorep() -> Installation:
             why="neither scorep-mpicc nor scorep-mpicxx is in PATH",
             hint="install a Score-P that was configured with an MPI",
         )
-    return Installation(version.group(1), found)
+    compiler, instrumentation = _made_for()
+    if instrumentation == "no":
+        raise ToolError(
+            "this Score-P gives functions no hooks",
+            where=program,
+            why="its summary (scorep-info config-summary) says: compiler instrumentation no",
+            hint="install one that was configured with a compiler plugin, or choose backend: embedded",
+        )
+    return Installation(version.group(1), found, compiler, instrumentation)
+
+
+def _made_for() -> tuple[str, str]:
+    """Return the C++ compiler a Score-P was made for and how functions get hooks, as far as its summary tells."""
+    program = find_tool("scorep-info")
+    if program is None:
+        return "", ""
+    summary = run_tool([program, "config-summary"], what="Score-P does not tell how it was configured")
+    compiler = re.search(r"C\+\+11 compiler:.*\(([^()]+)\)\s*$", summary, re.MULTILINE)
+    hooks = re.search(r"Compiler instrumentation:\s*(\S+)(?:\n\s+C:.*)?(?:\n\s+C\+\+:\s*(\S+))?", summary)
+    return compiler[1] if compiler else "", (hooks[2] or hooks[1]).rstrip(",") if hooks else ""
 
 
 @dataclass(frozen=True)
@@ -115,18 +170,21 @@ class ScorePBackend(Backend):
         That Score-P may use in each process.
     effort_metric
         Metric of Score-P that stands for basic blocks; None to count these with the embedded backend.
+    options
+        Of ``scorep``, for builds.
     """
 
     scorep: Installation
     embedded: EmbeddedBackend
     memory_mb: int
     effort_metric: str | None = None
+    options: str = ""
 
     @cached_property
     def identity(self) -> str:
-        """Both systems, and the counters."""
+        """Both systems, the counters, and the options."""
         own = f"scorep-{self.scorep.version}-{self.embedded.identity}"
-        return own if self.effort_metric is None else f"{own}-{self.effort_metric}"
+        return "-".join([own, *filter(None, (self.effort_metric, *self.options.split()))])
 
     def _leaves_it_to_ours(self, mode: Mode) -> bool:
         return mode is Mode.EFFORT and self.effort_metric is None
@@ -173,8 +231,8 @@ class ScorePBackend(Backend):
         ours = self.embedded.build_environment(Mode.VANILLA, None)
         if mode is Mode.VANILLA:
             return {**ours, "SCOREP_WRAPPER": "off"}
-        options = "" if filter_file is None else f"{_FILTERED}={filter_file.resolve()}"
-        if len(options.split()) > 1:
+        filtered = "" if filter_file is None else f"{_FILTERED}={filter_file.resolve()}"
+        if len(filtered.split()) > 1:
             raise BuildError(
                 "Score-P's wrappers cannot take a filter whose path has blanks",
                 where=filter_file,
@@ -183,7 +241,7 @@ class ScorePBackend(Backend):
         return {
             **ours,
             "SCOREP_WRAPPER": "on",
-            "SCOREP_WRAPPER_INSTRUMENTER_FLAGS": options,
+            "SCOREP_WRAPPER_INSTRUMENTER_FLAGS": " ".join(filter(None, (self.options, filtered))),
             "SCOREP_WRAPPER_COMPILER_FLAGS": "",
             "CCACHE_DISABLE": "1",
         }
@@ -211,7 +269,25 @@ class ScorePBackend(Backend):
                 where=binary,
                 hint="the build command must use the compilers it is given: {mpicc}, {mpicxx}, {cc}, {cxx}",
             )
-        return None, notes_on_hooks(hooked_functions(file), included_symbols(filter_text))
+        return None, notes_on_hooks(hooked_functions(file), included_symbols(filter_text), self.scorep.compiler)
+
+    def run_filter(self, binary: Path, filter_text: str) -> str:
+        """Return rules that exclude functions with hooks one by one, in the place of one that excludes everything.
+
+        ``EXCLUDE *`` would also take regions that the program marks itself, and where a parameter is recorded inside
+        of one, Score-P then ends the program.
+        """
+        functions = hooked_functions(Elf.read(binary)) if is_elf(binary) else None
+        if functions is None:
+            return filter_text
+        symbols = sorted({each.symbol for each in functions})
+        every = "\n".join(f"EXCLUDE MANGLED {symbol}" for symbol in symbols)
+        return _EXCLUDE_ALL.sub(every.replace("\\", r"\\"), filter_text)
+
+    def why_failed(self, log: Path) -> str | None:
+        """Return what Score-P's last words mean."""
+        text = log.read_text(errors="replace")
+        return next((why for words, why in _LAST_WORDS if words.search(text)), None)
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
         """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
@@ -279,7 +355,11 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
     for name in ("time", "visits"):
         if name not in profile.values:
             raise RunError(f"the profile has no {name}", where=path)
-    ours = {metric_of(name).perf: name for name in asked_for_by("counters")}
+    # Score-P puts underscores into names of perf, for its derived metrics; before version 7 it did not.
+    counted = {name: metric_of(name).perf for name in asked_for_by("counters")}
+    ours = {spelled: name for name, perf in counted.items() for spelled in (perf, _spelled(perf))}
+    if effort_metric and effort_metric not in profile.values:
+        effort_metric = _spelled(effort_metric) if _spelled(effort_metric) in profile.values else effort_metric
     if effort_metric and effort_metric not in profile.values:
         raise RunError(
             f"the profile has no {effort_metric}",
@@ -299,18 +379,36 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
     )
 
 
+def _spelled(perf: str) -> str:
+    return perf.replace("-", "_")
+
+
 def _values(profile: Profile, theirs: str, name: str) -> NDArray[np.generic]:
-    """Return a metric's values as our metric of that name stores them: Score-P writes counters inclusively."""
-    values, kind = profile.values[theirs], profile.metrics[theirs].kind
-    wanted = table().get(name, profile.metrics[theirs]).kind
-    if {kind, wanted} == {"inclusive", "exclusive"}:
-        change = profile.tree.exclusive if wanted == "exclusive" else profile.tree.inclusive
+    """Return a metric's values as our metric of that name stores them.
+
+    Score-P writes counters inclusively, and clocks of perf as counts of nanoseconds.
+    """
+    values, stored = profile.values[theirs], profile.metrics[theirs]
+    wanted = table().get(name, stored)
+    if wanted.unit == "sec" and stored.dtype in ("UINT64", "INT64"):
+        values = values.astype(np.float64) * 1e-9
+    if {stored.kind, wanted.kind} == {"inclusive", "exclusive"}:
+        change = profile.tree.exclusive if wanted.kind == "exclusive" else profile.tree.inclusive
         return change(values.astype(np.float64)).astype(values.dtype)
     return values
 
 
-def hooked_functions(file: Elf) -> frozenset[str] | None:
-    """Return the symbols of functions that Score-P's compiler plugin hooked; None if the program does not tell.
+@dataclass(frozen=True, order=True)
+class HookedFunction:
+    """A function as Score-P's compiler plugin describes it in the program."""
+
+    symbol: str
+    name: str
+    file: str
+
+
+def hooked_functions(file: Elf) -> frozenset[HookedFunction] | None:
+    """Return the functions that Score-P's compiler plugin hooked; None if the program does not tell.
 
     The plugin describes each function in a section of its own: pointers to a handle, to the name, to the symbol and to
     the file, and two lines. Two empty descriptions mark its ends. Linkers that leave pointers to the loader leave
@@ -319,28 +417,45 @@ def hooked_functions(file: Elf) -> frozenset[str] | None:
     described = file.section(HOOKS_SECTION) or b""
     hooked, empty = set(), 0
     for start in range(0, len(described) - HOOK_BYTES + 1, HOOK_BYTES):
-        (symbol,) = struct.unpack_from("<Q", described, start + _SYMBOL_AT)
+        name, symbol, source = struct.unpack_from("<QQQ", described, start + _NAME_AT)
         if symbol:
-            hooked.add(file.text_at(symbol))
+            hooked.add(HookedFunction(*(file.text_at(each) if each else "" for each in (symbol, name, source))))
         else:
             empty += 1
     return None if empty > _MARKERS else frozenset(hooked)
 
 
-def notes_on_hooks(hooked: frozenset[str] | None, wanted: frozenset[str]) -> tuple[str, ...]:
-    """Return what a user should know of the hooks of a build, in sentences."""
+def notes_on_hooks(
+    hooked: frozenset[HookedFunction] | None, wanted: frozenset[str], compiler: str = ""
+) -> tuple[str, ...]:
+    """Return what a user should know of the hooks of a build, in sentences.
+
+    Parameters
+    ----------
+    wanted
+        Symbols that a filter includes.
+    compiler
+        That Score-P was made for.
+    """
     if hooked is None:
         return ("The program does not tell which functions have hooks.",)
-    recorded = set(symbols_alike(hooked))
-    lacking = sorted(
-        name for name, alike in zip(sorted(wanted), symbols_alike(sorted(wanted)), strict=True) if alike not in recorded
-    )
-    if not lacking:
-        return ()
-    some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-    return (
-        f"{len(lacking)} functions of the filter cannot be recorded by Score-P: they are absent, were inlined away or "
-        f"stand in system headers: {some}",
+    recorded = set(symbols_alike(each.symbol for each in hooked))
+    every = sorted(wanted)
+    lacking = [name for name, alike in zip(every, symbols_alike(every), strict=True) if alike not in recorded]
+    by = f"Score-P{f' ({compiler})' if compiler else ''}"
+    groups: dict[str, list[str]] = {}
+    for name in lacking:
+        if compiler.startswith("gnu") and _CLANGS_LAMBDA.search(name):
+            why = "they are lambda functions under clang's names"
+        elif _STANDARD_LIBRARY.match(name):
+            why = "they stand in system headers, where it puts no hooks"
+        else:
+            why = "they are absent or were inlined away"
+        groups.setdefault(why, []).append(name)
+    return tuple(
+        f"{len(names)} functions of the filter cannot be recorded by {by}, {why}: {', '.join(names[:5])}"
+        + (", ..." if len(names) > 5 else "")
+        for why, names in groups.items()
     )
 
 
@@ -351,9 +466,20 @@ class ScoreP(MeasurementSystem):
 
     def open(self, campaign: Campaign, scratch: Path) -> ScorePBackend:
         """Find a compiler, an MPI and Score-P."""
-        config = campaign.config
-        embedded = open_embedded(config.compiler, scratch, config.counters)
-        return ScorePBackend(find_scorep(), embedded, config.scorep.process_memory_mb, config.scorep.effort_metric)
+        config, scorep = campaign.config, find_scorep()
+        refinement = config.refinement
+        if refinement.enabled and refinement.filtering != "run" and not scorep.filters_builds:
+            raise ToolError(
+                "this Score-P cannot compile with a filter",
+                where=campaign.path,
+                why=f"it instruments by {scorep.instrumentation}, which ignores filters",
+                hint="write `refinement: {filtering: run}`, or install a Score-P with a compiler plugin",
+            )
+        # The same compiler for both builds: it inlines the same functions and names them alike.
+        compiler = scorep.family if config.compiler == "auto" else config.compiler
+        embedded = open_embedded(compiler, scratch, config.counters)
+        own = config.scorep
+        return ScorePBackend(scorep, embedded, own.process_memory_mb, own.effort_metric, own.options)
 
     def finding(self) -> Finding:
         """Look for it."""

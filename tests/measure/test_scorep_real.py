@@ -1,0 +1,132 @@
+"""A real Score-P, where there is one: what it compiles, records and says."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from buran.campaign.plan import Mode
+from buran.instrument.filter_file import format_filter, only
+from buran.measure.backends.registry import SYSTEMS
+from buran.measure.backends.scorep import hooked_functions
+from buran.measure.toolchain.elf import Elf
+from buran.profile.call_paths import read_profile
+from buran.profile.cubex_read import PARAMETRIZED
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.mpi,
+    pytest.mark.skipif(shutil.which("scorep") is None, reason="Score-P is not installed"),
+]
+KINDS = Path(__file__).parent / "programs" / "kinds.cpp"
+PROGRAMS = Path(__file__).parents[1] / "data" / "scorep" / "src"
+
+
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory):
+    settings = SimpleNamespace(process_memory_mb=64, effort_metric=None, options="--user")
+    refinement = SimpleNamespace(enabled=True, filtering="compile")
+    config = SimpleNamespace(compiler="auto", counters=(), scorep=settings, refinement=refinement)
+    scratch = tmp_path_factory.mktemp("scorep")
+    return SYSTEMS.load("scorep").open(SimpleNamespace(path=Path("campaign.yaml"), config=config), scratch)
+
+
+def built(backend, folder, make, binary, filter_text=""):
+    for each in PROGRAMS.iterdir():
+        if not (folder / each.name).exists():
+            folder.mkdir(exist_ok=True)
+            shutil.copy(each, folder)
+    filter_file = None
+    if filter_text:
+        filter_file = folder / "scorep.filter"
+        filter_file.write_text(filter_text)
+    tools = backend.tools(Mode.TIME)
+    environment = {**os.environ, **backend.build_environment(Mode.TIME, filter_file)}
+    words = ["make", binary, *(f"{name}={tools[tool]}" for name, tool in make.items())]
+    subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True)
+    return folder / binary
+
+
+def run(backend, program, *words, ranks=1, filter_file=None, **changes):
+    """Run a program; return what it wrote on stderr, and its profile unless it failed."""
+    raw = program.parent / f"raw{len(list(program.parent.glob('raw*')))}"
+    raw.mkdir()
+    environment = {**os.environ, **backend.run_environment(Mode.TIME, raw, filter_file), **changes}
+    allow = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "2"}
+    command = ["mpiexec", "--oversubscribe", "-n", str(ranks), program, *words]
+    done = subprocess.run(command, env={**environment, **allow}, cwd=raw, capture_output=True, text=True)
+    if done.returncode:
+        (raw / "stderr.log").write_text(done.stderr)
+        return raw / "stderr.log", None
+    return None, backend.collect(Mode.TIME, raw, ranks)
+
+
+def names(profile):
+    return {region.name for region in (profile.tree.regions[each] for each in set(profile.tree.region.tolist()))}
+
+
+# Destructors for `delete`, of what nobody deletes; and what gfortran makes of a type.
+NEVER_CALLED = {"_ZN4BaseD0Ev", "_ZN4SideD0Ev", "_ZN6SharedD0Ev", "__kernels_MOD___copy_kernels_Field"}
+EVERYTHING = "SCOREP_REGION_NAMES_BEGIN\nINCLUDE *\nINCLUDE ?*\nSCOREP_REGION_NAMES_END\n"
+
+
+def kinds(backend, folder, filter_text):
+    """Build functions of every kind, in C++ and Fortran, under a filter."""
+    folder.mkdir()
+    shutil.copy(KINDS, folder / "names.cpp")
+    return built(backend, folder, {"MPICXX": "mpicxx", "MPIFC": "mpifort"}, "names", filter_text)
+
+
+def test_what_it_records_is_what_the_list_says(backend, tmp_path):
+    """Every function with hooks, in two lists of half of them each: nothing is missing, nothing is there beside."""
+    functions = hooked_functions(Elf.read(kinds(backend, tmp_path / "all", EVERYTHING)))
+    ours = sorted({each.symbol for each in functions if each.file.endswith(("names.cpp", "solver.f90"))} - {"main"})
+    assert len(ours) >= 60
+    for number, listed in enumerate((ours[::2], ours[1::2])):
+        program = kinds(backend, tmp_path / f"half{number}", format_filter(only([*listed, "main"])))
+        assert {each.symbol for each in hooked_functions(Elf.read(program))} == {*listed, "main"}
+        _, profile = run(backend, program)
+        visited = [profile.tree.regions[each] for each in set(profile.tree.region.tolist())]
+        recorded = {each.mangled for each in visited if each.paradigm == "compiler"}
+        assert recorded <= {*listed, "main"}
+        assert set(listed) - recorded <= NEVER_CALLED
+
+
+def test_a_filter_at_run_time_leaves_regions_of_the_program(backend, tmp_path):
+    """Threads, a dynamic region and a parameter inside of one: `EXCLUDE *` would end the program."""
+    program = built(backend, tmp_path / "built", {"MPICXX": "mpicxx"}, "omp")
+    _, everything = run(backend, program, "3", ranks=2)
+    assert [each.name for each in everything.tree.regions if each.role == PARAMETRIZED] == ["double solve(int)"]
+    rules = format_filter(only(["main", "_Z5solvei"]))  # what a refinement would keep: solve records a parameter
+    plain, own = tmp_path / "plain", tmp_path / "own"
+    plain.write_text(rules)
+    own.write_text(backend.run_filter(program, rules))
+    log, profile = run(backend, program, "3", ranks=2, filter_file=plain)
+    assert log is not None or "iteration" not in names(profile)
+    log, profile = run(backend, program, "3", ranks=2, filter_file=own)
+    assert log is None
+    assert {"int main(int, char**)", "iteration", "double solve(int)"} <= names(profile)
+    assert "double kernel(int)" not in names(profile)
+    assert {location.thread for location in profile.locations} == {0, 1}
+    own.write_text(format_filter(only(["main"])))  # without what records the parameter
+    log, _ = run(backend, program, "3", ranks=2, filter_file=own)
+    assert log is not None and "parameter" in backend.why_failed(log)
+
+
+def test_a_run_that_fills_its_memory_says_which_key_helps(backend, tmp_path):
+    program = built(backend, tmp_path / "built", {"MPICXX": "mpicxx"}, "omp")
+    log, _ = run(backend, program, "100000", SCOREP_TOTAL_MEMORY="200k", SCOREP_PROFILING_ENABLE_CLUSTERING="false")
+    assert log is not None
+    assert "scorep.process_memory_mb" in backend.why_failed(log)
+
+
+def test_counters_of_perf(backend, tmp_path):
+    program = built(backend, tmp_path / "built", {"MPICXX": "mpicxx"}, "omp")
+    log, profile = run(backend, program, "3", SCOREP_METRIC_PERF="task-clock,page-faults")
+    if log is not None:
+        pytest.skip(f"perf is not available: {backend.why_failed(log)}")
+    assert profile.metrics["task_clock"].unit == "sec" and 0 < profile.values["task_clock"].max() < 60
+    assert read_profile(program.parent / "raw0" / "scorep" / "profile.cubex").metrics["page_faults"].dtype == "UINT64"
