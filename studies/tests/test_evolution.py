@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from buran import plugins
 from buran.correct import correct, load_corrected, write_corrected
 from buran.correct.data import prepare, spawned
-from buran.correct.program import CASES, Case, Program
+from buran.correct.program import CASES, Case, PrefixProgram
 from buran.errors import UsageError
 from buran_studies.correction.evolution.evolve import Search, evolve
 from buran_studies.correction.evolution.forest import Forest
@@ -37,7 +37,7 @@ def test_trees_keep_their_values_under_all_operators(seed: int) -> None:
 
     def check(bases: np.ndarray) -> None:
         for i, root in enumerate(roots.tolist()):
-            program = Program(forest.program(root, ["x", "y"]))
+            program = PrefixProgram(forest.program(root, ["x", "y"]))
             assert len(program.tokens) == forest.size[root] <= 80
             expected = program.evaluate({"x": points[:, 0], "y": points[:, 1], "@base": bases[i]})
             assert np.allclose(forest.values[root], expected, rtol=1e-9, equal_nan=True)

@@ -218,10 +218,10 @@ def test_choices_that_do_not_exist_are_named() -> None:
 def test_invalid_predictions_are_missing_ones() -> None:
     from dataclasses import replace
 
-    from buran.correct.program import Evolved, Program
+    from buran.correct.program import Evolved, PrefixProgram
 
     found = correct(base_model(), PLACES, fitting(PLACES))
-    evolved = Evolved(1, Program(("-", "@base", 1.0)), found.theta, 1.0)
+    evolved = Evolved(1, PrefixProgram(("-", "@base", 1.0)), found.theta, 1.0)
     wrong = replace(found, evolved=evolved, preset="paper").predict(PLACES)
     missing = found.predict(PLACES).value <= 1
     assert missing.any() and np.isnan(wrong.value[missing]).all() and (wrong.value[~missing] > 0).all()

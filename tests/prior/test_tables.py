@@ -12,8 +12,8 @@ from buran.errors import UsageError
 from buran.experiment.table import Experiment
 from buran.prior.campaign import noise_resilient
 from buran.prior.paths import Source, project
-from buran.prior.sparse import effort_points, time_points
 from buran.prior.tables import models_from_priors
+from buran_studies.priors.sparse import effort_points, time_points
 
 ALL = {
     "app": {},

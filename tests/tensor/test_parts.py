@@ -4,7 +4,7 @@ import numpy as np
 
 from buran.tensor.axes import columns_of, encode, fit_axes
 from buran.tensor.boost import Boosting, grow, make_features
-from buran.tensor.smooth import Options, Places, fit_part, make_basis
+from buran.tensor.smooth import PartOptions, Places, fit_part, make_basis
 
 
 def axes_of(X, scale):
@@ -20,9 +20,9 @@ def test_smooth_parts_fit_a_sum_and_a_product():
     axes, points = axes_of(X, ["linear"] * 3)
     bases = [make_basis(axis, 10) for axis in axes]
     places = Places.of(points, bases)
-    part = fit_part(places, values, bases, Options(10, 2, 1e-4, 1e-4, 20), random)
+    part = fit_part(places, values, bases, PartOptions(10, 2, 1e-4, 1e-4, 20), random)
     assert np.abs(part.predict(places) - values).mean() < 0.01
-    lone = fit_part(places, values, bases, Options(10, 0, 1e-4, 1e-4, 20), random)
+    lone = fit_part(places, values, bases, PartOptions(10, 0, 1e-4, 1e-4, 20), random)
     assert np.abs(lone.predict(places) - values).mean() > 0.02
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from buran.cli.terminal import table
 from buran.errors import UsageError
 from buran.model import ModelSet, growth_class
-from buran.model.compare import Comparison, compare
+from buran.model.compare import ModelComparison, compare
 
 _SHOWN = 3  # crossings
 
@@ -69,5 +69,5 @@ def render_comparison(first: Mapping[str, ModelSet], second: Mapping[str, ModelS
     return json.dumps({"comparison": data}, indent=2, allow_nan=False) if style == "json" else "\n\n".join(blocks)
 
 
-def _faster(comparison: Comparison) -> str:
+def _faster(comparison: ModelComparison) -> str:
     return {"first": "A", "second": "B", "same": "equal", "neither": "it depends"}[comparison.overall]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from buran.tensor import Model
+    from buran.tensor import TensorModel
 
 HELP = "predict run times with a tensor or corrected model, or find the fastest configuration"
 
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(Exit.DONE)
 
 
-def _predictions(model: Model, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
+def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
     import numpy as np
 
     from buran.errors import UsageError
@@ -111,7 +111,7 @@ def _finite(value: float) -> float | None:
     return float(value) if value == value else None
 
 
-def _fastest(model: Model, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
+def _fastest(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
     import sys
 
     from buran.errors import UsageError

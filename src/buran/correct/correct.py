@@ -13,7 +13,7 @@ from buran.correct.data import prepare
 from buran.correct.evolution import EVOLUTIONS
 from buran.correct.gate import Gate
 from buran.correct.program import CASES, Case
-from buran.correct.robust import Options, correct_robustly
+from buran.correct.robust import Competition, correct_robustly
 from buran.errors import UsageError
 
 _TESTED = Gate()
@@ -56,7 +56,7 @@ def correct(
     data = prepare(base, points, values)
     if preset == "robust":
         number = None if case in (None, "terms") else case
-        return correct_robustly(base, data, Options(case is not None, number, gate, seed))  # type: ignore[arg-type]
+        return correct_robustly(base, data, Competition(case is not None, number, gate, seed))  # type: ignore[arg-type]
     if preset != "paper":
         raise UsageError(f"there is no preset {preset!r}", hint="robust or paper")
     if case is None or case == "terms":

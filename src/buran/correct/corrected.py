@@ -17,7 +17,7 @@ from buran.correct.base_file import base_from
 from buran.correct.formula import Array
 from buran.correct.program import Evolved, program_from
 from buran.correct.residual import Residual
-from buran.correct.terms import Growth, Term, TermModel
+from buran.correct.terms import CorrectionTerm, Growth, TermModel
 from buran.correct.tuning import CORRECTION
 from buran.files import read_document, write_json
 
@@ -69,7 +69,7 @@ class Threshold:
 
 
 @dataclass(frozen=True)
-class Report:
+class CorrectionReport:
     """How a correction came about.
 
     Attributes
@@ -122,7 +122,7 @@ class Corrected:
     theta: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    report: Report
+    report: CorrectionReport
     terms: Average | None = None
     process: Residual | None = None
     evolved: Evolved | None = None
@@ -227,7 +227,7 @@ class Corrected:
             _floats(data["theta"], size),
             tuple(float(pair[0]) for pair in data["trained"].values()),
             tuple(float(pair[1]) for pair in data["trained"].values()),
-            Report(
+            CorrectionReport(
                 bool(report["refused"]),
                 str(report["reason"]),
                 _errors(report["errors"]),
@@ -319,7 +319,7 @@ def _model_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
         if each["shape"] not in ("power", "log2", "hinge", "one"):
             raise ValueError(f"there is no shape {each['shape']!r}")
         growth = Growth(each["shape"], variables.index(each["variable"]), float(each["number"]))
-        terms.append(Term(names.index(each["component"]), growth, float(each["coefficient"])))
+        terms.append(CorrectionTerm(names.index(each["component"]), growth, float(each["coefficient"])))
     return TermModel(_floats(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
 
 

@@ -23,7 +23,7 @@ BASE = "@base"
 
 
 @dataclass(frozen=True)
-class Program:
+class PrefixProgram:
     """An expression.
 
     Attributes
@@ -87,7 +87,7 @@ class Evolved:
     """
 
     case: Case
-    program: Program
+    program: PrefixProgram
     theta: tuple[float, ...]
     error: float
 
@@ -100,7 +100,7 @@ class Evolved:
         return np.asarray(out if self.case in (1, 3) else own + out)
 
 
-def program_from(tokens: Sequence[Any], names: Sequence[str]) -> Program:
+def program_from(tokens: Sequence[Any], names: Sequence[str]) -> PrefixProgram:
     """Check and return a program that was written to a file.
 
     Raises
@@ -124,4 +124,4 @@ def program_from(tokens: Sequence[Any], names: Sequence[str]) -> Program:
             raise ValueError(f"{token!r} is no part of a program")
     if wanted:
         raise ValueError("a program that ends too early")
-    return Program(tuple(token if isinstance(token, str) else float(token) for token in tokens))
+    return PrefixProgram(tuple(token if isinstance(token, str) else float(token) for token in tokens))

@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.correct.average import Average, averaged
 from buran.correct.base import BaseModel
-from buran.correct.corrected import Corrected, Report
+from buran.correct.corrected import Corrected, CorrectionReport
 from buran.correct.data import Data, spawned
 from buran.correct.domain import objection, without_time
 from buran.correct.evolution import EVOLUTIONS
@@ -27,7 +27,7 @@ _FOLDS, _TRIALS = 0, 1  # first numbers of the seeds' keys
 
 
 @dataclass(frozen=True)
-class Options:
+class Competition:
     """What is tried.
 
     Attributes
@@ -48,7 +48,7 @@ class Options:
     seed: int = 0
 
 
-def correct_robustly(base: BaseModel, data: Data, options: Options) -> Corrected:
+def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corrected:
     """Correct a base model where that is worth it; see `Gate` for what decides."""
     gate = options.gate or Gate()
     everything = np.ones((1, len(data.points)), dtype=bool)
@@ -58,7 +58,7 @@ def correct_robustly(base: BaseModel, data: Data, options: Options) -> Corrected
     level = float(np.sqrt(first.cost / len(data.points)))
 
     def refused(reason: str, errors: Errors | None = None, ahead: Errors | None = None) -> Corrected:
-        report = Report(True, reason, errors or {}, ahead or {}, (), notes, len(data.points), options.seed)
+        report = CorrectionReport(True, reason, errors or {}, ahead or {}, (), notes, len(data.points), options.seed)
         return replace(plain, report=report)
 
     if level <= gate.fits:
@@ -79,7 +79,7 @@ def correct_robustly(base: BaseModel, data: Data, options: Options) -> Corrected
         against = objection(all_of_it[chosen], data.points)
         if against is not None:
             return refused(against)
-        report = Report(False, "taken without a test", {}, {}, (), notes, len(data.points), options.seed)
+        report = CorrectionReport(False, "taken without a test", {}, {}, (), notes, len(data.points), options.seed)
         return replace(all_of_it[chosen], report=report)
     errors, beyond = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
     ahead = {name: float(each.mean()) for name, each in beyond.items()}
@@ -98,7 +98,9 @@ def correct_robustly(base: BaseModel, data: Data, options: Options) -> Corrected
                 f"{chosen}: at points that were left out the error falls from {100 * errors['base']:.2g} % to "
                 f"{100 * errors[chosen]:.2g} %"
             )
-            report = Report(False, why, errors, ahead, places, (*notes, *objections), len(data.points), options.seed)
+            report = CorrectionReport(
+                False, why, errors, ahead, places, (*notes, *objections), len(data.points), options.seed
+            )
             return replace(found, report=report)
         objections.append(f"{chosen} is not taken: {against}")
         del remaining[chosen]
@@ -111,12 +113,12 @@ def _corrected(base: BaseModel, fitted: TermModel, points: Array) -> Corrected:
         fitted.theta,
         tuple(points.min(axis=0).tolist()),
         tuple(points.max(axis=0).tolist()),
-        Report(True, ""),
+        CorrectionReport(True, ""),
     )
 
 
 def _candidates(
-    problem: Problem, search: int, fitted: TermModel, models: Sequence[TermModel], options: Options
+    problem: Problem, search: int, fitted: TermModel, models: Sequence[TermModel], options: Competition
 ) -> dict[str, Corrected]:
     """Return everything that competes, made from the points that a search may see."""
     base, used = problem.base, problem.used[search]
@@ -146,7 +148,7 @@ def _candidates(
 
 def _cross_validated(
     gate: Gate, problem: Problem, masks: Masks, bases: Sequence[TermModel], models: Sequence[Sequence[TermModel]],
-    names: Sequence[str], options: Options,
+    names: Sequence[str], options: Competition,
 ) -> tuple[dict[str, float], dict[str, Array]]:  # fmt: skip
     """Return mean errors at left-out points and errors at the largest points, by candidate."""
 

@@ -49,7 +49,7 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Term:
+class CorrectionTerm:
     """A carrier of the base model (see `Parts`) times a growth, with the coefficient in front."""
 
     carrier: int
@@ -73,7 +73,7 @@ class TermModel:
     """
 
     theta: tuple[float, ...]
-    terms: tuple[Term, ...]
+    terms: tuple[CorrectionTerm, ...]
     cost: float
 
     def evaluate(self, base: BaseModel, points: Array, held: Array | None = None) -> Array:
@@ -85,7 +85,7 @@ class TermModel:
         return out
 
 
-def library(base: BaseModel, points: Array) -> tuple[Term, ...]:
+def library(base: BaseModel, points: Array) -> tuple[CorrectionTerm, ...]:
     """Return the terms that measurements at these points can tell apart."""
     growths: list[Growth] = []
     for i, variable in enumerate(base.variables.values()):
@@ -100,8 +100,8 @@ def library(base: BaseModel, points: Array) -> tuple[Term, ...]:
             steps = (2.0**k for k in range(first, last + 1))
             growths += [Growth("hinge", i, step) for step in steps if values[0] <= step < values[-1]]
     carriers = len(base.carrier_names)
-    missing = [Term(carriers - 1, growth) for growth in (Growth("one"), *growths) if growth.shape != "hinge"]
-    return (*(Term(carrier, growth) for carrier in range(carriers - 1) for growth in growths), *missing)
+    missing = [CorrectionTerm(carriers - 1, growth) for growth in (Growth("one"), *growths) if growth.shape != "hinge"]
+    return (*(CorrectionTerm(carrier, growth) for carrier in range(carriers - 1) for growth in growths), *missing)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def fit_base(problem: Problem, starts: int = 4) -> list[TermModel]:
 
 
 def grow(
-    problem: Problem, bases: Sequence[TermModel], terms: Sequence[Term], most: int = CORRECTION.most_terms
+    problem: Problem, bases: Sequence[TermModel], terms: Sequence[CorrectionTerm], most: int = CORRECTION.most_terms
 ) -> list[list[TermModel]]:
     """Add one term after the other, for each search.
 
@@ -216,7 +216,7 @@ def grow(
     return out
 
 
-def refit(problem: Problem, theta: Sequence[float], models: Sequence[Sequence[Term]]) -> list[TermModel]:
+def refit(problem: Problem, theta: Sequence[float], models: Sequence[Sequence[CorrectionTerm]]) -> list[TermModel]:
     """Fit models with given terms, all of one number, to what the first search may see; costs are in sample."""
     terms = tuple(dict.fromkeys(term for model in models for term in model))
     shapes = np.stack([term.growth(problem.points) for term in terms])
@@ -239,7 +239,7 @@ class _State:
     numbers: tuple[int, ...]
 
 
-def _scales(problem: Problem, bases: Sequence[TermModel], terms: Sequence[Term], shapes: Array) -> Array:
+def _scales(problem: Problem, bases: Sequence[TermModel], terms: Sequence[CorrectionTerm], shapes: Array) -> Array:
     """Return shape (search, term): what makes each term as large as the base model on average, or 0."""
     out = np.zeros((len(bases), len(terms)))
     for search, model in enumerate(bases):
@@ -255,7 +255,7 @@ def _scales(problem: Problem, bases: Sequence[TermModel], terms: Sequence[Term],
 
 
 def _promising(
-    problem: Problem, search: int, state: _State, terms: Sequence[Term], shapes: Array, scales: Array
+    problem: Problem, search: int, state: _State, terms: Sequence[CorrectionTerm], shapes: Array, scales: Array
 ) -> list[int]:
     """Rank terms by what they gain where the residuals are linear, with the parameters free to move."""
     used, base = problem.used[search], problem.base
@@ -292,7 +292,7 @@ def _gains(columns: Array, residual: Array) -> Array:
 
 def _fit_jointly(
     problem: Problem, rows: NDArray[np.int64], chosen: NDArray[np.int64], start: Array,
-    terms: Sequence[Term], shapes: Array, scales: Array, *, left_out: bool = True,
+    terms: Sequence[CorrectionTerm], shapes: Array, scales: Array, *, left_out: bool = True,
 ) -> list[TermModel]:  # fmt: skip
     """Fit candidates; their costs are in sample, or those of points left out."""
     size = len(problem.base.parameters)

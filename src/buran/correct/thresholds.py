@@ -6,7 +6,7 @@ import numpy as np
 
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Threshold
-from buran.correct.terms import Growth, Problem, Term, TermModel, refit
+from buran.correct.terms import CorrectionTerm, Growth, Problem, TermModel, refit
 from buran.correct.tuning import CORRECTION
 
 _LIKELIHOOD = 3.84  # 95 % point of chi squared with one degree of freedom
@@ -27,7 +27,7 @@ def find_thresholds(problem: Problem, model: TermModel) -> tuple[Threshold, ...]
         values = np.unique(problem.points[problem.used[0], i])
         places = np.unique([*np.geomspace(values[0], values[-1], CORRECTION.places)[:-1], term.growth.number])
         others = [each for k, each in enumerate(model.terms) if k != number]
-        tried = [Term(term.carrier, Growth("hinge", i, float(place)), term.coefficient) for place in places]
+        tried = [CorrectionTerm(term.carrier, Growth("hinge", i, float(place)), term.coefficient) for place in places]
         costs = np.array([each.cost for each in refit(problem, model.theta, [[*others, each] for each in tried])])
         best = int(np.argmin(costs))
         count = int(problem.used[0].sum())

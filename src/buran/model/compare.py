@@ -17,7 +17,7 @@ Order = Literal["first", "second", "same", "neither"]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """How two models relate.
 
     Attributes
@@ -39,7 +39,7 @@ class Comparison:
     ratio: float
 
 
-def compare(first: ModelFunction, second: ModelFunction, point: Sequence[float]) -> Comparison:
+def compare(first: ModelFunction, second: ModelFunction, point: Sequence[float]) -> ModelComparison:
     """Compare two models around a point (one value for each parameter, all positive)."""
     at = np.asarray(point, dtype=np.float64)
     faster = tuple(_order(first.lead(p), second.lead(p)) for p in range(len(at)))
@@ -47,7 +47,7 @@ def compare(first: ModelFunction, second: ModelFunction, point: Sequence[float])
     overall: Order = "same" if not kinds else kinds.pop() if len(kinds) == 1 else "neither"
     values = [float(each.evaluate(at)) for each in (first, second)]
     crossings = tuple(_crossings(first, second, at, p) for p in range(len(at)))
-    return Comparison(faster, overall, crossings, values[1] / values[0] if values[0] else float("nan"))
+    return ModelComparison(faster, overall, crossings, values[1] / values[0] if values[0] else float("nan"))
 
 
 def _order(first: Lead, second: Lead) -> Order:

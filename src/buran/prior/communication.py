@@ -21,7 +21,7 @@ class Volume(StrEnum):
     ROOT_RECEIVED = "received x N"
 
 
-class Part(StrEnum):
+class CostPart(StrEnum):
     """A summand of a cost model, each with a coefficient of its own."""
 
     CALL = "calls"  # latency of a message
@@ -46,7 +46,7 @@ class Operation:
         Where the model is from.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[CostPart, ...]
     volume: Volume
     source: str
 
@@ -62,9 +62,9 @@ PEER = f"as send and receive: {ZHANG}"
 COMPLETION = f"the operation whose bytes it completes, as send and receive: {ZHANG}"
 NEIGHBOURS = f"messages to each neighbour: Hoefler, Träff 2009; each {ZHANG}"
 
-_TREE = (Part.STEPS, Part.SHARED_BYTES)
-_REDUCTION = (Part.STEPS, Part.BYTES, Part.SHARED_BYTES)
-_MESSAGE = (Part.CALL, Part.BYTES)
+_TREE = (CostPart.STEPS, CostPart.SHARED_BYTES)
+_REDUCTION = (CostPart.STEPS, CostPart.BYTES, CostPart.SHARED_BYTES)
+_MESSAGE = (CostPart.CALL, CostPart.BYTES)
 
 _TABLE: dict[str, Operation] = {
     **{name: Operation(_MESSAGE, Volume.SENT, ZHANG) for name in ("Send", "Ssend", "Bsend", "Rsend")},
@@ -72,7 +72,7 @@ _TABLE: dict[str, Operation] = {
     "Mrecv": Operation(_MESSAGE, Volume.RECEIVED, PEER),
     "Sendrecv": Operation(_MESSAGE, Volume.BOTH, PEER),
     "Sendrecv_replace": Operation(_MESSAGE, Volume.BOTH, PEER),
-    "Bcast": Operation((Part.STEPS, Part.BYTES), Volume.RECEIVED, CHAN),
+    "Bcast": Operation((CostPart.STEPS, CostPart.BYTES), Volume.RECEIVED, CHAN),
     "Scatter": Operation(_TREE, Volume.ROOT_SENT, CHAN),
     "Scatterv": Operation(_TREE, Volume.ROOT_SENT, f"as scatter: {CHAN}"),
     "Gather": Operation(_TREE, Volume.ROOT_RECEIVED, CHAN),
@@ -81,15 +81,17 @@ _TABLE: dict[str, Operation] = {
     "Allgatherv": Operation(_TREE, Volume.RECEIVED, f"as allgather: {CHAN}"),
     "Reduce": Operation(_REDUCTION, Volume.SENT, CHAN),
     "Allreduce": Operation(_REDUCTION, Volume.SENT_SHARE, CHAN),
-    "Barrier": Operation((Part.STEPS,), Volume.NONE, BARRIER),
+    "Barrier": Operation((CostPart.STEPS,), Volume.NONE, BARRIER),
     **{
-        name: Operation((Part.STEPS, Part.PEERS, Part.SHARED_BYTES, Part.STEP_BYTES), Volume.SENT, ALLTOALL)
+        name: Operation(
+            (CostPart.STEPS, CostPart.PEERS, CostPart.SHARED_BYTES, CostPart.STEP_BYTES), Volume.SENT, ALLTOALL
+        )
         for name in ("Alltoall", "Alltoallv", "Alltoallw")
     },
     "Reduce_scatter": Operation(_TREE, Volume.SENT, REDUCE_SCATTER),
     "Reduce_scatter_block": Operation(_TREE, Volume.SENT, REDUCE_SCATTER),
-    "Scan": Operation((Part.STEPS, Part.STEP_BYTES), Volume.BOTH_SHARE, SCAN),
-    "Exscan": Operation((Part.STEPS, Part.STEP_BYTES), Volume.BOTH_SHARE, SCAN),
+    "Scan": Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN),
+    "Exscan": Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN),
     **{name: Operation(_MESSAGE, Volume.BOTH, COMPLETION) for name in ("Wait", "Waitall", "Waitany")},
     "Start": Operation(_MESSAGE, Volume.SENT, PEER),
     "Startall": Operation(_MESSAGE, Volume.SENT, PEER),
@@ -102,14 +104,18 @@ _TABLE: dict[str, Operation] = {
 # Non-blocking messages leave their bytes where they are posted; non-blocking collectives where they are completed.
 _POSTED = ("Isend", "Issend", "Ibsend", "Irsend")
 _TABLE |= {name: Operation(_MESSAGE, Volume.SENT, PEER) for name in _POSTED}
-_TABLE |= {name: Operation((Part.CALL,), Volume.NONE, PEER) for name in ("Irecv", "Imrecv")}
-_COLLECTIVES = tuple(name for name, own in _TABLE.items() if Part.STEPS in own.parts or name.startswith("Neighbor_"))
+_TABLE |= {name: Operation((CostPart.CALL,), Volume.NONE, PEER) for name in ("Irecv", "Imrecv")}
+_COLLECTIVES = tuple(
+    name for name, own in _TABLE.items() if CostPart.STEPS in own.parts or name.startswith("Neighbor_")
+)
 _TABLE |= {
-    f"I{name[0].lower()}{name[1:]}": Operation((Part.CALL,), Volume.NONE, "begins; its bytes belong to its completion")
+    f"I{name[0].lower()}{name[1:]}": Operation(
+        (CostPart.CALL,), Volume.NONE, "begins; its bytes belong to its completion"
+    )
     for name in _COLLECTIVES
 }
 _TABLE |= {
-    f"{name}_init": Operation((Part.CALL,), Volume.NONE, "prepares; its bytes belong to its start or completion")
+    f"{name}_init": Operation((CostPart.CALL,), Volume.NONE, "prepares; its bytes belong to its start or completion")
     for name in (*_COLLECTIVES, "Send", "Ssend", "Bsend", "Rsend", "Recv")
 }
 

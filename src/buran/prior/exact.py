@@ -68,7 +68,7 @@ def exact_functions(points: Array, values: Array, space: HypothesisSpace | None 
     else:
         functions = []
         columns = [
-            _Columns.of(points, p, own, table) if vary else None
+            _FactorColumns.of(points, p, own, table) if vary else None
             for p, (own, table, vary) in enumerate(zip(on_lines, tables, varying, strict=True))
         ]
         for row in values:
@@ -94,7 +94,7 @@ def _searched(points: Array, values: Array, space: HypothesisSpace) -> list[Mode
 
 
 @dataclass(frozen=True, eq=False)
-class _Columns:
+class _FactorColumns:
     """Orthonormal columns of the sets of factors of one parameter, on all its lines.
 
     Attributes
@@ -115,7 +115,9 @@ class _Columns:
     raw: list[Array]
 
     @classmethod
-    def of(cls, points: Array, parameter: int, on_lines: list[Ids], functions: tuple[BasisFunction, ...]) -> _Columns:
+    def of(
+        cls, points: Array, parameter: int, on_lines: list[Ids], functions: tuple[BasisFunction, ...]
+    ) -> _FactorColumns:
         raw = []
         for line in on_lines:
             at = points[line]

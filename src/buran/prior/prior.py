@@ -11,7 +11,7 @@ from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.prior.algebra import added, multiplied, reciprocal, scaled, single
-from buran.prior.communication import Operation, Part, Volume
+from buran.prior.communication import CostPart, Operation, Volume
 
 ONE = ModelFunction(1.0)
 ALONE = "with one process at every point nothing can be told of messages between processes"
@@ -131,13 +131,13 @@ def communication_prior(
     if volume is not None and _is_zero(volume):
         notes.append(f"{name} moves no bytes: latency alone is in its prior")
         volume = None
-    if size == ONE and Part.STEPS in operation.parts:
+    if size == ONE and CostPart.STEPS in operation.parts:
         notes.append(ALONE)
     columns = [Column("constant", ONE)]
     for part in operation.parts:
         made = _part(part, visits, volume, size, logs, inverse)
         if made is None:
-            if part in (Part.BYTES,) or (volume is None and "B" in part.value):
+            if part in (CostPart.BYTES,) or (volume is None and "B" in part.value):
                 continue
             raise UsageError(
                 f"the cost model of {name} needs the size of its communicator",
@@ -150,24 +150,24 @@ def communication_prior(
 
 
 def _part(
-    part: Part,
+    part: CostPart,
     visits: ModelFunction,
     volume: ModelFunction | None,
     size: ModelFunction | None,
     logs: ModelFunction | None,
     inverse: ModelFunction | None,
 ) -> ModelFunction | None:
-    if part is Part.CALL:
+    if part is CostPart.CALL:
         return visits
-    if part is Part.BYTES:
+    if part is CostPart.BYTES:
         return volume
-    if part is Part.STEPS:
+    if part is CostPart.STEPS:
         return None if logs is None else multiplied(visits, logs)
-    if part is Part.PEERS:
+    if part is CostPart.PEERS:
         return None if size is None else multiplied(visits, added((size, ModelFunction(-1.0))))
     if volume is None:
         return None
-    if part is Part.SHARED_BYTES:
+    if part is CostPart.SHARED_BYTES:
         return None if inverse is None else added((volume, scaled(multiplied(volume, inverse), -1.0)))
     return None if logs is None else multiplied(volume, logs)
 

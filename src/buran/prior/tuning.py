@@ -38,12 +38,6 @@ class CountTuning:
         0.9, "share of the counts' variance that a function which misses some must explain to say how they grow", JUDGED
     )
     close: float = tuned(30.0, "a function with more terms must be so many times as exact", JUDGED)
-    least_values: int = tuned(
-        5,
-        "values of a parameter, to tell its factors",
-        JUDGED,
-    )
-    crossing: int = tuned(3, "values of each line that crosses the first", JUDGED)
 
 
 COUNTS = CountTuning()

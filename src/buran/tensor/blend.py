@@ -10,7 +10,7 @@ import numpy as np
 
 from buran.tensor.axes import Array, Axis, Whole
 from buran.tensor.boost import Boosting, Features, Trees, grow, join, make_features
-from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
+from buran.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
 from buran.tensor.trial import Room, Trial, Wanted, choose_trees
 from buran.tensor.tuning import BLEND
 
@@ -41,12 +41,12 @@ class Blend:
     bases: tuple[Basis, ...]
     centre: float
     spread: float
-    parts: tuple[Part, ...]
-    main: Part
+    parts: tuple[CPPart, ...]
+    main: CPPart
     share: float
     features: Features
     trees: Trees
-    options: Options
+    options: PartOptions
     residuals: Array
 
     def predict_log(self, points: Array) -> tuple[Array, Array]:
@@ -155,7 +155,7 @@ def update_blend(
     places = Places.of(points, blend.bases)
     few = replace(blend.options, sweeps=BLEND.update_sweeps)
     parts = tuple(
-        fit_part(places, values, blend.bases, few, random, start=Part(list(part.main), list(part.factors)))
+        fit_part(places, values, blend.bases, few, random, start=CPPart(list(part.main), list(part.factors)))
         for part in blend.parts
     )
     main = fit_part(places, values, blend.bases, replace(few, rank=0), random)
@@ -173,7 +173,7 @@ def _left_out(
     places: Places,
     values: Array,
     bases: Sequence[Basis],
-    options: Options,
+    options: PartOptions,
     folds: Whole,
     members: int,
     random: np.random.Generator,
@@ -200,14 +200,14 @@ def choose(
     folds: Whole,
     order: Whole,
     random: np.random.Generator,
-) -> Options:
+) -> PartOptions:
     """Choose what is not given, one choice at a time, on the first fold."""
     if len(values) > BLEND.large:
         keep = order[: BLEND.large // 4]
         points, values, folds = points[keep], values[keep], folds[keep]
     inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
     few = len(values) < 1000
-    options = Options(
+    options = PartOptions(
         wanted.nodes or (8 if few else 16),
         8 if wanted.rank is None and few else 16 if wanted.rank is None else wanted.rank,
         1e-2 if wanted.ridge is None else wanted.ridge,
@@ -217,9 +217,9 @@ def choose(
         return replace(options, rank=wanted.rank or 0)
     seed = int(random.integers(2**31))
     number = 1 if len(values) > BLEND.one_fold_from else 2
-    seen: dict[Options, tuple[float, int]] = {}
+    seen: dict[PartOptions, tuple[float, int]] = {}
 
-    def error(given: Options) -> float:
+    def error(given: PartOptions) -> float:
         if given not in seen:
             tried = [
                 _validate(points, values, axes, given, np.flatnonzero(folds != k), np.flatnonzero(folds == k), seed + k)
@@ -247,7 +247,7 @@ def _validate(
     points: Array,
     values: Array,
     axes: tuple[Axis, ...],
-    options: Options,
+    options: PartOptions,
     inside: Whole,
     outside: Whole,
     seed: int,
@@ -258,7 +258,7 @@ def _validate(
     there = places.take(outside)
     errors: list[float] = []
 
-    def watch(sweep: int, part: Part) -> bool:
+    def watch(sweep: int, part: CPPart) -> bool:
         errors.append(float(np.abs(part.predict(there) - values[outside]).mean()))
         return sweep > BLEND.patience + int(np.argmin(errors)) + 1
 

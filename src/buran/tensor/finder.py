@@ -10,7 +10,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.numerics.intervals import of_logarithm
 from buran.tensor.axes import columns_of
-from buran.tensor.model import Model
+from buran.tensor.model import TensorModel
 from buran.tensor.tuning import FINDER
 
 Value = float | str
@@ -35,7 +35,7 @@ class Configuration:
 
 
 def find_fastest(
-    model: Model,
+    model: TensorModel,
     given: Mapping[str, Value],
     count: int = 5,
     level: float = 0.9,

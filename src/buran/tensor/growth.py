@@ -17,7 +17,7 @@ import numpy as np
 from buran.numerics.least_squares import nonnegative
 from buran.tensor.axes import Array, Axis
 from buran.tensor.edge import cut_off, narrowed
-from buran.tensor.smooth import Basis, Options, Part, Places, fit_part, make_basis
+from buran.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
 from buran.tensor.tuning import GROWTH
 
 _LOGARITHM = -1.0  # stands for the factor log2(2 + x / low)
@@ -50,11 +50,11 @@ class Monomials:
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
+class StraightLines:
     """Main effects and a CP part of small rank, whose functions go on as straight lines."""
 
     bases: tuple[Basis, ...]
-    part: Part
+    part: CPPart
     centre: float
     spread: float
 
@@ -63,11 +63,11 @@ class Lines:
         return self.centre + self.spread * self.part.predict(Places.of(points, self.bases))
 
 
-Growing = Monomials | Lines
+GrowthModel = Monomials | StraightLines
 
 
 @dataclass(frozen=True, eq=False)
-class Growth:
+class Extrapolation:
     """What happens beyond the measured range.
 
     Attributes
@@ -83,7 +83,7 @@ class Growth:
     """
 
     free: tuple[int, ...]
-    models: tuple[Growing, ...]
+    models: tuple[GrowthModel, ...]
     slopes: Array
     reason: str
 
@@ -129,7 +129,7 @@ def _distance(there: Array, here: Array, axis: Axis) -> Array:
 
 def fit_growth(
     points: Array, logs: Array, axes: tuple[Axis, ...], free: tuple[int, ...], random: np.random.Generator
-) -> Growth:
+) -> Extrapolation:
     """Choose and fit the growth.
 
     Parameters
@@ -152,7 +152,7 @@ def fit_growth(
         base = _lines(points[inside], logs[inside], own, 12, 6, 1e-2, random)
         for name in CANDIDATES:
             models = _fit(name, points[inside], logs[inside], own, free, random)
-            grown = Growth(free, models, _slopes(points[inside], logs[inside], own, random), "")
+            grown = Extrapolation(free, models, _slopes(points[inside], logs[inside], own, random), "")
             edge, rise = grown.add(points[outside], own)
             found = base.predict_log(edge) + rise
             scores[name].append(float(np.abs(found - logs[outside]).mean()))
@@ -166,7 +166,7 @@ def fit_growth(
         name = name if means[name] < GROWTH.better * means[_FALLBACK] else _FALLBACK
         reason = f"mean error {np.mean(scores[name]):.3g} at the largest measured values, predicted from smaller ones"
     models = _fit(name, points, logs, axes, free, random)
-    return Growth(free, models, _slopes(points, logs, axes, random), f"{name}: {reason}")
+    return Extrapolation(free, models, _slopes(points, logs, axes, random), f"{name}: {reason}")
 
 
 _FALLBACK = "monomials and smooth lines 1"
@@ -180,8 +180,8 @@ def _fit(
     axes: tuple[Axis, ...],
     free: tuple[int, ...],
     random: np.random.Generator,
-) -> tuple[Growing, ...]:
-    out: list[Growing] = []
+) -> tuple[GrowthModel, ...]:
+    out: list[GrowthModel] = []
     if name.startswith("monomials"):
         out.append(_fit_monomials(points, logs, axes, free))
     if "lines" in name:
@@ -198,12 +198,12 @@ def _lines(
     rank: int,
     smooth: float,
     random: np.random.Generator,
-) -> Lines:
+) -> StraightLines:
     bases = tuple(make_basis(axis, nodes) for axis in axes)
     centre, spread = float(logs.mean()), float(logs.std()) or 1.0
     values = (logs - centre) / spread
-    part = fit_part(Places.of(points, bases), values, bases, Options(nodes, rank, 1e-2, smooth, 15), random)
-    return Lines(bases, part, centre, spread)
+    part = fit_part(Places.of(points, bases), values, bases, PartOptions(nodes, rank, 1e-2, smooth, 15), random)
+    return StraightLines(bases, part, centre, spread)
 
 
 def _slopes(points: Array, logs: Array, axes: tuple[Axis, ...], random: np.random.Generator) -> Array:

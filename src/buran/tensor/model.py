@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.tensor.axes import Array, Axis, Unseen, check_range, encode
-from buran.tensor.growth import Growth
+from buran.tensor.growth import Extrapolation
 from buran.tensor.presets import Inner
 from buran.tensor.tuning import SMOOTH
 
@@ -18,7 +18,7 @@ _LARGEST_LOG = 700.0  # the exponential of more overflows
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class TensorModel:
     """A model of run time.
 
     Attributes
@@ -38,7 +38,7 @@ class Model:
     axes: tuple[Axis, ...]
     free: tuple[int, ...]
     inner: Inner
-    growth: Growth | None
+    growth: Extrapolation | None
     observations: int
 
     @property

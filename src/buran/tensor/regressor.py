@@ -15,7 +15,7 @@ from buran.numerics.intervals import of_logarithm
 from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
 from buran.tensor.blend import Blend, fit_blend, update_blend
 from buran.tensor.growth import fit_growth
-from buran.tensor.model import Model
+from buran.tensor.model import TensorModel
 from buran.tensor.presets import PRESETS, GridOptions, Inner
 from buran.tensor.trial import Wanted
 
@@ -63,7 +63,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     model_
-        What was fitted, of `buran.tensor.model.Model`; `save` writes it.
+        What was fitted, of `buran.tensor.model.TensorModel`; `save` writes it.
     n_features_in_
         Number of parameters.
     """
@@ -164,7 +164,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 self.growth_rank,
             )
             inner = PRESETS.load(self.preset).fit(points, times, axes, free, options, random)
-        self.model_ = Model(axes, free, inner, growth, len(times))
+        self.model_ = TensorModel(axes, free, inner, growth, len(times))
         self._seen = (columns, times)
         self.n_features_in_ = len(axes)
         if hasattr(X, "columns"):
@@ -202,7 +202,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 growth = fit_growth(
                     self._training.points, self._training.logs, axes, self.model_.free, self._random_of(times)
                 )
-            self.model_ = Model(axes, self.model_.free, blend, growth, len(self._seen[1]))
+            self.model_ = TensorModel(axes, self.model_.free, blend, growth, len(self._seen[1]))
             return self
         table = np.empty((len(self._seen[1]), len(axes)), dtype=object)
         for j, column in enumerate(self._seen[0]):

@@ -92,7 +92,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Options:
+class PartOptions:
     """How a CP part is fitted.
 
     Attributes
@@ -115,7 +115,7 @@ class Options:
 
 
 @dataclass(eq=False)
-class Part:
+class CPPart:
     """Main effects and factors; shapes (node,) and (node, rank) for each parameter."""
 
     main: list[Array]
@@ -146,12 +146,12 @@ def fit_part(
     places: Places,
     values: Array,
     bases: Sequence[Basis],
-    options: Options,
+    options: PartOptions,
     random: np.random.Generator,
     *,
-    start: Part | None = None,
-    watch: Callable[[int, Part], bool] | None = None,
-) -> Part:
+    start: CPPart | None = None,
+    watch: Callable[[int, CPPart], bool] | None = None,
+) -> CPPart:
     """Fit main effects and factors by alternating least squares, one mode at a time.
 
     Parameters
@@ -179,8 +179,10 @@ def fit_part(
     return part
 
 
-def _additive(places: Places, values: Array, bases: Sequence[Basis], modes: Sequence[_Mode], options: Options) -> Part:
-    part = Part([np.zeros(basis.size) for basis in bases])
+def _additive(
+    places: Places, values: Array, bases: Sequence[Basis], modes: Sequence[_Mode], options: PartOptions
+) -> CPPart:
+    part = CPPart([np.zeros(basis.size) for basis in bases])
     one = np.ones((len(values), 1))
     rest = values.copy()
     for _ in range(SMOOTH.additive_sweeps):
@@ -192,7 +194,7 @@ def _additive(places: Places, values: Array, bases: Sequence[Basis], modes: Sequ
     return part
 
 
-def _sweep(places: Places, values: Array, modes: Sequence[_Mode], part: Part, options: Options) -> None:
+def _sweep(places: Places, values: Array, modes: Sequence[_Mode], part: CPPart, options: PartOptions) -> None:
     """Improve all modes once, in place."""
     count, rank = len(values), options.rank
     # Products are kept in single precision, for speed: their rounding is far below the ridge.
@@ -228,7 +230,7 @@ def _centre(main: list[Array], j: int, places: Places) -> None:
     main[0] += mean
 
 
-def _balance(part: Part, places: Places) -> None:
+def _balance(part: CPPart, places: Places) -> None:
     """Give each column of all factors one root mean square over the observations."""
     sizes = np.stack([np.sqrt(np.mean(f**2, axis=0)) for f in part.factors])
     sizes = np.maximum(sizes, 1e-12)
@@ -251,7 +253,7 @@ class _Mode:
         square = second.T @ second  # of second differences; zero for fewer than three nodes
         self.penalty = tuple(np.diagonal(square, k) for k in range(min(self.size, 3)))
 
-    def solve(self, regressors: Array, target: Array, options: Options) -> Array:
+    def solve(self, regressors: Array, target: Array, options: PartOptions) -> Array:
         """Return shape (node, regressor)."""
         count, width = regressors.shape
         rows = np.take(regressors, self.order, axis=0, mode="clip")

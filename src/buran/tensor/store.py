@@ -17,16 +17,16 @@ from buran.files import write_bytes
 from buran.tensor.axes import Axis
 from buran.tensor.blend import Blend
 from buran.tensor.boost import Features, Trees
-from buran.tensor.growth import Growing, Growth, Lines, Monomials
-from buran.tensor.model import Model
+from buran.tensor.growth import Extrapolation, GrowthModel, Monomials, StraightLines
+from buran.tensor.model import TensorModel
 from buran.tensor.presets import PRESETS, Arrays, Inner, Preset
-from buran.tensor.smooth import Basis, Options, Part
+from buran.tensor.smooth import Basis, CPPart, PartOptions
 
 FORMAT = "buran-tensor-model"
 VERSION = 1
 
 
-def save_model(path: Path, model: Model, notes: Mapping[str, str] | None = None) -> None:
+def save_model(path: Path, model: TensorModel, notes: Mapping[str, str] | None = None) -> None:
     """Write a model.
 
     Parameters
@@ -37,7 +37,7 @@ def save_model(path: Path, model: Model, notes: Mapping[str, str] | None = None)
     write_bytes(path, to_bytes(model, notes))
 
 
-def to_bytes(model: Model, notes: Mapping[str, str] | None = None) -> bytes:
+def to_bytes(model: TensorModel, notes: Mapping[str, str] | None = None) -> bytes:
     """Return the content of a model file."""
     arrays: Arrays = {}
     header: dict[str, Any] = {
@@ -62,7 +62,7 @@ def to_bytes(model: Model, notes: Mapping[str, str] | None = None) -> bytes:
     return out.getvalue()
 
 
-def load_model(path: Path) -> tuple[Model, dict[str, str]]:
+def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
     """Read a model and the texts that were kept with it.
 
     Raises
@@ -90,7 +90,9 @@ def load_model(path: Path) -> tuple[Model, dict[str, str]]:
             preset = header.get("preset", "paper")  # what the only other preset of earlier files was called
             inner = _preset(preset, path).get(header[preset], arrays, axes)
         growth = _get_growth(header["growth"], arrays, axes) if "growth" in header else None
-        return Model(axes, tuple(header["free"]), inner, growth, int(header["observations"])), dict(header["notes"])
+        return TensorModel(axes, tuple(header["free"]), inner, growth, int(header["observations"])), dict(
+            header["notes"]
+        )
     except OSError as error:
         raise FormatError("cannot read a model file", where=path, why=error.strerror or str(error)) from error
     except (ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile) as error:
@@ -112,18 +114,18 @@ def is_model_file(path: Path) -> bool:
         return file.read(4) == b"PK\x03\x04"
 
 
-def _put_part(name: str, part: Part, arrays: Arrays) -> None:
+def _put_part(name: str, part: CPPart, arrays: Arrays) -> None:
     # Half precision costs less than a thousandth of a factor, far below the error of any model, and halves the file.
     arrays[f"{name}.main"] = np.concatenate(part.main).astype(np.float32)
     if part.factors:
         arrays[f"{name}.factors"] = np.concatenate(part.factors).astype(np.float16)
 
 
-def _get_part(name: str, sizes: list[int], arrays: Arrays) -> Part:
+def _get_part(name: str, sizes: list[int], arrays: Arrays) -> CPPart:
     ends = np.cumsum(sizes)[:-1]
     main = np.split(arrays[f"{name}.main"].astype(np.float64), ends)
     factors = arrays.get(f"{name}.factors")
-    return Part(main, [] if factors is None else np.split(factors.astype(np.float64), ends))
+    return CPPart(main, [] if factors is None else np.split(factors.astype(np.float64), ends))
 
 
 def _put_bases(name: str, bases: tuple[Basis, ...], arrays: Arrays) -> list[int]:
@@ -181,7 +183,7 @@ def _get_blend(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> B
         float(own["share"]),
         features,
         Trees(arrays["questions"][0], arrays["questions"][1], arrays["values"]),
-        Options(**own["options"]),
+        PartOptions(**own["options"]),
         arrays["residuals"].astype(np.float64),
     )
 
@@ -191,7 +193,7 @@ def _get_orders(places: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tu
     return tuple(zip(places, np.split(arrays["orders"].astype(np.float64), ends[:-1]) if places else (), strict=True))
 
 
-def _put_growth(growth: Growth, arrays: Arrays) -> dict[str, Any]:
+def _put_growth(growth: Extrapolation, arrays: Arrays) -> dict[str, Any]:
     arrays["slopes"] = growth.slopes
     kinds: list[dict[str, Any]] = []
     for i, model in enumerate(growth.models):
@@ -207,8 +209,8 @@ def _put_growth(growth: Growth, arrays: Arrays) -> dict[str, Any]:
     return {"free": list(growth.free), "models": kinds, "reason": growth.reason}
 
 
-def _get_growth(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Growth:
-    models: list[Growing] = []
+def _get_growth(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Extrapolation:
+    models: list[GrowthModel] = []
     for i, kind in enumerate(own["models"]):
         if "places" in kind:
             models.append(
@@ -222,5 +224,5 @@ def _get_growth(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> 
         else:
             bases = _get_bases(f"growth{i}", kind["sizes"], arrays, axes)
             part = _get_part(f"growth{i}", kind["sizes"], arrays)
-            models.append(Lines(bases, part, float(kind["centre"]), float(kind["spread"])))
-    return Growth(tuple(own["free"]), tuple(models), arrays["slopes"], own["reason"])
+            models.append(StraightLines(bases, part, float(kind["centre"]), float(kind["spread"])))
+    return Extrapolation(tuple(own["free"]), tuple(models), arrays["slopes"], own["reason"])

@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.tensor.axes import Array, Whole
 from buran.tensor.boost import Bins, Boosting, Trees, grow
-from buran.tensor.smooth import Basis, Options
+from buran.tensor.smooth import Basis, PartOptions
 from buran.tensor.tuning import BLEND
 
 
@@ -20,7 +20,7 @@ class Wanted:
     Attributes
     ----------
     nodes, rank, ridge, smooth
-        See `Options`; None: chosen by validation.
+        See `PartOptions`; None: chosen by validation.
     members
         CP parts; None: as many as the size allows, up to 5.
     trees
@@ -60,7 +60,7 @@ class Room:
     wanted_members: int | None
 
     @classmethod
-    def of(cls, bases: Sequence[Basis], options: Options, wanted: Wanted, count: int) -> Room:
+    def of(cls, bases: Sequence[Basis], options: PartOptions, wanted: Wanted, count: int) -> Room:
         """Measure parts and trees."""
         nodes = sum(basis.size for basis in bases)
         room = max(1000 * wanted.size_kb - 2500 - 60 * len(bases) - 5 * nodes, 0)

@@ -18,13 +18,13 @@ from buran.prior.algebra import added
 from buran.prior.paths import priors_of
 from buran.prior.prior import Column, Prior
 from buran.prior.resilient import FitOptions, predictions
-from buran.prior.sparse import effort_points, time_points
 from buran.prior.waiting import Verdict, diagnose
 from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import random_spec
 from buran_studies.noise import inject
 from buran_studies.priors.measured import PARTS, TEST_POINT, counted_table, rows_of
 from buran_studies.priors.simulated import SPARSE_SHARE
+from buran_studies.priors.sparse import effort_points, time_points
 from buran_studies.quality import exponent_deviation
 
 _ALONE = FitOptions(share=False)  # subsets and draws of one function must not help each other

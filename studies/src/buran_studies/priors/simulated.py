@@ -19,11 +19,11 @@ from buran.prior.communication import operation_of
 from buran.prior.effort import effort_of
 from buran.prior.prior import Prior, communication_prior, computation_prior
 from buran.prior.resilient import FitOptions, predictions
-from buran.prior.sparse import effort_points, time_points
 from buran.prior.volume import bytes_of
 from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import random_spec
 from buran_studies.noise import inject
+from buran_studies.priors.sparse import effort_points, time_points
 from buran_studies.quality import exponent_deviation
 
 P, N = (128, 256, 512, 1024, 2048), (8000, 16000, 24000, 32000, 40000)

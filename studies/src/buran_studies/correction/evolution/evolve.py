@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from buran.correct.base import BaseModel
 from buran.correct.formula import Array
-from buran.correct.program import Case, Evolved, Program
+from buran.correct.program import Case, Evolved, PrefixProgram
 from buran.correct.terms import Problem
 from buran_studies.correction.evolution.forest import Forest, Ids
 
@@ -125,7 +125,7 @@ class _Evolution:
             if self.forest.is_full:
                 self.roots, self.leaves = self.forest.compact(self.roots, self.leaves)
         best = int(np.argmin(errors))
-        program = Program(self.forest.program(int(self.roots[best]), list(self.base.variables)))
+        program = PrefixProgram(self.forest.program(int(self.roots[best]), list(self.base.variables)))
         theta = self.box.theta(self.units[best]) if self.free else self.theta
         return Evolved(self.case, program, tuple(theta.tolist()), float(errors[best]))
 

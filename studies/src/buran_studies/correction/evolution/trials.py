@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.correct.base import BaseModel
-from buran.correct.corrected import Corrected, Report
+from buran.correct.corrected import Corrected, CorrectionReport
 from buran.correct.data import Data, spawned
 from buran.correct.fit import least_squares
 from buran.correct.formula import Array
@@ -200,7 +200,7 @@ def corrected_as_published(base: BaseModel, found: Trials, seed: int) -> Correct
         }
         for trial in found.trials
     )
-    report = Report(False, reason, {}, {}, (), notes, len(points), seed, trials)
+    report = CorrectionReport(False, reason, {}, {}, (), notes, len(points), seed, trials)
     low, high = tuple(points.min(axis=0).tolist()), tuple(points.max(axis=0).tolist())
     return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved, preset="paper")
 

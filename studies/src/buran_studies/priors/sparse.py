@@ -7,7 +7,9 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.candidates import Ids
 from buran.model.terms import Array
-from buran.prior.tuning import COUNTS
+
+_LEAST_VALUES = 5  # of a parameter, to tell its factors
+_CROSSING = 3  # values of each line that crosses the first
 
 
 def effort_points(points: Array, costs: Array) -> Ids:
@@ -48,11 +50,11 @@ def effort_points(points: Array, costs: Array) -> Ids:
                 "a prior needs points that differ in one parameter alone",
                 why=f"along parameter {parameter} no three points do",
             )
-        full = np.flatnonzero(number >= min(longest, COUNTS.least_values))
+        full = np.flatnonzero(number >= min(longest, _LEAST_VALUES))
         for place, line in enumerate(full[np.argsort(price[full], kind="stable")[:2]].tolist()):
-            own = np.flatnonzero(group == line)
-            own = own[np.argsort(costs[own], kind="stable")]
-            chosen.update((own if place == 0 else own[: COUNTS.crossing]).tolist())
+            rows = np.flatnonzero(group == line)
+            rows = rows[np.argsort(costs[rows], kind="stable")]
+            chosen.update((rows if place == 0 else rows[:_CROSSING]).tolist())
     return np.array(sorted(chosen), dtype=np.int64)
 
 
