@@ -140,8 +140,8 @@ def decode(kind: type[_T], data: Any) -> _T:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
-        said = {"missing": f"missing key {key!r}", "unexpected_keyword_argument": f"unknown key {key!r}"}
-        raise ValueError(said.get(first["type"], f"key {key!r}: {first['msg']}")) from None
+        reasons = {"missing": f"missing key {key!r}", "unexpected_keyword_argument": f"unknown key {key!r}"}
+        raise ValueError(reasons.get(first["type"], f"key {key!r}: {first['msg']}")) from None
     return made
 
 
@@ -169,10 +169,10 @@ def read_document(
     data = read_json(path)
     if not isinstance(data, dict):
         raise FormatError(f"this is no {what}", where=path, why="it does not hold a JSON object", hint=hint)
-    found = data.get("schema", schema if isinstance(schema, int) else None)
-    if found != schema:
-        why = f"schema is {found!r}, wanted is {schema!r}"
-        if _is_newer(found, schema):
+    written = data.get("schema", schema if isinstance(schema, int) else None)
+    if written != schema:
+        why = f"schema is {written!r}, wanted is {schema!r}"
+        if _is_newer(written, schema):
             hint = "upgrade Buran, and leave the file as it is: nothing is lost"
             raise FormatError(f"a newer version of Buran wrote this {what}", where=path, why=why, hint=hint)
         raise FormatError(f"this is no {what} of this version", where=path, why=why, hint=hint)
@@ -185,11 +185,11 @@ def read_document(
         raise FormatError(f"the {what} is damaged", where=path, why=why, hint=hint) from error
 
 
-def _is_newer(found: object, schema: str | int) -> bool:
+def _is_newer(written: object, schema: str | int) -> bool:
     if isinstance(schema, int):
-        return isinstance(found, int) and found > schema
-    (kind, _, number), (other, _, its) = schema.partition("/"), str(found).partition("/")
-    return kind == other and its.isdecimal() and int(its) > int(number)
+        return isinstance(written, int) and written > schema
+    (kind, _, number), (written_kind, _, written_number) = schema.partition("/"), str(written).partition("/")
+    return kind == written_kind and written_number.isdecimal() and int(written_number) > int(number)
 
 
 class Stored:

@@ -89,8 +89,8 @@ class Door(Generic[T]):
                 why=f"known here: {', '.join(entries)}",
                 hint=f"mend the name, or install the package that brings it (entry point group {self.group})",
             )
-        found: T = _load(self, entries[name])
-        return found
+        loaded: T = _load(self, entries[name])
+        return loaded
 
     def __iter__(self) -> Iterator[T]:
         """Load one after the other; raises as `load` does."""
@@ -112,11 +112,11 @@ class Door(Generic[T]):
     @cached_property
     def members(self) -> dict[str, Any]:
         """Public members of the protocol by name: functions and properties as they are, else None."""
-        found: dict[str, Any] = {}
-        for each in reversed(self.protocol.__mro__):
-            if each not in (object, Protocol, Generic):
-                found |= dict.fromkeys(inspect.get_annotations(each)) | vars(each)
-        return {name: member for name, member in found.items() if not name.startswith("_")}
+        members: dict[str, Any] = {}
+        for base in reversed(self.protocol.__mro__):
+            if base not in (object, Protocol, Generic):
+                members |= dict.fromkeys(inspect.get_annotations(base)) | vars(base)
+        return {name: member for name, member in members.items() if not name.startswith("_")}
 
     def __hash__(self) -> int:
         return hash(self.group)
@@ -125,32 +125,32 @@ class Door(Generic[T]):
 @lru_cache(maxsize=256)
 def _load(door: Door[Any], entry: EntryPoint) -> Any:
     try:
-        found = entry.load()
+        loaded = entry.load()
     except Exception as error:  # whatever its import does
         why = f"{type(error).__name__}: {error}"
         raise _error(door, entry, f"importing {entry.value} fails with {why}") from error
-    if isinstance(found, type):
+    if isinstance(loaded, type):
         raise _error(door, entry, f"{entry.value} is a class, and an object is needed")
-    problems = [problem for name, member in door.members.items() if (problem := _lack(found, name, member))]
-    if not problems and "name" in door.members and found.name != entry.name:
-        problems = [f"it calls itself {found.name!r}"]
+    problems = [problem for name, member in door.members.items() if (problem := _lack(loaded, name, member))]
+    if not problems and "name" in door.members and loaded.name != entry.name:
+        problems = [f"it calls itself {loaded.name!r}"]
     if problems:
         raise _error(door, entry, f"{entry.value}: {'; '.join(problems)}")
-    return found
+    return loaded
 
 
-def _lack(found: object, name: str, member: Any) -> str | None:
+def _lack(loaded: object, name: str, member: Any) -> str | None:
     """Return how an object falls short of one member of a protocol, in words; None if it does not."""
-    if inspect.getattr_static(found, name, _MISSING) is _MISSING:
+    if inspect.getattr_static(loaded, name, _MISSING) is _MISSING:
         return f"it lacks {name}"
     if not inspect.isfunction(member):
         return None
-    method = getattr(found, name)
+    method = getattr(loaded, name)
     if not callable(method):
         return f"{name} is no method"
     parameters = list(inspect.signature(member).parameters.values())[1:]  # without self
-    positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
-    named = {each.name: None for each in parameters if each.kind is each.KEYWORD_ONLY}
+    positional = [parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    named = {parameter.name: None for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
     try:
         inspect.signature(method).bind(*positional, **named)
     except TypeError as error:

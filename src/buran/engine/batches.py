@@ -51,17 +51,18 @@ def _groups(session: Session, plan: Plan, most: int) -> list[list[Bundle]]:
             request = None if virtual else job_request(session, bundle)
             shape = request and replace(request, minutes=0)
             shapes.setdefault(shape, []).append(bundle)
-    found = []
+    groups = []
     for bundles in shapes.values():
-        found += [bundles[first : first + most] for first in range(0, len(bundles), most)]
-    return [group for group in found if len(group) > 1]
+        groups += [bundles[first : first + most] for first in range(0, len(bundles), most)]
+    return [group for group in groups if len(group) > 1]
 
 
 def batch_request(session: Session, batch: str) -> JobRequest:
     """Return what a batch's job asks for: the shape that its bundles share, and time for those not measured yet."""
     layout = session.layout
     bundles = [Bundle.read(layout.bundle_spec(bundle)) for bundle in read_batch(layout.batch_spec(batch))]
-    return together(session, [each for each in bundles if not layout.bundle_pointer(each.id).is_file()] or bundles)
+    unmeasured = [bundle for bundle in bundles if not layout.bundle_pointer(bundle.id).is_file()]
+    return together(session, unmeasured or bundles)
 
 
 def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:

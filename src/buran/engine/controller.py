@@ -59,7 +59,7 @@ def sole_controller(layout: Layout, waiting: Callable[[], None]) -> Iterator[int
 
 def engines(folder: Path) -> list[int]:
     """Return the workflow engines that run in a folder, started by whomever."""
-    found = []
+    pids = []
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
@@ -68,8 +68,8 @@ def engines(folder: Path) -> list[int]:
             is_engine = any(Path(os.fsdecode(word)).name == "snakemake" for word in words[:4])
             is_engine = is_engine and b"remote" not in words  # the part of an engine that runs inside a job
             if is_engine and (process / "cwd").readlink() == folder.resolve():
-                found.append(int(process.name))
-    return found
+                pids.append(int(process.name))
+    return pids
 
 
 def forget_dead_engine(layout: Layout) -> None:
@@ -142,10 +142,10 @@ def find_profile(name: str) -> EngineProfile:
 
     folder = Path(name) if "/" in name else assets.folder("profiles") / name
     if not folder.is_dir():
-        known = sorted(path.name for path in assets.folder("profiles").iterdir() if path.is_dir())
+        profiles = sorted(path.name for path in assets.folder("profiles").iterdir() if path.is_dir())
         raise UsageError(
             f"there is no profile {name!r}",
-            why=f"known: {', '.join(known)}",
+            why=f"known: {', '.join(profiles)}",
             hint="or give a path to a folder",
         )
     path = folder / "config.yaml"

@@ -54,7 +54,7 @@ def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> N
     beat
         Called every few seconds.
     """
-    told = None
+    last_news = None
     while True:
         beat()
         jobs = stuck.scheduler.campaign_jobs(folder)
@@ -68,9 +68,9 @@ def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> N
             news = "waiting for jobs that are still in the queue: " + ", ".join(
                 f"{number} {state}" for state, number in sorted(states.items())
             )
-        if news != told:
+        if news != last_news:
             stuck.say(news)
-            told = news
+            last_news = news
         time.sleep(_WAIT_POLL_S)
 
 
@@ -128,11 +128,11 @@ class Watchdog:
 
 def _children(parent: int, asking: frozenset[str]) -> list[str]:
     """Return the names of a process's children, without those that ask the scheduler."""
-    found = []
+    names = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with contextlib.suppress(OSError):
                 name, _, rest = (process / "stat").read_text().partition("(")[2].rpartition(")")
                 if int(rest.split()[1]) == parent and name not in asking:
-                    found.append(name)
-    return found
+                    names.append(name)
+    return names

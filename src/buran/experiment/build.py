@@ -40,14 +40,14 @@ def _exclusive(profile: Profile, metric: str) -> NDArray[np.float64]:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-def _point(given: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[float, ...]:
-    if set(given) != set(parameters):
+def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[float, ...]:
+    if set(point) != set(parameters):
         raise UsageError(
             "the runs do not have the same parameters",
-            where=", ".join(f"{name}={value}" for name, value in given.items()),
+            where=", ".join(f"{name}={value}" for name, value in point.items()),
             why=f"another run has the parameters {', '.join(parameters)}",
         )
-    return tuple(float(given[name]) for name in parameters)
+    return tuple(float(point[name]) for name in parameters)
 
 
 def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
@@ -73,31 +73,32 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     parameters: tuple[str, ...] = ()
     keys: dict[tuple[tuple[float, ...], int], int] = {}
     nodes: list[NDArray[np.int64]] = []
-    found: list[dict[str, NDArray[np.float64]]] = []
+    metrics_of_runs: list[dict[str, NDArray[np.float64]]] = []
     units: dict[str, str] = {}
     programs: list[str] = []
-    for given, repetition, profile in runs:
-        parameters = parameters or tuple(given)
-        key = (_point(given, parameters), repetition)
+    for point, repetition, profile in runs:
+        parameters = parameters or tuple(point)
+        key = (_point(point, parameters), repetition)
         if key in keys:
             raise UsageError(
                 "a repetition is there twice",
-                where=", ".join(f"{name}={value}" for name, value in given.items()),
+                where=", ".join(f"{name}={value}" for name, value in point.items()),
                 why=f"two runs have the repetition {repetition}",
             )
         keys[key] = len(keys)
         programs.append(_program(profile))
-        own, row = np.unique(union.add(profile.tree), return_inverse=True)
-        nodes.append(own)
-        found.append({})
+        visited, row = np.unique(union.add(profile.tree), return_inverse=True)
+        nodes.append(visited)
+        metrics: dict[str, NDArray[np.float64]] = {}
         for name, metric in profile.metrics.items():
             units.setdefault(name, metric.unit)
             # Several call paths of one profile may be the same in the union: two static functions of a name,
             # or Score-P's parameters of call paths.
-            rows = combine(_exclusive(profile, name), row, len(own), metric.combination)
-            found[-1][name] = aggregate_set(rows.astype(np.float64))
+            rows = combine(_exclusive(profile, name), row, len(visited), metric.combination)
+            metrics[name] = aggregate_set(rows.astype(np.float64))
             # Some locations may stand for all: then the sum is theirs, scaled.
-            found[-1][name][:, -1] *= int(profile.attributes.get("represents_locations", rows.shape[1])) / rows.shape[1]
+            metrics[name][:, -1] *= int(profile.attributes.get("represents_locations", rows.shape[1])) / rows.shape[1]
+        metrics_of_runs.append(metrics)
     if not keys or not parameters:
         raise UsageError("there are no runs with parameters to make a measurement table of")
     tree, index = union.arrange()
@@ -105,7 +106,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     _, at_repetition = np.unique([repetition for _, repetition in keys], return_inverse=True)
     shape = (len(tree), len(points), int(at_repetition.max()) + 1, len(AGGREGATES))
     values = {name: np.full(shape, np.nan) for name in units}
-    for run, metrics in enumerate(found):
+    for run, metrics in enumerate(metrics_of_runs):
         for name, rows in metrics.items():
             cell = values[name][:, at_point[run], at_repetition[run]]
             cell[:] = 0.0

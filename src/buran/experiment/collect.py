@@ -135,7 +135,7 @@ class Collector:
         nodes: dict[tuple[int, str, str], int] = {}
         by_name: dict[tuple[int, str], int] = {}
         regions: list[Region] = []
-        place: dict[int, int] = {}
+        node_of: dict[int, int] = {}
 
         def step(above: int, region: Region, described: bool) -> int:
             if not described and (above, region.name) in by_name:
@@ -149,12 +149,12 @@ class Collector:
         named = {number: name for name, number in self._call_paths.items()}
         # Those with regions first: a name without finds its callers among them.
         for number in sorted(named, key=lambda number: number not in self._described):
-            own = self._described.get(number)
+            described_regions = self._described.get(number)
             node = -1
-            for region in own or [Region(part) for part in split_call_path(named[number])]:
-                node = step(node, region, own is not None)
-            place[number] = node
-        if len(set(place.values())) != len(place):
+            for region in described_regions or [Region(part) for part in split_call_path(named[number])]:
+                node = step(node, region, described_regions is not None)
+            node_of[number] = node
+        if len(set(node_of.values())) != len(node_of):
             raise ValueError("two call paths with different names consist of the same regions")
         parent = np.array([above for above, _, _ in nodes], dtype=np.int64)
         order = preorder(parent)
@@ -163,7 +163,7 @@ class Collector:
         kind = [kinds.setdefault(regions[node], len(kinds)) for node in order.tolist()]
         above = parent[order]
         tree = CallTree(tuple(kinds), np.array(kind, dtype=np.int64), np.where(above < 0, -1, index[above]))
-        return tree, index[[place[number] for number in range(len(place))]]
+        return tree, index[[node_of[number] for number in range(len(node_of))]]
 
     def finish(self) -> Experiment:
         """Return the table; what was not added is NaN.

@@ -39,27 +39,28 @@ class _JsonReader:
             raise self.error(place, f"{str(holder[key])[:80]!r} has the wrong type")
         return holder[key]
 
-    def numbers(self, given: Any, where: str, missing: bool) -> list[float]:
+    def numbers(self, values: Any, where: str, missing: bool) -> list[float]:
         numbers: list[float] = []
-        for value in given if isinstance(given, list) else [given]:
+        for value in values if isinstance(values, list) else [values]:
             number = as_number(value)
             if number is None or (math.isnan(number) and not missing):
                 raise self.error(where, f"{str(value)[:80]!r} is no finite number")
             numbers.append(number)
         return numbers
 
-    def point(self, collector: Collector, given: Any, where: str) -> int:
-        numbers = self.numbers(given, where, False)
+    def point(self, collector: Collector, values: Any, where: str) -> int:
+        numbers = self.numbers(values, where, False)
         if len(numbers) != len(collector.parameters):
             raise self.error(
                 where, f"it has {len(numbers)} numbers for the parameters {', '.join(collector.parameters)}"
             )
         return collector.point(numbers)
 
-    def names(self, given: Sequence[Any], where: str) -> tuple[str, ...]:
-        if not given or not all(isinstance(name, str) and name for name in given) or len(set(given)) != len(given):
+    def names(self, entries: Sequence[Any], where: str) -> tuple[str, ...]:
+        are_names = all(isinstance(name, str) and name for name in entries)
+        if not entries or not are_names or len(set(entries)) != len(entries):
             raise self.error(where, "these are no different names")
-        return tuple(given)
+        return tuple(entries)
 
     def new(self, data: Any) -> Collector:
         collector = Collector(self.names(self.get(data, "parameters", list, ""), "parameters"))
@@ -80,37 +81,37 @@ class _JsonReader:
         return collector
 
     def by_id(self, data: Any, key: str) -> dict[int, Any]:
-        found: dict[int, Any] = {}
-        for number, entry in enumerate(self.get(data, key, list, "")):
-            own = self.get(entry, "id", int, f"{key}[{number}]")
-            if own in found:
-                raise self.error(f"{key}[{number}]", f"id {own} is there twice")
-            found[own] = entry
-        return dict(sorted(found.items()))
+        entries: dict[int, Any] = {}
+        for position, entry in enumerate(self.get(data, key, list, "")):
+            number = self.get(entry, "id", int, f"{key}[{position}]")
+            if number in entries:
+                raise self.error(f"{key}[{position}]", f"id {number} is there twice")
+            entries[number] = entry
+        return dict(sorted(entries.items()))
 
     def old(self, data: Any) -> Collector:
         parameters = self.by_id(data, "parameters")
         named = {
-            key: {number: self.get(entry, "name", str, f"{key}, id {number}") for number, entry in found.items()}
-            for key, found in ((key, self.by_id(data, key)) for key in ("callpaths", "metrics"))
+            key: {number: self.get(entry, "name", str, f"{key}, id {number}") for number, entry in entries.items()}
+            for key, entries in ((key, self.by_id(data, key)) for key in ("callpaths", "metrics"))
         }
-        names = [self.get(entry, "name", str, f"parameters, id {own}") for own, entry in parameters.items()]
+        names = [self.get(entry, "name", str, f"parameters, id {id_}") for id_, entry in parameters.items()]
         collector = Collector(self.names(names, "parameters"))
         points: dict[int, int] = {}
-        for own, entry in self.by_id(data, "coordinates").items():
-            where = f"coordinates, id {own}"
+        for id_, entry in self.by_id(data, "coordinates").items():
+            where = f"coordinates, id {id_}"
             pairs = self.get(entry, "parameter_value_pairs", list, where)
-            given = {self.get(pair, "parameter_id", int, where): pair.get("parameter_value") for pair in pairs}
-            if given.keys() != parameters.keys():
+            values = {self.get(pair, "parameter_id", int, where): pair.get("parameter_value") for pair in pairs}
+            if values.keys() != parameters.keys():
                 raise self.error(where, "the parameters are not those of the file")
-            points[own] = self.point(collector, [given[number] for number in parameters], where)
+            points[id_] = self.point(collector, [values[number] for number in parameters], where)
         for number, entry in enumerate(self.get(data, "measurements", list, "")):
             where = f"measurements[{number}]"
             ids = {key: self.get(entry, f"{key}_id", int, where) for key in ("callpath", "metric", "coordinate")}
             tables = {"callpath": named["callpaths"], "metric": named["metrics"], "coordinate": points}
-            for key, own in ids.items():
-                if own not in tables[key]:
-                    raise self.error(f"{where}.{key}_id", f"there is no {key} with the id {own}")
+            for key, id_ in ids.items():
+                if id_ not in tables[key]:
+                    raise self.error(f"{where}.{key}_id", f"there is no {key} with the id {id_}")
             call_path = collector.call_path(named["callpaths"][ids["callpath"]])
             for value in self.numbers(entry.get("value", "nothing"), f"{where}.value", True):
                 collector.add_value(call_path, named["metrics"][ids["metric"]], points[ids["coordinate"]], value)
@@ -149,17 +150,18 @@ def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate =
     points = [coordinates(point) for point in experiment.points]
     measurements: dict[str, dict[str, list[dict[str, list[float]]]]] = {}
     for call_path, name in enumerate(export_names(experiment.tree)):
-        own: dict[str, list[dict[str, list[float]]]] = {}
+        by_metric: dict[str, list[dict[str, list[float]]]] = {}
         for metric in experiment.metrics:
             values = experiment.over_locations(metric, aggregate)[call_path]
-            there = ~np.isnan(values)
+            is_measured = ~np.isnan(values)
             entries = [
-                {"point": points[i], "values": values[i][there[i]].tolist()} for i in np.flatnonzero(there.any(axis=1))
+                {"point": points[i], "values": values[i][is_measured[i]].tolist()}
+                for i in np.flatnonzero(is_measured.any(axis=1))
             ]
             if entries:
-                own[metric] = entries
-        if own:
-            measurements[name] = own
+                by_metric[metric] = entries
+        if by_metric:
+            measurements[name] = by_metric
     data = {"parameters": list(experiment.parameters), "measurements": measurements}
     write_text(path, json.dumps(data, indent=1) + "\n")
 

@@ -70,17 +70,17 @@ def list_runs(folder: Path, problems: list[BuranError] | None = None) -> list[Ru
     FormatError
         There are none, or a name does not follow Extra-P's scheme, or two have the same point and repetition.
     """
-    found: dict[tuple[tuple[float, ...], int], RunFile] = {}
-    for own in sorted(folder.iterdir()) if folder.is_dir() else []:
+    runs: dict[tuple[tuple[float, ...], int], RunFile] = {}
+    for subfolder in sorted(folder.iterdir()) if folder.is_dir() else []:
         try:
-            run = _run_in(own, next(iter(found.values()), None)) if own.is_dir() else None
+            run = _run_in(subfolder, next(iter(runs.values()), None)) if subfolder.is_dir() else None
             if run is None:
                 continue
-            before = found.setdefault((tuple(run.point.values()), run.repetition), run)
+            before = runs.setdefault((tuple(run.point.values()), run.repetition), run)
             if before is not run:
                 raise FormatError(
                     "two folders have the same point and repetition",
-                    where=own,
+                    where=subfolder,
                     why=f"so has {before.path.parent.name}",
                     hint=_HINT,
                 )
@@ -88,9 +88,9 @@ def list_runs(folder: Path, problems: list[BuranError] | None = None) -> list[Ru
             if problems is None:
                 raise
             problems.append(error)
-    if not found and not problems:
+    if not runs and not problems:
         raise FormatError("there are no profiles", where=folder, why="no folder in it has a cubex file", hint=_HINT)
-    return sorted(found.values(), key=lambda run: (tuple(run.point.values()), run.repetition))
+    return sorted(runs.values(), key=lambda run: (tuple(run.point.values()), run.repetition))
 
 
 def _run_in(folder: Path, first: RunFile | None) -> RunFile | None:
@@ -190,30 +190,30 @@ def write_extrap_tree(
             why="Extra-P would take everything in it for runs",
             hint="name a new folder",
         )
-    given = list(runs)
-    if not given:
+    measured = list(runs)
+    if not measured:
         raise UsageError("there are no runs to write", where=folder)
-    names = extrap_names(tuple(given[0][0]) if parameters is None else parameters)
-    profiles = on_one_tree((profile for _, _, profile in given), by_name=True)
+    names = extrap_names(tuple(measured[0][0]) if parameters is None else parameters)
+    profiles = on_one_tree((profile for _, _, profile in measured), by_name=True)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
     temporary.mkdir(parents=True)
     try:
-        for (point, repetition, _), profile in zip(given, profiles, strict=True):
+        for (point, repetition, _), profile in zip(measured, profiles, strict=True):
             if point.keys() != names.keys():
                 raise UsageError(
                     "the runs do not have the same parameters",
                     where=", ".join(f"{name}={value}" for name, value in point.items()),
                     why=f"expected are {', '.join(names)}",
                 )
-            own = temporary / folder_name(prefix, point, repetition, names)
-            if own.exists():
-                raise UsageError("a repetition is there twice", where=own.name)
-            own.mkdir()
-            write_cubex(profile, own / "profile.cubex", compress=compress)
+            run_folder = temporary / folder_name(prefix, point, repetition, names)
+            if run_folder.exists():
+                raise UsageError("a repetition is there twice", where=run_folder.name)
+            run_folder.mkdir()
+            write_cubex(profile, run_folder / "profile.cubex", compress=compress)
         temporary.replace(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return len(given)
+    return len(measured)
 
 
 def recognises(sample: Sample) -> bool:

@@ -140,7 +140,7 @@ def writer_for(path: Path) -> Writer:
             f"cannot tell a format from the name {path.name!r}",
             where=path,
             why=f"OUT ends with {path.suffix!r}",
-            hint="use " + ", ".join(f"{each.suffix or 'no suffix'} ({each.what})" for each in WRITERS),
+            hint="use " + ", ".join(f"{writer.suffix or 'no suffix'} ({writer.what})" for writer in WRITERS),
         )
     if len(fitting) > 1:
         raise PluginError(

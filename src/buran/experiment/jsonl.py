@@ -50,10 +50,10 @@ _DEFAULTS = {field.name: field.default for field in fields(Region) if field.defa
 def json_object(line: str) -> dict[str, Any]:
     """Return the object that a line is; an empty one for any other line."""
     try:
-        found = json.loads(line)
+        data = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def recognises(sample: Sample) -> bool:
@@ -61,13 +61,13 @@ def recognises(sample: Sample) -> bool:
     return "params" in json_object(sample.first_line)
 
 
-def _regions(given: Any) -> list[Region] | None:
+def _regions(path: Any) -> list[Region] | None:
     """Return the regions of a ``path``, or None if it is malformed."""
-    if not isinstance(given, list) or not given:
+    if not isinstance(path, list) or not path:
         return None
     regions: list[Region] = []
-    for one in given:
-        record = {"name": one} if isinstance(one, str) else one
+    for entry in path:
+        record = {"name": entry} if isinstance(entry, str) else entry
         if not isinstance(record, dict) or "name" not in record or not record.keys() <= _TYPES.keys():
             return None
         if any(type(value) is not _TYPES[key] for key, value in record.items()):
@@ -124,8 +124,8 @@ class _Lines:
             collector.set_unit(metric, data["unit"])
         if "value" not in data:
             raise self.error(line, "'value' is missing")
-        given = data["value"] if isinstance(data["value"], list) else [data["value"]]
-        values = [as_number(value) for value in given]
+        entries = data["value"] if isinstance(data["value"], list) else [data["value"]]
+        values = [as_number(value) for value in entries]
         if not values or None in values:
             raise self.error(line, f"'value' is no finite number or list of them: {data['value']!r}")
         numbers = [value for value in values if value is not None]
@@ -143,16 +143,16 @@ class _Lines:
             raise self.error(line, "'repetition' is no small number, or there are several values with it")
         locations = data.get("locations")
         if locations is None:
-            own = numbers * 4 + [math.nan]
+            aggregates = numbers * 4 + [math.nan]
         else:
             if not isinstance(locations, dict) or not locations.keys() <= set(AGGREGATES[1:]):
                 raise self.error(line, f"'locations' is no object with some of {', '.join(AGGREGATES[1:])}")
             rest = [as_number(locations.get(name)) for name in AGGREGATES[1:]]
             if None in rest:
                 raise self.error(line, f"'locations' has a value that is no finite number: {locations}")
-            own = numbers + [value for value in rest if value is not None]
+            aggregates = numbers + [value for value in rest if value is not None]
         assert self.collector is not None
-        if not self.collector.add(call_path, metric, point, own, repetition):
+        if not self.collector.add(call_path, metric, point, aggregates, repetition):
             raise self.error(line, f"repetition {repetition} of this call path, metric and point is there twice")
 
     def finish(self) -> Experiment:
@@ -230,11 +230,11 @@ def _path_record(tree: CallTree, call_path: int) -> list[dict[str, object]]:
     return regions[::-1]
 
 
-def _value_record(own: list[float]) -> dict[str, object]:
-    value, *others, total = own
+def _value_record(aggregates: list[float]) -> dict[str, object]:
+    value, *others, total = aggregates
     record: dict[str, object] = {"value": value}
     if not (math.isnan(total) and all(other == value for other in others)):
-        pairs = zip(AGGREGATES[1:], own[1:], strict=True)
+        pairs = zip(AGGREGATES[1:], aggregates[1:], strict=True)
         record["locations"] = {name: number for name, number in pairs if not math.isnan(number)}
     return record
 
@@ -252,8 +252,8 @@ def write_jsonl(experiment: Experiment, path: Path) -> None:
     for call_path, name in enumerate(names):
         path_record: object = _path_record(tree, call_path)
         for metric, values in experiment.values.items():
-            there = np.argwhere(~np.isnan(values[call_path, :, :, 0]))
-            for point, repetition in there.tolist():
+            measured = np.argwhere(~np.isnan(values[call_path, :, :, 0]))
+            for point, repetition in measured.tolist():
                 record: dict[str, object] = {"params": points[point], "callpath": name, "metric": metric}
                 record |= _value_record(values[call_path, point, repetition].tolist())
                 record["repetition"] = repetition

@@ -26,24 +26,24 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
         The parameters differ, or two experiments have the same metric.
     """
     union = TreeUnion()
-    everything = (first, *others)
-    numbers = [union.add(one.tree) for one in everything]
+    tables = (first, *others)
+    numbers = [union.add(table.tree) for table in tables]
     tree, index = union.arrange()
     columns: list[NDArray[np.float64]] = []
-    for one in everything:
-        if set(one.parameters) != set(first.parameters):
+    for table in tables:
+        if set(table.parameters) != set(first.parameters):
             raise UsageError(
                 "experiments with different parameters cannot be merged",
-                why=f"one has {', '.join(first.parameters)}, another {', '.join(one.parameters)}",
+                why=f"one has {', '.join(first.parameters)}, another {', '.join(table.parameters)}",
             )
-        columns.append(one.points[:, [one.parameters.index(name) for name in first.parameters]])
+        columns.append(table.points[:, [table.parameters.index(name) for name in first.parameters]])
     points, at_point = unique_points(np.concatenate(columns))
-    places = np.split(at_point, np.cumsum([len(one.points) for one in everything])[:-1])
-    repetitions = max(array.shape[2] for one in everything for array in one.values.values())
+    places = np.split(at_point, np.cumsum([len(table.points) for table in tables])[:-1])
+    repetitions = max(array.shape[2] for table in tables for array in table.values.values())
     values: dict[str, NDArray[np.float64]] = {}
     units: dict[str, str] = {}
-    for one, own, at in zip(everything, numbers, places, strict=True):
-        for metric, given in one.values.items():
+    for table, paths, at in zip(tables, numbers, places, strict=True):
+        for metric, array in table.values.items():
             if metric in values:
                 raise UsageError(
                     "experiments with the same metric cannot be merged",
@@ -51,10 +51,10 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
                     hint="leave it out of one",
                 )
             values[metric] = np.full((len(tree), len(points), repetitions, len(AGGREGATES)), np.nan)
-            rows, target = np.unique(index[own], return_inverse=True)
-            merged = _fold_values(given, target, len(rows), metric)
-            values[metric][rows[:, None], at[None, :], : given.shape[2]] = merged
-            units[metric] = one.units.get(metric, "")
+            rows, target = np.unique(index[paths], return_inverse=True)
+            merged = _fold_values(array, target, len(rows), metric)
+            values[metric][rows[:, None], at[None, :], : array.shape[2]] = merged
+            units[metric] = table.units.get(metric, "")
     return Experiment(first.parameters, points, tree, values, units)
 
 
@@ -73,13 +73,13 @@ def without_one_sided(experiment: Experiment, elsewhere: NDArray[np.bool_]) -> E
         return experiment
     time = experiment.over_locations("time")
     kinds = [np.where(mask, time, np.nan) for mask in (~elsewhere, elsewhere)]
-    there = [np.isfinite(kind).any(axis=(0, 2)) for kind in kinds]
-    common = there[0] & there[1]
+    has_points = [np.isfinite(kind).any(axis=(0, 2)) for kind in kinds]
+    common = has_points[0] & has_points[1]
     has = [(np.nan_to_num(kind[:, common]) > 0).any(axis=(1, 2)) for kind in kinds]
-    values = {name: each.copy() for name, each in experiment.values.items()}
+    values = {name: array.copy() for name, array in experiment.values.items()}
     for mask, lacks in ((~elsewhere, ~has[0] & has[1]), (elsewhere, has[0] & ~has[1])):
-        for each in values.values():
-            each[np.ix_(lacks, np.ones(each.shape[1], dtype=bool), mask)] = np.nan
+        for array in values.values():
+            array[np.ix_(lacks, np.ones(array.shape[1], dtype=bool), mask)] = np.nan
     return replace(experiment, values=values)
 
 
@@ -88,14 +88,14 @@ def _fold_values(values: NDArray[np.float64], target: NDArray[np.int64], size: i
     if len(np.unique(target)) == len(target) == size:
         return values[np.argsort(target)]
     how = metric_of(metric).combination
-    given = values
+    counted = values
     out = np.zeros((size, *values.shape[1:]))
     # 0 in an extreme stands for "not visited".
     neutral = {"add": 0.0, "min": np.inf, "max": -np.inf}[how]
     if how != "add":
         out[:] = neutral
-        given = np.where(given == 0, neutral, given)
-    {"add": np.add, "min": np.minimum, "max": np.maximum}[how].at(out, target, given)
+        counted = np.where(counted == 0, neutral, counted)
+    {"add": np.add, "min": np.minimum, "max": np.maximum}[how].at(out, target, counted)
     out = np.where(out == neutral, 0.0, out)
     # Which location has the extreme or the middle is known for one call path, not for the sum of several that
     # differ between locations.
@@ -133,7 +133,7 @@ def project(experiment: Experiment, keep: Keep) -> Experiment:
     """
     folding = fold(experiment.tree, keep)
     values: dict[str, NDArray[np.float64]] = {}
-    for metric, given in experiment.values.items():
-        source = folding.stays if metric_of(metric).is_per_visit else np.ones(len(given), dtype=bool)
-        values[metric] = _fold_values(given[source], folding.target[source], len(folding.tree), metric)
+    for metric, array in experiment.values.items():
+        source = folding.stays if metric_of(metric).is_per_visit else np.ones(len(array), dtype=bool)
+        values[metric] = _fold_values(array[source], folding.target[source], len(folding.tree), metric)
     return replace(experiment, tree=folding.tree, values=values)

@@ -76,8 +76,8 @@ def model_experiment(
         If the table has no such metric or parameter, values cannot be modelled, or values that are sums over
         locations already are to be multiplied by the processes.
     """
-    wanted = experiment.metrics if metrics is None else tuple(dict.fromkeys(metrics))
-    for name in wanted:
+    names = experiment.metrics if metrics is None else tuple(dict.fromkeys(metrics))
+    for name in names:
         if name not in experiment.values:
             raise UsageError(
                 f"the measurements have no metric {name!r}",
@@ -95,7 +95,7 @@ def model_experiment(
         )
     points = tuple(tuple(map(float, row)) for row in experiment.points)
     out = {}
-    for name in wanted:
+    for name in names:
         repetitions = experiment.over_locations(name, aggregate)
         values = over_repetitions(repetitions, repetition)
         weights = repetition_weights(repetitions) if weigh_repetitions else None
@@ -121,7 +121,7 @@ def model_experiment(
             raise UsageError(
                 error.what, where=error.where or f"metric {name}", why=error.why, hint=error.hint
             ) from error
-        own = ModelSet(
+        exclusive = ModelSet(
             experiment.parameters,
             name,
             unit,
@@ -131,11 +131,11 @@ def model_experiment(
             repetition,
             points,
         )
-        out[name] = own if over == "exclusive" else _added(own, experiment, values, over)
+        out[name] = exclusive if over == "exclusive" else _added(exclusive, experiment, values, over)
     return out
 
 
-def _added(own: ModelSet, experiment: Experiment, values: NDArray[np.float64], over: Over) -> ModelSet:
+def _added(exclusive: ModelSet, experiment: Experiment, values: NDArray[np.float64], over: Over) -> ModelSet:
     """Add up models and measured values over the call tree."""
     tree = experiment.tree
     if over == "inclusive":
@@ -152,9 +152,10 @@ def _added(own: ModelSet, experiment: Experiment, values: NDArray[np.float64], o
     else:
         groups = [("whole program", list(range(len(tree))))]
     models = tuple(
-        add_models([own.models[i] for i in group], experiment.points, values[group].sum(axis=0)) for _, group in groups
+        add_models([exclusive.models[i] for i in group], experiment.points, values[group].sum(axis=0))
+        for _, group in groups
     )
-    return replace(own, call_paths=tuple(name for name, _ in groups), models=models)
+    return replace(exclusive, call_paths=tuple(name for name, _ in groups), models=models)
 
 
 def segment_experiment(
@@ -177,9 +178,10 @@ def segment_experiment(
         By metric; for each call path, None where one model is enough.
     """
     out = {}
-    for name, own in sets.items():
+    for name, model_set in sets.items():
         values = over_repetitions(
-            experiment.over_locations(name, cast(Aggregate, own.aggregate)), cast(Repetition, own.repetition)
+            experiment.over_locations(name, cast(Aggregate, model_set.aggregate)),
+            cast(Repetition, model_set.repetition),
         )
-        out[name] = find_segments(experiment.points, values, own.models, space=space)
+        out[name] = find_segments(experiment.points, values, model_set.models, space=space)
     return out

@@ -20,8 +20,8 @@ def talpas_to_json(line: str) -> str:
 
 def recognises(sample: Sample) -> bool:
     """Tell whether the first line is an object with a value, and none of JSON Lines."""
-    found = json_object(sample.first_line) or json_object(talpas_to_json(sample.first_line))
-    return "value" in found and "params" not in found
+    data = json_object(sample.first_line) or json_object(talpas_to_json(sample.first_line))
+    return "value" in data and "params" not in data
 
 
 def read_talpas(path: Path) -> Experiment:

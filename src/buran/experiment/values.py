@@ -53,13 +53,13 @@ def place_of(names: Sequence[str], call_path: str) -> int:
     UsageError
         If there is none, or several end in the region.
     """
-    found = [i for i, name in enumerate(names) if name == call_path]
-    wanted = split_call_path(call_path)
-    ends = [split_call_path(name)[-len(wanted) :] for name in names] if not found else []
-    found = found or [i for i, end in enumerate(ends) if end == wanted]
-    found = found or [i for i, end in enumerate(ends) if tuple(map(without_arguments, end)) == wanted]
-    if len(found) != 1:
-        what = f"{len(found)} call paths end in {call_path!r}" if found else f"there is no call path {call_path!r}"
-        several = ", ".join(names[i] for i in found[:5])
+    places = [i for i, name in enumerate(names) if name == call_path]
+    regions = split_call_path(call_path)
+    ends = [split_call_path(name)[-len(regions) :] for name in names] if not places else []
+    places = places or [i for i, end in enumerate(ends) if end == regions]
+    places = places or [i for i, end in enumerate(ends) if tuple(map(without_arguments, end)) == regions]
+    if len(places) != 1:
+        what = f"{len(places)} call paths end in {call_path!r}" if places else f"there is no call path {call_path!r}"
+        several = ", ".join(names[i] for i in places[:5])
         raise UsageError(what, hint=several or did_you_mean(call_path, names) or "see `buran model` for their names")
-    return found[0]
+    return places[0]

@@ -65,8 +65,8 @@ def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:
 
 def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
     """Return the runs of a bundle with their places in the store."""
-    here = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
-    chosen = digest(configuration(target, bundle), 8) if here else Mode.IMPORTED
+    is_run_here = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
+    chosen = digest(configuration(target, bundle), 8) if is_run_here else Mode.IMPORTED
     keys = {run: RunKey(run.build, bundle.point.key, chosen, run.name) for run in bundle.runs}
     generations = {key.folder: store.current_generation(layout.store / key.folder) for key in keys.values()}
     return [
@@ -87,13 +87,13 @@ def measure_bundle(
     slots = slots_of(target, layout, bundle)
     if any(slot.verdict() is None for _, slot in slots):
         scheduler = current_scheduler()
-        given = scheduler.allocation()
+        allocation = scheduler.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
-        wait = given is None or not given.is_for(job or bundle.id)
+        wait = allocation is None or not allocation.is_for(job or bundle.id)
         with interruptible(), claims.claimed(claim, wait=wait), target.backend.machine.held():
-            if given is not None and given.waited_s is not None:
-                _note(layout.waits, given.job, given.waited_s)
+            if allocation is not None and allocation.waited_s is not None:
+                _note(layout.waits, allocation.job, allocation.waited_s)
             outages = scheduler.outages()
             booked = ledger.LedgerReader(layout.store)
 
@@ -107,11 +107,8 @@ def measure_bundle(
                 for left in reversed(range(_TRIES)):
                     with store.reserve(slot, wait=wait) as temporary:
                         if temporary is not None:
-                            _measure(
-                                _Attempt(
-                                    target, layout, bundle, run, slot, temporary, scheduler, given, outages, not wait
-                                )
-                            )
+                            place = (target, layout, bundle, run, slot, temporary)
+                            _measure(_Attempt(*place, scheduler, allocation, outages, exact=not wait))
                     if slot.verdict():
                         break
                     if not left:
@@ -144,7 +141,7 @@ class _Attempt:
         Folder that becomes the verdict, or is kept as an attempt without one.
     scheduler
         In whose job this is.
-    given
+    allocation
         What the job was given; None outside of jobs.
     outages
         Of the scheduler, since the last attempt; None outside of jobs.
@@ -159,7 +156,7 @@ class _Attempt:
     slot: store.Slot
     temporary: Path
     scheduler: Scheduler
-    given: Allocation | None
+    allocation: Allocation | None
     outages: Outages | None
     exact: bool
 
@@ -171,7 +168,12 @@ class _Attempt:
 
 def _measure(attempt: _Attempt) -> None:
     """Make a run; afterwards there is a verdict on it, unless the scheduler was away."""
-    temporary, given, outages, scheduler = attempt.temporary, attempt.given, attempt.outages, attempt.scheduler
+    temporary, allocation, outages, scheduler = (
+        attempt.temporary,
+        attempt.allocation,
+        attempt.outages,
+        attempt.scheduler,
+    )
     machine = attempt.target.backend.machine
     record = _opened(attempt)
     refusal = _refusal(attempt)
@@ -194,7 +196,7 @@ def _measure(attempt: _Attempt) -> None:
         raise
     if reason:
         check_room(temporary)  # a program that cannot write says nothing about itself
-    ended = scheduler.why_ended(given) if reason and given is not None else None
+    ended = scheduler.why_ended(allocation) if reason and allocation is not None else None
     if ended is not None:  # no verdict on the program
         _give_up(attempt, record, f"{ended}; before that: {reason}")
         raise Interrupted(ended)
@@ -213,7 +215,7 @@ def _measure(attempt: _Attempt) -> None:
 
 def _opened(attempt: _Attempt) -> RunRecord:
     """Return what is known of a run before it starts."""
-    target, bundle, run, given = attempt.target, attempt.bundle, attempt.run, attempt.given
+    target, bundle, run, allocation = attempt.target, attempt.bundle, attempt.run, attempt.allocation
     machine = target.backend.machine
     # Of the file system's, which has just made the folder.
     clock_ahead_s = time.time() - attempt.temporary.stat().st_mtime
@@ -233,9 +235,9 @@ def _opened(attempt: _Attempt) -> RunRecord:
         clock_ahead_s=clock_ahead_s,
         clock=machine.clock,
         disturbances=(*machine.disturbances(), *_skew(clock_ahead_s)),
-        scheduler=None if given is None else attempt.scheduler.name,
-        job=None if given is None else given.job,
-        allocation=None if given is None else _described(given),
+        scheduler=None if allocation is None else attempt.scheduler.name,
+        job=None if allocation is None else allocation.job,
+        allocation=None if allocation is None else _described(allocation),
         cores=target.campaign.cores(bundle.point),
     )
 
@@ -244,10 +246,10 @@ def _refusal(attempt: _Attempt) -> str | None:
     """Return why a run cannot be started here; None if it can."""
     if not (attempt.layout.build(attempt.run.build) / RECORD).is_file():
         return "its build failed"
-    if attempt.given is None:
+    if attempt.allocation is None:
         return None
     placement = attempt.target.campaign.placement(attempt.bundle.point)
-    return mismatch(attempt.scheduler, attempt.given, placement, exact=attempt.exact)
+    return mismatch(attempt.scheduler, attempt.allocation, placement, exact=attempt.exact)
 
 
 def _job(attempt: _Attempt) -> RunJob:
@@ -263,7 +265,9 @@ def _job(attempt: _Attempt) -> RunJob:
         point, built / campaign.binary, built, backend.mpi_flavour, backend.mpiexec, usable_cores()
     )
     shown = (
-        {} if attempt.given is None else attempt.scheduler.launch_variables(attempt.given, campaign.placement(point))
+        {}
+        if attempt.allocation is None
+        else attempt.scheduler.launch_variables(attempt.allocation, campaign.placement(point))
     )
     return RunJob(
         argv=argv,
@@ -314,10 +318,10 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
     placement = tuple(json.loads(profile.attributes.get("placement", "[]")))
     lacking = profile.attributes.get("counters_unavailable") or None
     record = replace(record, placement=placement, counters_unavailable=lacking)
-    if attempt.given is None or not placement:  # not every measurement system says where ranks ran
+    if attempt.allocation is None or not placement:  # not every measurement system says where ranks ran
         return record, None
-    wanted = attempt.target.campaign.placement(job.point)
-    return record, misplaced((each["host"] for each in placement), wanted)
+    requested = attempt.target.campaign.placement(job.point)
+    return record, misplaced((place["host"] for place in placement), requested)
 
 
 def _with_usage(record: RunRecord, outcome: Outcome) -> RunRecord:
@@ -335,10 +339,10 @@ def _with_usage(record: RunRecord, outcome: Outcome) -> RunRecord:
 
 def _give_up(attempt: _Attempt, record: RunRecord, why: str) -> None:
     """Keep an attempt that says nothing about the program."""
-    given = attempt.given
-    if given is not None and given.time_is_over():
-        why = f"the job's time limit of {given.time_limit_s:.0f} s was reached (job {given.job})"
-        _note(attempt.layout.time_outs(attempt.bundle.id), given.job, given.time_limit_s)
+    allocation = attempt.allocation
+    if allocation is not None and allocation.time_is_over():
+        why = f"the job's time limit of {allocation.time_limit_s:.0f} s was reached (job {allocation.job})"
+        _note(attempt.layout.time_outs(attempt.bundle.id), allocation.job, allocation.time_limit_s)
     wall_s = 0.0
     if record.clock != "virtual" and record.started is not None:
         wall_s = (datetime.now(UTC) - datetime.fromisoformat(record.started)).total_seconds()
@@ -353,8 +357,8 @@ def _skew(ahead_s: float) -> list[str]:
     return [f"the clock of this node is {ahead_s:+.0f} s off the file system's: have it set, as by NTP"]
 
 
-def _described(given: Allocation) -> dict[str, Any]:
-    return {key: value for key, value in asdict(given).items() if key != "asked_s"}
+def _described(allocation: Allocation) -> dict[str, Any]:
+    return {key: value for key, value in asdict(allocation).items() if key != "asked_s"}
 
 
 def _note(path: Path, job: str, seconds: float | None) -> None:

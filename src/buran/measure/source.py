@@ -44,18 +44,18 @@ class SourceTree:
 def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
     """Return the files that belong to the source, sorted, relative to `folder`."""
     skipped = {path.resolve() for path in skip}
-    found: list[Path] = []
-    for name, folders, files in os.walk(folder):
-        parent = Path(name)
+    paths: list[Path] = []
+    for walked, folders, files in os.walk(folder):
+        parent = Path(walked)
         folders[:] = sorted(
-            each for each in folders if each not in SKIPPED_FOLDERS and (parent / each).resolve() not in skipped
+            name for name in folders if name not in SKIPPED_FOLDERS and (parent / name).resolve() not in skipped
         )
-        found.extend(
-            (parent / each).relative_to(folder)
-            for each in files
-            if (parent / each).resolve() not in skipped and not any(fnmatch(each, glob) for glob in PRODUCTS)
+        paths.extend(
+            (parent / name).relative_to(folder)
+            for name in files
+            if (parent / name).resolve() not in skipped and not any(fnmatch(name, glob) for glob in PRODUCTS)
         )
-    return sorted(found)
+    return sorted(paths)
 
 
 def local_source(folder: Path, skip: Iterable[Path] = ()) -> SourceTree:

@@ -47,16 +47,16 @@ class EmbeddedBackend(Backend):
     @property
     def description(self) -> Mapping[str, str | None]:
         """As the toolchain found it."""
-        found = self.toolchain
+        toolchain = self.toolchain
         return {
-            "kind": found.kind,
-            "compiler": found.compiler_version,
-            "cc": found.cc,
-            "cxx": found.cxx,
-            "fc": found.fc,
-            "fortran": found.fortran_version,
-            "mpi": f"{found.mpi} {found.mpi_version}",
-            "mpicc": found.mpicc,
+            "kind": toolchain.kind,
+            "compiler": toolchain.compiler_version,
+            "cc": toolchain.cc,
+            "cxx": toolchain.cxx,
+            "fc": toolchain.fc,
+            "fortran": toolchain.fortran_version,
+            "mpi": f"{toolchain.mpi} {toolchain.mpi_version}",
+            "mpicc": toolchain.mpicc,
         }
 
     @property
@@ -106,8 +106,8 @@ class EmbeddedBackend(Backend):
             return None, ()
         if not is_elf(binary):
             return None, (f"{binary.name} is a script: what it starts cannot be checked.",)
-        own = {f.name for path in self.toolchain.objects["time"] for f in Elf.read(Path(path)).functions or ()}
-        features = read_static_features(binary, folder, own)
+        runtime = {f.name for path in self.toolchain.objects["time"] for f in Elf.read(Path(path)).functions or ()}
+        features = read_static_features(binary, folder, runtime)
         if features is None:
             raise BuildError(
                 "no code of the program was compiled with Buran's wrappers",

@@ -62,38 +62,37 @@ def _version(package: str) -> str | None:
 def _measuring() -> Iterator[Finding]:
     """Compilers, plugins and MPI, each tried by building the runtime with it."""
     plugin_costs = "without any plugin run times are 2 to 30 times the original in C++ with many small functions"
-    found: dict[str, Toolchain | ToolError] = {}
+    toolchains: dict[str, Toolchain | ToolError] = {}
     for name in ("clang", "gcc"):
         try:
-            found[name] = find_toolchain(compiler=name)
+            toolchains[name] = find_toolchain(compiler=name)
         except ToolError as error:
-            found[name] = error
-    working = [each for each in found.values() if isinstance(each, Toolchain)]
+            toolchains[name] = error
+    working = [toolchain for toolchain in toolchains.values() if isinstance(toolchain, Toolchain)]
     if working:
         first = working[0]
         yield Finding("MPI", Health.WORKS, f"{first.mpi} {first.mpi_version} ({first.mpicc})")
     else:
-        reason = found["gcc"]
+        reason = toolchains["gcc"]
         assert isinstance(reason, ToolError)
         no_mpi = "MPI" in reason.what
         remedy = reason.hint or (NO_MPI_HINT if no_mpi else "")
         yield Finding("MPI" if no_mpi else "compiler", Health.NEEDED, reason.line, "nothing can be measured", remedy)
         return
-    other = {"clang": isinstance(found["gcc"], Toolchain), "gcc": isinstance(found["clang"], Toolchain)}
-    for name, each in found.items():
-        if isinstance(each, ToolError):
+    other = {"clang": isinstance(toolchains["gcc"], Toolchain), "gcc": isinstance(toolchains["clang"], Toolchain)}
+    for name, toolchain in toolchains.items():
+        if isinstance(toolchain, ToolError):
             costs = "gcc is used instead" if other[name] else plugin_costs
-            yield Finding(f"{name} plugin", Health.MISSING, each.line, costs, each.hint or "")
-        elif each.kind == GCC_FALLBACK:
+            yield Finding(f"{name} plugin", Health.MISSING, toolchain.line, costs, toolchain.hint or "")
+        elif toolchain.kind == GCC_FALLBACK:
             costs = "clang is used instead" if other[name] else plugin_costs
-            yield Finding(
-                "gcc plugin", Health.LIMITED, "; ".join(each.notes[len(FALLBACK_NOTES) :]), costs, FALLBACK_NOTES[-1]
-            )
+            why = "; ".join(toolchain.notes[len(FALLBACK_NOTES) :])
+            yield Finding("gcc plugin", Health.LIMITED, why, costs, FALLBACK_NOTES[-1])
         else:
-            assert each.kind in (CLANG_PLUGIN, GCC_PLUGIN)
-            yield Finding(f"{name} plugin", Health.WORKS, each.compiler_version)
-    if any(each.fc for each in working):
-        yield Finding("Fortran", Health.WORKS, next(each.fc for each in working if each.fc) or "")
+            assert toolchain.kind in (CLANG_PLUGIN, GCC_PLUGIN)
+            yield Finding(f"{name} plugin", Health.WORKS, toolchain.compiler_version)
+    if any(toolchain.fc for toolchain in working):
+        yield Finding("Fortran", Health.WORKS, next(toolchain.fc for toolchain in working if toolchain.fc) or "")
     else:
         why = working[0].fortran_missing
         yield Finding("Fortran", Health.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
@@ -105,8 +104,8 @@ def stand_of(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Findin
         try:
             finding = door.load(name).finding()
         except PluginError as error:
-            found, costs = f"{error.line} ({error.where})", "no campaign can be run while it is installed"
-            yield Finding(f"{door.noun} {name}", Health.NEEDED, found, costs, error.hint or "")
+            reason, costs = f"{error.line} ({error.where})", "no campaign can be run while it is installed"
+            yield Finding(f"{door.noun} {name}", Health.NEEDED, reason, costs, error.hint or "")
         else:
             if finding is not None:
                 yield finding
@@ -153,7 +152,7 @@ def _frequency() -> Finding:
 
 def _quiet() -> Finding:
     cores = len(os.sched_getaffinity(0))
-    noisy = [each for each in disturbances() if not each.startswith("frequency")]
+    noisy = [disturbance for disturbance in disturbances() if not disturbance.startswith("frequency")]
     if noisy:
         return Finding("quiet machine", Health.LIMITED, "; ".join(noisy), "times are noisy", "stop what else runs here")
     return Finding("quiet machine", Health.WORKS, f"{cores} cores, nothing else runs")

@@ -201,15 +201,15 @@ def exclusive_machine() -> Iterator[None]:
 
 def disturbances() -> tuple[str, ...]:
     """Name what makes timings on this machine noisy right now; empty where nothing is seen."""
-    found = []
+    noise = []
     cores = os.cpu_count() or 1
     load = os.getloadavg()[0]
     if load > 0.2 * cores:
-        found.append(f"load average {load:.1f} on {cores} cores")
+        noise.append(f"load average {load:.1f} on {cores} cores")
     governor = read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor not in (None, "performance"):
-        found.append(f"frequency governor {governor}")
+        noise.append(f"frequency governor {governor}")
     for supply in Path("/sys/class/power_supply").glob("*/online"):
         if read_system_file(str(supply)) == "0":
-            found.append("running on battery")
-    return tuple(found)
+            noise.append("running on battery")
+    return tuple(noise)

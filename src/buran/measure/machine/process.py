@@ -85,15 +85,15 @@ def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
 
 def marked_processes(prefix: str) -> list[int]:
     """Return the processes of this user that belong to runs whose marker begins with `prefix`."""
-    wanted = f"\0{MARKER}={prefix}".encode()
-    found = []
+    marker = f"\0{MARKER}={prefix}".encode()
+    pids = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
-            if wanted in b"\0" + _environment(folder):
-                found.append(int(folder.name))
-    return found
+            if marker in b"\0" + _environment(folder):
+                pids.append(int(folder.name))
+    return pids
 
 
 def _environment(process: Path) -> bytes:

@@ -39,13 +39,13 @@ def environment_of(variables: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _installed() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for name in (*_TOOLS, *(package for each in SCHEDULERS for package in each.packages)):
+    versions: dict[str, str | None] = {"python": platform.python_version()}
+    for name in (*_TOOLS, *(package for scheduler in SCHEDULERS for package in scheduler.packages)):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            versions[name] = None
+    return versions
 
 
 def tool_versions() -> dict[str, str | None]:
@@ -65,8 +65,8 @@ def machine_state() -> dict[str, Any]:
     return {
         "load": list(os.getloadavg()),
         "cpu_mask": sorted(os.sched_getaffinity(0)),
-        "frequencies_khz": [int(each) for each in frequencies if each] or None,
-        "throttle_count": sum(int(each) for each in throttled if each) if throttled else None,
+        "frequencies_khz": [int(value) for value in frequencies if value] or None,
+        "throttle_count": sum(int(value) for value in throttled if value) if throttled else None,
         "memory_available_kib": int(available[0]) if available else None,
     }
 

@@ -206,7 +206,7 @@ class Scheduler(Protocol):
         """Return what this job was given; None outside of jobs. Raises `RunError` if the scheduler does not tell."""
         return None
 
-    def why_ended(self, given: Allocation) -> str | None:
+    def why_ended(self, allocation: Allocation) -> str | None:
         """Return why this job is over, or may be, although this process still runs; None if it goes on.
 
         Schedulers end programs and the process that measures them in any order.
@@ -217,7 +217,7 @@ class Scheduler(Protocol):
         """Return what notices outages from now on; None if nothing does."""
         return None
 
-    def launch_variables(self, given: Allocation, placement: Placement) -> dict[str, str]:
+    def launch_variables(self, allocation: Allocation, placement: Placement) -> dict[str, str]:
         """Return the variables by which launchers know an allocation; the workflow engine removes them in its jobs."""
         return {}
 
@@ -270,7 +270,7 @@ class Scheduler(Protocol):
         return JobEnds({}, (), False, ())
 
 
-def mismatch(scheduler: Scheduler, given: Allocation, wanted: Placement, *, exact: bool) -> str | None:
+def mismatch(scheduler: Scheduler, allocation: Allocation, placement: Placement, *, exact: bool) -> str | None:
     """Return how an allocation differs from the one a run needs, in words; None if it does not.
 
     Parameters
@@ -279,10 +279,10 @@ def mismatch(scheduler: Scheduler, given: Allocation, wanted: Placement, *, exac
         Whether more than needed is a difference too: it is where the job was submitted for this run.
     """
     pairs = [
-        ("nodes", len(given.nodes), wanted.nodes),
-        ("tasks", given.tasks, wanted.ranks),
-        ("CPUs a task", given.cpus_per_task, wanted.threads),
-        ("CPUs", given.cpus, wanted.ranks * wanted.threads),
+        ("nodes", len(allocation.nodes), placement.nodes),
+        ("tasks", allocation.tasks, placement.ranks),
+        ("CPUs a task", allocation.cpus_per_task, placement.threads),
+        ("CPUs", allocation.cpus, placement.ranks * placement.threads),
     ]
     problems = []
     for what, have, need in pairs:
@@ -290,12 +290,12 @@ def mismatch(scheduler: Scheduler, given: Allocation, wanted: Placement, *, exac
         differs = have != need if exact and is_count else have < need
         if differs and (exact or what in ("nodes", "CPUs")):  # in a user's own job only room counts
             problems.append(f"{have} {what} instead of {need}")
-    return f"{scheduler.title} gave {', '.join(problems)} (job {given.job})" if problems else None
+    return f"{scheduler.title} gave {', '.join(problems)} (job {allocation.job})" if problems else None
 
 
-def misplaced(hosts: Iterable[str], wanted: Placement) -> str | None:
+def misplaced(hosts: Iterable[str], placement: Placement) -> str | None:
     """Return in words that a program's ranks said they ran on another number of nodes than wanted; None if not."""
     names = sorted(set(hosts))
-    if len(names) == wanted.nodes:
+    if len(names) == placement.nodes:
         return None
-    return f"the ranks ran on {len(names)} nodes instead of {wanted.nodes}: {', '.join(names)}"
+    return f"the ranks ran on {len(names)} nodes instead of {placement.nodes}: {', '.join(names)}"

@@ -22,12 +22,12 @@ SCHEDULERS: Door[Scheduler] = Door(
 
 def current_scheduler() -> Scheduler:
     """Return the scheduler in one of whose jobs this process runs; `NONE` outside of jobs."""
-    return next((each for each in SCHEDULERS if each.this_job() is not None), NONE)
+    return next((scheduler for scheduler in SCHEDULERS if scheduler.this_job() is not None), NONE)
 
 
 def scheduler_of_profile(settings: Mapping[str, object]) -> Scheduler:
     """Return the scheduler whose jobs a profile of the workflow engine submits; `NONE` if it is none we know."""
-    return next((each for each in SCHEDULERS if each.serves(settings)), NONE)
+    return next((scheduler for scheduler in SCHEDULERS if scheduler.serves(settings)), NONE)
 
 
 def scheduler_of_campaign(folder: Path, *, had_jobs: bool) -> Scheduler:
@@ -38,10 +38,13 @@ def scheduler_of_campaign(folder: Path, *, had_jobs: bool) -> Scheduler:
     had_jobs
         Whether some of its measurements ran in jobs, of whichever scheduler.
     """
-    here = [each for each in SCHEDULERS if each.is_available()]
-    return next((each for each in here if each.worked_in(folder)), here[0] if here and had_jobs else NONE)
+    available = [scheduler for scheduler in SCHEDULERS if scheduler.is_available()]
+    return next(
+        (scheduler for scheduler in available if scheduler.worked_in(folder)),
+        available[0] if available and had_jobs else NONE,
+    )
 
 
 def first_failure(log: Path) -> str | None:
     """Return what any scheduler's launcher wrote of the first rank that failed; None if it wrote nothing."""
-    return next((words for each in SCHEDULERS if (words := each.first_failure(log))), None)
+    return next((words for scheduler in SCHEDULERS if (words := scheduler.first_failure(log))), None)

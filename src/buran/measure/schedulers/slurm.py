@@ -124,39 +124,39 @@ class Slurm(Scheduler):
             raise RunError("Slurm does not tell what this job was given", where=f"job {job}")
         return allocation_of(fields)
 
-    def why_ended(self, given: Allocation) -> str | None:
+    def why_ended(self, allocation: Allocation) -> str | None:
         """Return why this job is over, or may be, although this process still runs; None if it goes on.
 
         Slurm ends programs and the process that measures them in any order. While it is away, nothing can be said.
         """
-        fields = _insist(given.job)
+        fields = _insist(allocation.job)
         if isinstance(fields, JobState):
-            return f"Slurm did not tell what became of its job {given.job}"
-        if fields["JobState"] == "RUNNING" and int(fields.get("Restarts", "0")) == given.restarts:
+            return f"Slurm did not tell what became of its job {allocation.job}"
+        if fields["JobState"] == "RUNNING" and int(fields.get("Restarts", "0")) == allocation.restarts:
             return None
-        return f"Slurm ended its job {given.job} ({fields['JobState']})"
+        return f"Slurm ended its job {allocation.job} ({fields['JobState']})"
 
     def outages(self) -> SlurmOutages:
         """Notice outages of its controller."""
         return SlurmOutages()
 
-    def launch_variables(self, given: Allocation, placement: Placement) -> dict[str, str]:
+    def launch_variables(self, allocation: Allocation, placement: Placement) -> dict[str, str]:
         """Return the variables by which launchers know an allocation; the workflow engine removes them in its jobs."""
-        nodes = str(len(given.nodes))
+        nodes = str(len(allocation.nodes))
         fullest = placement.ranks_per_node
-        per_node = f"{fullest}(x{nodes})" if len(given.nodes) > 1 else str(fullest)
+        per_node = f"{fullest}(x{nodes})" if len(allocation.nodes) > 1 else str(fullest)
         return {
             **_conf(),
-            "SLURM_JOB_ID": given.job,
-            "SLURM_JOBID": given.job,
-            "SLURM_JOB_NODELIST": given.node_list,
-            "SLURM_NODELIST": given.node_list,
+            "SLURM_JOB_ID": allocation.job,
+            "SLURM_JOBID": allocation.job,
+            "SLURM_JOB_NODELIST": allocation.node_list,
+            "SLURM_NODELIST": allocation.node_list,
             "SLURM_JOB_NUM_NODES": nodes,
             "SLURM_NNODES": nodes,
             "SLURM_NTASKS": str(placement.ranks),
             "SLURM_NPROCS": str(placement.ranks),
             "SLURM_TASKS_PER_NODE": per_node,
-            "SLURM_RESTART_COUNT": str(given.restarts),
+            "SLURM_RESTART_COUNT": str(allocation.restarts),
         }
 
     def first_failure(self, log: Path) -> str | None:
@@ -190,11 +190,11 @@ class Slurm(Scheduler):
         done = _ask(["squeue", "--me", "--noheader", "--format", "%i|%T|%k|%R|%Z"])
         if done is None or done.returncode != 0:
             return None
-        wanted = folder.resolve()
+        campaign_folder = folder.resolve()
         jobs = []
         for line in done.stdout.splitlines():
-            number, state, comment, reason, place = line.split("|", 4)
-            if Path(place).resolve() == wanted:
+            number, state, comment, reason, job_folder = line.split("|", 4)
+            if Path(job_folder).resolve() == campaign_folder:
                 jobs.append(Job(number, state, comment, reason, waits=state == "PENDING"))
         return jobs
 
@@ -203,8 +203,8 @@ class Slurm(Scheduler):
         reason = job.reason.strip("()")
         if not job.waits or not _NEVER_STARTS.match(reason):
             return None
-        known = (step for key, step in _NEXT_STEP_OF_REASON.items() if reason.startswith(key))
-        return next(known, "`scontrol show job` tells more")
+        steps = (step for key, step in _NEXT_STEP_OF_REASON.items() if reason.startswith(key))
+        return next(steps, "`scontrol show job` tells more")
 
     def cancel(self, jobs: Sequence[Job]) -> None:
         """Cancel jobs.
@@ -292,8 +292,8 @@ class SlurmOutages:
 
 def _controller_start() -> str | None:
     shown = _ask(["scontrol", "show", "config"])
-    found = re.search(r"^BOOT_TIME\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
-    return found and found[1]
+    match = re.search(r"^BOOT_TIME\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
+    return match and match[1]
 
 
 def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
@@ -396,10 +396,10 @@ def _given(text: str | None) -> str | None:
 
 def seconds(limit: str) -> float | None:
     """Return a time limit as Slurm writes it, ``[days-]hours:minutes:seconds``, in seconds; None for no limit."""
-    found = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", limit)
-    if found is None:
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", limit)
+    if match is None:
         return None
-    days, hours, minutes, rest = (int(each or 0) for each in found.groups())
+    days, hours, minutes, rest = (int(number or 0) for number in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
 
 
@@ -412,19 +412,19 @@ def expand_nodes(text: str) -> tuple[str, ...]:
 
 
 def _expand(part: str) -> list[str]:
-    found = re.search(r"\[([^\]]*)\]", part)
-    if found is None:
+    match = re.search(r"\[([^\]]*)\]", part)
+    if match is None:
         return [part]
     names = []
-    for span in found[1].split(","):
+    for span in match[1].split(","):
         first, dash, last = span.partition("-")
-        numbers = [str(each).zfill(len(first)) for each in range(int(first), int(last) + 1)] if dash else [first]
+        numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)] if dash else [first]
         for number in numbers:
-            names.extend(_expand(part[: found.start()] + number + part[found.end() :]))
+            names.extend(_expand(part[: match.start()] + number + part[match.end() :]))
     return names
 
 
 def next_step(why: str) -> str:
     """Return what to do about Slurm's complaint, after a colon; empty if nothing is known of it."""
-    found = (step for pattern, step in _NEXT_STEPS.items() if re.search(pattern, why, re.IGNORECASE))
-    return next((f": {step}" for step in found), "")
+    steps = (step for pattern, step in _NEXT_STEPS.items() if re.search(pattern, why, re.IGNORECASE))
+    return next((f": {step}" for step in steps), "")

@@ -67,11 +67,11 @@ class Owner:
     def this_process(cls) -> Owner:
         """Describe the calling process."""
         pid, scheduler = os.getpid(), current_scheduler()
-        place = (_host(), pid, _start_ticks(pid) or 0, _boot_id())
+        identity = (_host(), pid, _start_ticks(pid) or 0, _boot_id())
         job = scheduler.this_job()
         if job is None:
-            return cls(*place, nonce=os.urandom(8).hex())
-        return cls(*place, scheduler.name, job, _restarts(scheduler.name, job), os.urandom(8).hex())
+            return cls(*identity, nonce=os.urandom(8).hex())
+        return cls(*identity, scheduler.name, job, _restarts(scheduler.name, job), os.urandom(8).hex())
 
     def __str__(self) -> str:
         where = f"process {self.pid} on {self.host}"
@@ -222,34 +222,34 @@ def _heartbeat_age_s(path: Path) -> float:
 def _link(owner: Owner, path: Path) -> bool:
     """Make a file that must not exist; it is complete from the first moment it can be seen."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    own = path.with_name(f".own.{owner.nonce}")
+    draft = path.with_name(f".own.{owner.nonce}")
     try:
-        own.write_text(json.dumps(asdict(owner)))
-        os.link(own, path)
+        draft.write_text(json.dumps(asdict(owner)))
+        os.link(draft, path)
     except FileExistsError:
         # A server that carried the request out but whose answer was lost is asked twice.
-        return own.stat().st_nlink == 2
+        return draft.stat().st_nlink == 2
     finally:
-        own.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
     return True
 
 
 def _succeed(claim: Path, owner: Owner) -> bool:
     """Follow a dead owner; return False if another process was faster."""
-    own: Path | None = None
+    successor: Path | None = None
     try:
         head = _identity(claim)
-        own = _next(claim, *_tail(claim))
-        if not _link(owner, own):
+        successor = _next(claim, *_tail(claim))
+        if not _link(owner, successor):
             return False
         # An owner that gives up removes the head first and its own file last. If the head is the one that was
         # seen before, no owner has given up since, and the file that was created here is the end of the chain.
         if _identity(claim) == head:
             return True
     except FileNotFoundError:
-        if own is None:
+        if successor is None:
             return False
-    own.unlink(missing_ok=True)
+    successor.unlink(missing_ok=True)
     return False
 
 

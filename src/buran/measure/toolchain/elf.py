@@ -118,10 +118,10 @@ class Elf:
 
     def section(self, name: str) -> bytes | None:
         """Contents of a section, None if there is none of this name; several of one name are joined."""
-        found = [section for section in self.sections if section.name == name and section.type != NOBITS]
-        if any(section.offset + section.size > len(self.data) for section in found):
+        sections = [section for section in self.sections if section.name == name and section.type != NOBITS]
+        if any(section.offset + section.size > len(self.data) for section in sections):
             raise self._damaged(f"the section {name} is cut off")
-        return b"".join(self.data[s.offset : s.offset + s.size] for s in found) if found else None
+        return b"".join(self.data[s.offset : s.offset + s.size] for s in sections) if sections else None
 
     def text_at(self, address: int) -> str:
         """Return the text at an address of the running program; raise `FormatError` where there is none."""
@@ -133,7 +133,7 @@ class Elf:
     @cached_property
     def needed(self) -> tuple[str, ...]:
         """Names of the shared libraries it is linked with."""
-        found = []
+        libraries = []
         for section in self.sections:
             if section.type != DYNAMIC:
                 continue
@@ -144,8 +144,8 @@ class Elf:
                 if tag == 0:
                     break
                 if tag == NEEDED:
-                    found.append(self._text(strings, value))
-        return tuple(found)
+                    libraries.append(self._text(strings, value))
+        return tuple(libraries)
 
     @cached_property
     def functions(self) -> tuple[Function, ...] | None:

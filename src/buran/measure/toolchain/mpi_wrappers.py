@@ -15,8 +15,8 @@ def declared_functions(header: str) -> dict[str, tuple[str, ...]]:
     """Return the functions that a preprocessed ``mpi.h`` declares, each with its parameters in C."""
     text = re.sub(r"^#.*$", "", header, flags=re.MULTILINE)
     text = re.sub(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)", "", text)
-    found = re.finditer(r"\bint\s+(P?MPI_\w+)\s*\(([^;{}]*)\)\s*;", text)
-    return {match[1]: tuple(part.strip() for part in match[2].split(",")) for match in found}
+    declarations = re.finditer(r"\bint\s+(P?MPI_\w+)\s*\(([^;{}]*)\)\s*;", text)
+    return {match[1]: tuple(part.strip() for part in match[2].split(",")) for match in declarations}
 
 
 def no_profiling_interface(where: str, why: str) -> ToolError:
@@ -45,8 +45,8 @@ def wrappers_for(header: str, where: str) -> str:
         If the MPI does not offer the profiling interface, by which operations are intercepted.
     """
     declared = declared_functions(header)
-    known = [name for operation in OPERATIONS for name in names_of(operation)]
-    if without := [name for name in known if name in declared and f"P{name}" not in declared]:
+    operations = [name for operation in OPERATIONS for name in names_of(operation)]
+    if without := [name for name in operations if name in declared and f"P{name}" not in declared]:
         raise no_profiling_interface(where, f"its mpi.h declares {without[0]} but not P{without[0]}")
     if missing := [name for name in ("MPI_Send", "MPI_Mrecv", "MPI_Iallreduce") if name not in declared]:
         raise ToolError("this MPI is too old", where=where, why=f"it has no {missing[0]}", hint=NEWER_MPI)
@@ -102,11 +102,11 @@ def _typed(parameters: str, *, large: bool) -> str:
 
 
 def _as_declared(parameters: str, declared: tuple[str, ...]) -> str:
-    own = parameters.split(", ")
-    if len(own) != len(declared):
+    ours = parameters.split(", ")
+    if len(ours) != len(declared):
         return parameters
-    pairs = zip(own, declared, strict=True)
-    return ", ".join(mine if "const" in theirs else mine.removeprefix("const ") for mine, theirs in pairs)
+    pairs = zip(ours, declared, strict=True)
+    return ", ".join(our if "const" in their else our.removeprefix("const ") for our, their in pairs)
 
 
 def _names(parameters: str) -> list[str]:

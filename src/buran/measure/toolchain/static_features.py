@@ -156,7 +156,7 @@ class StaticFeatures:
             raise FormatError("these are no static features", where=where, why=str(error)) from None
 
 
-def read_static_features(binary: Path, tree: Path, own: Collection[str] = ()) -> StaticFeatures | None:
+def read_static_features(binary: Path, tree: Path, runtime: Collection[str] = ()) -> StaticFeatures | None:
     """Read the features of a program.
 
     Parameters
@@ -165,7 +165,7 @@ def read_static_features(binary: Path, tree: Path, own: Collection[str] = ()) ->
         The program.
     tree
         Folder it was built in: file names below become relative to it, and its shared libraries are looked for here.
-    own
+    runtime
         Functions of the measurement runtime.
 
     Returns
@@ -204,7 +204,7 @@ def read_static_features(binary: Path, tree: Path, own: Collection[str] = ()) ->
         functions=tuple(merged[name] for name in sorted(merged)),
         units=tuple(sorted({_relative(unit.source, tree) for unit in units})),
         unmatched_lines=tuple(sorted({line for rule, line in enumerate(rules) if rule not in matched})),
-        foreign=_foreign(files[0], {function.mangled for function in merged.values()} | set(own) | START_UP),
+        foreign=_foreign(files[0], {function.mangled for function in merged.values()} | set(runtime) | START_UP),
     )
 
 
@@ -214,14 +214,14 @@ def libraries_of(binary: Path, tree: Path) -> tuple[Path, ...]:
     for path in sorted(tree.rglob("*.so*")):
         if path.is_file():
             candidates.setdefault(path.name, path)
-    found: dict[str, Path] = {}
+    needed: dict[str, Path] = {}
     waiting = [binary]
     while waiting:
         for name in Elf.read(waiting.pop()).needed:
-            if name in candidates and name not in found:
-                found[name] = candidates[name]
+            if name in candidates and name not in needed:
+                needed[name] = candidates[name]
                 waiting.append(candidates[name])
-    return tuple(sorted({path.resolve() for path in found.values()}))
+    return tuple(sorted({path.resolve() for path in needed.values()}))
 
 
 def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]:
@@ -336,10 +336,10 @@ def _relative(path: str, tree: Path) -> str:
     return path
 
 
-def _foreign(binary: Elf, known: Collection[str]) -> tuple[str, ...] | None:
+def _foreign(binary: Elf, measured: Collection[str]) -> tuple[str, ...] | None:
     functions = binary.functions
     if functions is None:
         return None
-    places = {function.place for function in functions if function.name in known}  # constructors have aliases
-    names: Sequence[str] = [f.name for f in functions if f.name not in known and f.place not in places]
+    places = {function.place for function in functions if function.name in measured}  # constructors have aliases
+    names: Sequence[str] = [f.name for f in functions if f.name not in measured and f.place not in places]
     return tuple(sorted({name for name in names if not name.startswith(THUNKS)}))
