@@ -104,10 +104,12 @@ def test_budget(
 
 
 def test_a_budget_below_the_first_plan(write_campaign: WriteCampaign) -> None:
-    campaign = load_campaign(write_campaign(budget={"core_hours": 2}))
-    campaign.check_budget(2.0)
-    with pytest.raises(ConfigError, match="below the first plan"):
-        campaign.check_budget(2.1)
+    expected = {"expected_s": "360 * 5 / p"}  # of three points, three times each: half a core hour a run
+    campaign = load_campaign(write_campaign(budget={"core_hours": 4.5}, resources=expected))
+    first = along_axes(campaign.points, campaign.parameters, 2)
+    assert campaign.minimum_core_hours(first, campaign.repetitions) == pytest.approx(4.5)
+    with pytest.raises(ConfigError, match=r"below the first plan, 4\.5"):
+        load_campaign(write_campaign(budget={"core_hours": 4.4}, resources=expected))
 
 
 def test_results_and_source_are_relative_to_the_file(write_campaign: WriteCampaign) -> None:

@@ -37,7 +37,7 @@ def test_a_twin_asks_the_same_of_a_description(tmp_path: Path) -> None:
     (tmp_path / "points.csv").write_text("p,n\n4,20\n8,30\n")
     twin = write_twin(path, tmp_path / "twin", program=tmp_path / "program.yaml", budget_core_hours=7.0, seed=5)
     session = open_session(twin)
-    assert session.campaign.backend == "simulated"
+    assert session.campaign.config.backend == "simulated"
     assert session.campaign.config.seed == 5
     assert session.campaign.config.budget.core_hours == 7.0
     assert [dict(point) for point in session.campaign.points] == [{"p": 4, "n": 20}, {"p": 8, "n": 30}]

@@ -11,7 +11,7 @@ from buran.campaign.config import Campaign, below
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
-from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed
+from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.point import Value
 from buran.campaign.sections import EnvironmentKeys, GitSource, ParameterKeys
 from buran.campaign.shape import CampaignFile
@@ -254,18 +254,15 @@ def reach_mistakes(
 
 def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     """Check metrics, modelling and refinement."""
-    for i, metric in enumerate(config.metrics):
-        if metric in config.metrics[:i]:
-            yield Mistake(("metrics", i), f"the metric {metric!r} stands twice", hint="leave one of them out")
-    for i, counter in enumerate(config.counters):
-        if counter in config.counters[:i]:
-            yield Mistake(("counters", i), f"the counter {counter!r} stands twice", hint="leave one of them out")
+    for key, kind, names in (("metrics", "metric", config.metrics), ("counters", "counter", config.counters)):
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                yield Mistake((key, i), f"the {kind} {name!r} stands twice", hint="leave one of them out")
     processes, parameters = config.model.strong_scaling, tuple(config.parameters)
     if processes is not None:
         path = ("model", "strong_scaling")
         if processes not in parameters:
-            why = f"the parameters are: {listed(parameters)}"
-            yield Mistake(path, f"{processes!r} is no parameter", why, did_you_mean(processes, parameters))
+            yield no_parameter(path, processes, parameters)
         if config.aggregate == "sum":
             why = "a sum over ranks is a consumption of resources already"
             yield Mistake(path, "strong scaling cannot be converted here", why, "choose another aggregate")
@@ -286,18 +283,16 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
 def measurement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     """Check what is said of measurements that exist already; the files themselves are looked at later."""
     parameters = tuple(config.parameters)
-    why = f"the parameters are: {listed(parameters)}"
     for i, entry in enumerate(config.measurements):
         path = ("measurements", i)
         if entry.path in [other.path for other in config.measurements[:i]]:
             yield Mistake((*path, "path"), f"{entry.path!r} stands twice", hint="leave one of them out")
         for name, parameter in entry.names.items():
             if parameter not in parameters:
-                what = f"{parameter!r} is no parameter"
-                yield Mistake((*path, "names", name), what, why, did_you_mean(parameter, parameters))
+                yield no_parameter((*path, "names", name), parameter, parameters)
         for name in entry.fixed:
             if name not in parameters:
-                yield Mistake((*path, "fixed", name), f"{name!r} is no parameter", why, did_you_mean(name, parameters))
+                yield no_parameter((*path, "fixed", name), name, parameters)
             elif name in entry.names.values():
                 what = f"{name!r} has a fixed value and a name in the runs"
                 yield Mistake((*path, "fixed", name), what, hint="keep one of them")
@@ -324,8 +319,7 @@ def _target_mistakes(target: Mapping[str, Value | str], parameters: Sequence[str
     path = ("refinement", "target")
     for name, value in target.items():
         if name not in parameters:
-            why = f"the parameters are: {listed(parameters)}"
-            yield Mistake((*path, name), f"{name!r} is no parameter", why, did_you_mean(name, parameters))
+            yield no_parameter((*path, name), name, parameters)
         try:
             check_target_value(value, parameters)
         except TextError as error:

@@ -13,6 +13,7 @@ from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
 from buran.campaign.point import Point, Value
+from buran.campaign.resources import Formulas, count_of, seconds_of
 from buran.campaign.results import READ, results_folder
 from buran.campaign.sections import EnvironmentKeys, GitSource
 from buran.campaign.shape import CampaignFile
@@ -25,19 +26,6 @@ _STAND_FOR_OTHERS = (
     *("correct", "measurements", "compare_with", "program"),
 )
 """Keys that do not say themselves what is asked, but name it; what a program's description says is in the target."""
-
-
-@dataclass(frozen=True)
-class Formulas:
-    """The resources of a run, as functions of its point."""
-
-    ranks: Expression
-    threads: Expression
-    nodes: Expression
-    time_limit_s: Expression
-    expected_s: Expression | None
-    tasks_per_node: Expression | None = None
-    memory_mb: Expression | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,29 +131,9 @@ class Campaign:
         return (source.git, source.revision) if isinstance(source, GitSource) else None
 
     @property
-    def build_template(self) -> str:
-        """The build command as written."""
-        return self.config.target.build
-
-    @property
-    def flags(self) -> str:
-        """Compiler flags."""
-        return self.config.target.flags
-
-    @property
     def binary(self) -> str:
         """Path of the program, relative to the build folder."""
         return str(Path(self.config.target.binary))
-
-    @property
-    def backend(self) -> str:
-        """Measurement system."""
-        return self.config.backend
-
-    @property
-    def compiler(self) -> str:
-        """Compiler family, or ``auto``."""
-        return self.config.compiler
 
     @property
     def ranks_parameter(self) -> str | None:
@@ -200,15 +168,15 @@ class Campaign:
 
     def ranks(self, point: Mapping[str, Value]) -> int:
         """Return the number of MPI ranks."""
-        return _count(self.formulas.ranks, point, "resources.ranks")
+        return count_of(self.formulas.ranks, point, "ranks")
 
     def threads(self, point: Mapping[str, Value]) -> int:
         """Return the number of threads per rank."""
-        return _count(self.formulas.threads, point, "resources.threads")
+        return count_of(self.formulas.threads, point, "threads")
 
     def nodes(self, point: Mapping[str, Value]) -> int:
         """Return the number of nodes."""
-        return _count(self.formulas.nodes, point, "resources.nodes")
+        return count_of(self.formulas.nodes, point, "nodes")
 
     def cores(self, point: Mapping[str, Value]) -> int:
         """Return the number of cores: ranks times threads."""
@@ -217,22 +185,22 @@ class Campaign:
     def placement(self, point: Mapping[str, Value]) -> Placement:
         """Return how a run is spread over nodes."""
         formula = self.formulas.tasks_per_node
-        per_node = None if formula is None else _count(formula, point, "resources.tasks_per_node")
+        per_node = None if formula is None else count_of(formula, point, "tasks_per_node")
         return Placement(self.ranks(point), self.threads(point), self.nodes(point), per_node)
 
     def memory_mb(self, point: Mapping[str, Value]) -> int | None:
         """Return the memory that a job asks for on each node, if the file says so."""
         formula = self.formulas.memory_mb
-        return None if formula is None else _count(formula, point, "resources.memory_mb")
+        return None if formula is None else count_of(formula, point, "memory_mb")
 
     def time_limit_s(self, point: Mapping[str, Value]) -> float:
         """Return the wall time after which a run is stopped."""
-        return _seconds(self.formulas.time_limit_s, point, "resources.time_limit_s")
+        return seconds_of(self.formulas.time_limit_s, point, "time_limit_s")
 
     def expected_s(self, point: Mapping[str, Value]) -> float | None:
         """Return the expected wall time of a run, if the file says so."""
         formula = self.formulas.expected_s
-        return None if formula is None else _seconds(formula, point, "resources.expected_s")
+        return None if formula is None else seconds_of(formula, point, "expected_s")
 
     # -- commands -----------------------------------------------------------------------------------
 
@@ -247,7 +215,7 @@ class Campaign:
             Compilers by the placeholders ``cc``, ``cxx``, ``fc``, ``mpicc``, ``mpicxx``, ``mpifort``.
         """
         numbers = {name: str(point[name]) for name in self.build_parameters}
-        return self.build.fill_shell({**tools, "flags": self.flags, **numbers}, split=("flags",))
+        return self.build.fill_shell({**tools, "flags": self.config.target.flags, **numbers}, split=("flags",))
 
     def run_command(self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str) -> list[str]:
         """Return the program and its arguments; each value stays within the argument it is put into."""
@@ -315,24 +283,6 @@ class Campaign:
             limits.append(budget.percent_of_full_matrix / 100.0 * full_matrix_core_hours)
         return min(limits, default=None)
 
-    def check_budget(self, first_plan_core_hours: float, full_matrix_core_hours: float | None = None) -> None:
-        """Refuse a budget that the first plan exceeds.
-
-        Raises
-        ------
-        ConfigError
-            If it does.
-        """
-        budget = self.budget_core_hours(full_matrix_core_hours)
-        if budget is None or first_plan_core_hours <= budget:
-            return
-        raise ConfigError(
-            f"the budget of {budget:.4g} core hours is below the first plan, {first_plan_core_hours:.4g}",
-            where=f"{self.path}, key budget",
-            why="less than the first plan gives no models",
-            hint="raise the budget, or take fewer or cheaper points and repetitions",
-        )
-
     # -- identity -----------------------------------------------------------------------------------
 
     def digest(self) -> str:
@@ -380,29 +330,3 @@ def _stamps(path: Path) -> list[tuple[str, int, int]]:
     files = sorted(path.glob("*/*.cubex")) if path.is_dir() else [path]
     stats = [(str(file.relative_to(path.parent)), file.stat()) for file in files if file.is_file()]
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
-
-
-def _count(formula: Expression, point: Mapping[str, Value], key: str) -> int:
-    value = _value(formula, point, key)
-    if isinstance(value, float) or value < 1:
-        raise ConfigError(_bad(formula, point, value), where=key, why="must be a whole number, at least 1")
-    return value
-
-
-def _seconds(formula: Expression, point: Mapping[str, Value], key: str) -> float:
-    value = float(_value(formula, point, key))
-    if value <= 0:
-        raise ConfigError(_bad(formula, point, value), where=key, why="must be greater than zero")
-    return value
-
-
-def _value(formula: Expression, point: Mapping[str, Value], key: str) -> Value:
-    try:
-        return formula(point)
-    except ExpressionError as error:
-        raise ConfigError(error.what, where=key) from None
-
-
-def _bad(formula: Expression, point: Mapping[str, Value], value: Value) -> str:
-    used = ", ".join(f"{name} = {point[name]}" for name in sorted(formula.names))
-    return f"{formula.text!r} gives {value}" + (f" at {used}" if used else "")

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from buran.campaign import checks
-from buran.campaign.config import Campaign, Formulas, below
+from buran.campaign.config import Campaign, below
 from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 from buran.campaign.point import Point, Value
+from buran.campaign.resources import Formulas, check_resource
 from buran.campaign.shape import CampaignFile
 from buran.campaign.source_location import YamlDocument, read_yaml
 from buran.campaign.space import (
@@ -199,17 +200,7 @@ class _Loading:
             if text is not None
         }
         formulas = {key: formula for key, formula in compiled.items() if formula is not None}
-        if len(formulas) < len(compiled):
-            return None
-        return Formulas(
-            formulas["ranks"],
-            formulas["threads"],
-            formulas["nodes"],
-            formulas["time_limit_s"],
-            formulas.get("expected_s"),
-            formulas.get("tasks_per_node"),
-            formulas.get("memory_mb"),
-        )
+        return Formulas(**formulas) if len(formulas) == len(compiled) else None
 
     # -- points -------------------------------------------------------------------------------------
 
@@ -303,26 +294,27 @@ class _Loading:
     # -- resources, budget, notes -------------------------------------------------------------------
 
     def _check_resources(self, formulas: Formulas, points: Sequence[Mapping[str, Value]]) -> None:
-        for key in ("ranks", "threads", "nodes", "time_limit_s", "expected_s", "tasks_per_node", "memory_mb"):
-            formula: Expression | None = getattr(formulas, key)
+        for key, formula in vars(formulas).items():
             if formula is None:
                 continue
             for values in points if formula.names else points[:1]:
-                problem = _resource_problem(key, formula, values, formulas)
-                if problem is not None:
-                    self.mistakes.add(Mistake(("resources", key), *problem))
+                try:
+                    check_resource(formulas, key, values)
+                except ConfigError as error:
+                    self.mistakes.add(Mistake(("resources", key), error.what, error.why, error.hint))
                     break
 
     def _check_budget(self, campaign: Campaign) -> None:
-        full = campaign.minimum_core_hours(campaign.points, campaign.repetitions)
         first = along_axes(campaign.points, campaign.parameters, 2)
-        least = campaign.minimum_core_hours(first, campaign.repetitions)
-        if least is None:
+        first_core_hours = campaign.minimum_core_hours(first, campaign.repetitions)
+        full_core_hours = campaign.minimum_core_hours(campaign.points, campaign.repetitions)
+        budget = campaign.budget_core_hours(full_core_hours)
+        if first_core_hours is None or budget is None or first_core_hours <= budget:
             return
-        try:
-            campaign.check_budget(least, full)
-        except ConfigError as error:
-            self.mistakes.add(Mistake(("budget",), error.what, error.why, error.hint))
+        what = f"the budget of {budget:.4g} core hours is below the first plan, {first_core_hours:.4g}"
+        why = "less than the first plan gives no models"
+        hint = "raise the budget, or take fewer or cheaper points and repetitions"
+        self.mistakes.add(Mistake(("budget",), what, why, hint))
 
     def _notes(
         self,
@@ -341,35 +333,3 @@ class _Loading:
         for text, count in broken.items():
             notes.append(f"evaluation points that do not fulfil `{text}` are measured all the same: {count}")
         return notes
-
-
-def _resource_problem(
-    key: str, formula: Expression, values: Mapping[str, Value], formulas: Formulas
-) -> tuple[str, str | None, str | None] | None:
-    """Return what is wrong with a resource at a point: what, why, hint."""
-    try:
-        value = formula(values)
-    except ExpressionError as error:
-        return error.what, None, error.hint
-    used = ", ".join(f"{name} = {values[name]}" for name in sorted(formula.names))
-    what = f"{formula.text!r} gives {value}" + (f" at {used}" if used else "")
-    if key in ("time_limit_s", "expected_s"):
-        return (what, "must be greater than zero, in seconds", None) if value <= 0 else None
-    if isinstance(value, float) or value < 1:
-        return what, "must be a whole number, at least 1", "round with ceil(...), or divide with //"
-    if key == "nodes":
-        ranks = _quietly(formulas.ranks, values)
-        if ranks is not None and value > ranks:
-            return what, f"there are only {ranks} ranks, and every node needs one", None
-    if key == "tasks_per_node":
-        ranks, nodes = _quietly(formulas.ranks, values), _quietly(formulas.nodes, values)
-        if ranks is not None and nodes is not None and not value * (nodes - 1) < ranks <= value * nodes:
-            return what, f"{ranks} ranks do not fill {nodes} nodes that way", "ranks are tasks_per_node times nodes"
-    return None
-
-
-def _quietly(formula: Expression, values: Mapping[str, Value]) -> Value | None:
-    try:
-        return formula(values)
-    except ExpressionError:
-        return None

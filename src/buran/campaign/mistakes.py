@@ -104,6 +104,12 @@ class Mistake:
         }
 
 
+def no_parameter(path: KeyPath, name: str, parameters: Sequence[str]) -> Mistake:
+    """Return the mistake of a name that no parameter has."""
+    why = f"the parameters are: {listed(parameters)}"
+    return Mistake(path, f"{name!r} is no parameter", why, did_you_mean(name, parameters))
+
+
 class CampaignError(ConfigError):
     """All mistakes found in a campaign file.
 

@@ -78,7 +78,7 @@ def write_twin(
     data.pop("target", None)
     for key in ("correct", "measurements"):  # of the real program
         data.pop(key, None)
-    if original.backend != "simulated":
+    if original.config.backend != "simulated":
         data.pop("compare_with", None)  # likewise
     for key in ("points_file", "compare_with"):
         if key in data:

@@ -113,7 +113,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         },
         backend=backend.identity,
         toolchain=dict(backend.description),
-        flags=campaign.flags,
+        flags=campaign.config.target.flags,
         filter=digest(spec.filter_text) if spec.filter_text else None,
         notes=tuple(backend.notes),
         environment=environment_of(environment),

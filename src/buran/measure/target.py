@@ -39,8 +39,8 @@ class Target:
         environment = campaign.active_environment
         shared: list[Any] = [
             self.source.identity,
-            campaign.build_template,
-            campaign.flags,
+            campaign.config.target.build,
+            campaign.config.target.flags,
             campaign.binary,
             list(environment.modules),
             dict(environment.variables),
@@ -69,7 +69,7 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
     ConfigError, ToolError, PluginError
         The source, a compiler, an MPI or the measurement system cannot be had.
     """
-    system = SYSTEMS.load(campaign.backend)
+    system = SYSTEMS.load(campaign.config.backend)
     of_its_own = system.source(campaign, layout.root)
     source, skipped = _source_of(campaign, layout) if of_its_own is None else (of_its_own, ())
     return Target(campaign, source, system.open(campaign, layout.root), skipped)

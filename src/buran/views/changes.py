@@ -66,8 +66,8 @@ def _differences(record: BuildRecord, target: Target) -> Iterator[str]:
     campaign, backend, then = target.campaign, target.backend, record.toolchain
     if record.source["identity"] != target.source.identity:
         yield "the sources"
-    if record.flags != campaign.flags:
-        yield f"the flags ({record.flags!r} then, {campaign.flags!r} now)"
+    if record.flags != campaign.config.target.flags:
+        yield f"the flags ({record.flags!r} then, {campaign.config.target.flags!r} now)"
     elif _command(record.command) != _command_now(record.spec, target):
         yield "the build command"
     if list(record.modules) != list(campaign.active_environment.modules):

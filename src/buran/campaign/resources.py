@@ -1,0 +1,91 @@
+"""What a run needs, as functions of its point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from buran.campaign.expressions import Expression, ExpressionError
+from buran.campaign.point import Value
+from buran.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """The keys of `resources` that depend on the point; None where the file does not give one."""
+
+    ranks: Expression
+    threads: Expression
+    nodes: Expression
+    time_limit_s: Expression
+    expected_s: Expression | None = None
+    tasks_per_node: Expression | None = None
+    memory_mb: Expression | None = None
+
+
+def count_of(formula: Expression, point: Mapping[str, Value], key: str) -> int:
+    """Return a resource that is counted.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be computed there, or is no whole number of at least 1.
+    """
+    value = _value_of(formula, point, key)
+    if isinstance(value, float) or value < 1:
+        why, hint = "must be a whole number, at least 1", "round with ceil(...), or divide with //"
+        raise _refused(formula, point, key, why, hint)
+    return value
+
+
+def seconds_of(formula: Expression, point: Mapping[str, Value], key: str) -> float:
+    """Return a resource that is a time.
+
+    Raises
+    ------
+    ConfigError
+        It cannot be computed there, or is not above zero.
+    """
+    value = float(_value_of(formula, point, key))
+    if value <= 0:
+        raise _refused(formula, point, key, "must be greater than zero, in seconds")
+    return value
+
+
+def check_resource(formulas: Formulas, key: str, point: Mapping[str, Value]) -> None:
+    """Check one resource at a point, and that the ranks fill the nodes as it says.
+
+    Raises
+    ------
+    ConfigError
+        It is not allowed there.
+    """
+    formula: Expression = getattr(formulas, key)
+    if key.endswith("_s"):
+        seconds_of(formula, point, key)
+        return
+    number = count_of(formula, point, key)
+    try:
+        ranks, nodes = formulas.ranks(point), formulas.nodes(point)
+    except ExpressionError:  # refused under the key of its own
+        return
+    if key == "nodes" and nodes > ranks:
+        raise _refused(formula, point, key, f"there are only {ranks} ranks, and every node needs one")
+    if key == "tasks_per_node" and not number * (nodes - 1) < ranks <= number * nodes:
+        why = f"{ranks} ranks do not fill {nodes} nodes that way"
+        raise _refused(formula, point, key, why, "ranks are tasks_per_node times nodes")
+
+
+def _value_of(formula: Expression, point: Mapping[str, Value], key: str) -> Value:
+    try:
+        return formula(point)
+    except ExpressionError as error:
+        raise ConfigError(error.what, where=f"resources.{key}", hint=error.hint) from None
+
+
+def _refused(
+    formula: Expression, point: Mapping[str, Value], key: str, why: str, hint: str | None = None
+) -> ConfigError:
+    used = ", ".join(f"{name} = {point[name]}" for name in sorted(formula.names))
+    what = f"{formula.text!r} gives {formula(point)}" + (f" at {used}" if used else "")
+    return ConfigError(what, where=f"resources.{key}", why=why, hint=hint)
