@@ -54,6 +54,16 @@ def test_what_is_imported_is_declared(folder: str) -> None:
     assert {NAMES.get(name, name) for name in others - ELSEWHERE} <= given
 
 
+def test_there_is_one_version_number() -> None:
+    number = project(".")["version"]
+    assert project("studies")["version"] == number
+    for package in DISTRIBUTIONS.values():
+        assert f'__version__ = "{number}"' in (ROOT / package / "__init__.py").read_text()
+    assert f"\nversion: {number}\n" in (ROOT / "CITATION.cff").read_text()
+    changes = re.findall(r"^## (\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert changes[0] == number
+
+
 def requirements(name: str) -> dict[str, str]:
     """Names and versions of a lock."""
     lines = (ROOT / "requirements" / name).read_text().splitlines()

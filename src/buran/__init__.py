@@ -1,3 +1,3 @@
 """Buran: build, run and analyse parallel programs to learn how they scale."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

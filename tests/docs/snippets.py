@@ -29,7 +29,10 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 COMMANDS = ("sh", "console")
 SHOWN = ("text", "json", "csv", "c", "cpp", "make", "bibtex")
 LANGUAGES = (*COMMANDS, "python", "yaml", *SHOWN)

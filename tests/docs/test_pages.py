@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from snippets import PAGES, ROOT, name_of
 
 import command_line as reference
@@ -73,3 +74,15 @@ def test_the_page_of_the_command_line_is_written(tmp_path: Path) -> None:
 def test_every_exit_code_has_a_meaning() -> None:
     for code in Exit:
         assert f"| {code:d} | {code.meaning} |" in reference.reference_text()
+
+
+@pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")), ids=name_of)
+def test_issue_forms_can_be_shown(form: Path) -> None:
+    shown = yaml.safe_load(form.read_text())
+    if form.stem == "config":
+        assert shown == {"blank_issues_enabled": True}
+        return
+    assert shown["name"] and shown["description"]
+    names = [question["id"] for question in shown["body"]]
+    assert len(names) == len(set(names))
+    assert all(question["attributes"]["label"] for question in shown["body"])

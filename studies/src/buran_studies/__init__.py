@@ -3,4 +3,4 @@
 Nothing in Buran needs this package. It brings the verbs ``buran evaluate`` and ``buran generate``.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
