@@ -77,8 +77,8 @@ def storage_error(error: OSError) -> StorageError | None:
     )
 
 
-def check_room(folder: Path, size: int = 1 << 18) -> None:
-    """Write a file and remove it again.
+def check_room(folder: Path) -> None:
+    """Write a file of 256 KiB and remove it again.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def check_room(folder: Path, size: int = 1 << 18) -> None:
     """
     probe = folder / f".probe.{os.getpid()}"
     try:
-        write_bytes(probe, bytes(size))
+        write_bytes(probe, bytes(1 << 18))
     finally:
         for path in (probe, _temporary(probe)):
             path.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any, Generic, Protocol, TypeVar
 
 from buran.errors import PluginError, UsageError
@@ -23,6 +23,14 @@ _MISSING = object()
 def _installed(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """Return what the distributions on a path offer in a group."""
     return tuple(entry_points(group=group))
+
+
+def version_of(distribution: str) -> str | None:
+    """Return the version of an installed distribution; None if it is not installed."""
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def test_secrets_do_not_get_into_records() -> None:
 
 def test_a_node_is_described_once_and_always_alike(tmp_path: Path) -> None:
     name = provenance.record_node(tmp_path)
-    provenance._this_node.cache_clear()
+    provenance.describe_node.cache_clear()
     assert provenance.record_node(tmp_path) == name
     (file,) = (tmp_path / "nodes").iterdir()
     assert json.loads(file.read_text())["kernel"]

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.experiment.table import AGGREGATES, Experiment
-from buran.profile.metrics import metric_of
 from buran.profile.profile import Profile
 from buran.profile.regroup import TreeUnion, combine
 from buran.profile.symbols import is_program
@@ -167,8 +166,3 @@ def _check_overlap(table: Experiment, at_point: NDArray[np.int64], programs: Seq
 
 def _at(table: Experiment, point: int) -> str:
     return ", ".join(f"{name}={value:g}" for name, value in zip(table.parameters, table.points[point], strict=True))
-
-
-def default_unit(metric: str) -> str:
-    """Return the unit of a metric that a file names without one; empty if unknown."""
-    return metric_of(metric).unit

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.build import default_unit, unique_points
+from buran.experiment.build import unique_points
 from buran.experiment.table import AGGREGATES, Experiment
+from buran.profile.metrics import metric_of
 from buran.profile.profile import SEPARATOR, CallTree, Region
 from buran.profile.regroup import preorder
 
@@ -182,5 +183,5 @@ class Collector:
             array = np.full((len(tree), len(points), repetitions, len(AGGREGATES)), np.nan)
             array[at_path[where[:, 0]], at_point[where[:, 1]], where[:, 2]] = list(cells.values())
             values[metric] = array
-        units = {metric: self._units.get(metric, default_unit(metric)) for metric in values}
+        units = {metric: self._units.get(metric, metric_of(metric).unit) for metric in values}
         return Experiment(self.parameters, points, tree, values, units)

@@ -11,7 +11,7 @@ from buran.errors import UsageError
 from buran.experiment.build import unique_points
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.profile.metrics import metric_of
-from buran.profile.regroup import Keep, TreeUnion, fold
+from buran.profile.regroup import Keep, TreeUnion, combine, fold
 
 
 def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
@@ -88,15 +88,7 @@ def _fold_values(values: NDArray[np.float64], target: NDArray[np.int64], size: i
     if len(np.unique(target)) == len(target) == size:
         return values[np.argsort(target)]
     how = metric_of(metric).combination
-    counted = values
-    out = np.zeros((size, *values.shape[1:]))
-    # 0 in an extreme stands for "not visited".
-    neutral = {"add": 0.0, "min": np.inf, "max": -np.inf}[how]
-    if how != "add":
-        out[:] = neutral
-        counted = np.where(counted == 0, neutral, counted)
-    {"add": np.add, "min": np.minimum, "max": np.maximum}[how].at(out, target, counted)
-    out = np.where(out == neutral, 0.0, out)
+    out = combine(values, target, size, how).astype(np.float64, copy=False)
     # Which location has the extreme or the middle is known for one call path, not for the sum of several that
     # differ between locations.
     lowest, highest = (values[..., AGGREGATES.index(name)] for name in ("min", "max"))

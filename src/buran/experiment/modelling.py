@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from buran.model.scaling import falling_parameters, to_resources
 from buran.model.segments import Segmentation, find_segments
 
 Over = Literal["exclusive", "inclusive", "region", "program"]
-OVERS: tuple[Over, ...] = get_args(Over)
 
 
 def strong_scaling(experiment: Experiment, metric: str) -> tuple[str, ...]:

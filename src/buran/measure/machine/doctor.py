@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -24,7 +23,7 @@ from buran.measure.toolchain.installed import NO_MPI_HINT
 from buran.measure.toolchain.runtime import FALLBACK_NOTES, find_toolchain
 from buran.measure.toolchain.tool import find_tool
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain
-from buran.plugins import Door
+from buran.plugins import Door, version_of
 
 _SYSCALL = {"x86_64": 298, "aarch64": 241}  # perf_event_open
 _INSTRUCTIONS = (0, 112, 1)  # type hardware, size of the structure, event
@@ -40,7 +39,7 @@ def examine(folder: Path) -> list[Finding]:
         Where results would be kept.
     """
     return [
-        Finding("Python", Health.WORKS, f"{platform.python_version()}, snakemake {_version('snakemake')}"),
+        Finding("Python", Health.WORKS, f"{platform.python_version()}, snakemake {version_of('snakemake')}"),
         *_measuring(),
         *stand_of(SCHEDULERS),
         *stand_of(SYSTEMS),
@@ -50,13 +49,6 @@ def examine(folder: Path) -> list[Finding]:
         _storage(folder),
         *_helpers(),
     ]
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _measuring() -> Iterator[Finding]:
@@ -201,4 +193,4 @@ def _helpers() -> Iterator[Finding]:
         if importlib.util.find_spec(package) is None:
             yield Finding(what, Health.MISSING, f"no {package}", costs, f"pip install 'buran[{extra}]'")
         else:
-            yield Finding(what, Health.WORKS, f"{package} {_version(package)}")
+            yield Finding(what, Health.WORKS, f"{package} {version_of(package)}")

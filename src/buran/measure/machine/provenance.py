@@ -11,12 +11,12 @@ import socket
 import subprocess
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from buran.files import digest, write_json
 from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
+from buran.plugins import version_of
 
 _ALLOWED = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LOADEDMODULES", "TZ", "LANG", "LC_ALL", "CPATH", "LIBRARY_PATH")
 _ALLOWED_PREFIXES = (
@@ -38,19 +38,12 @@ def environment_of(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 @cache
-def _installed() -> dict[str, str | None]:
+def tool_versions() -> Mapping[str, str | None]:
+    """Return the versions of the tools that measure; None for one that is not installed."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
     for name in (*_TOOLS, *(package for scheduler in SCHEDULERS for package in scheduler.packages)):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = None
+        versions[name] = version_of(name)
     return versions
-
-
-def tool_versions() -> dict[str, str | None]:
-    """Return the versions of the tools that measure; None for one that is not installed."""
-    return dict(_installed())
 
 
 def machine_state() -> dict[str, Any]:
@@ -98,6 +91,7 @@ def _lscpu() -> dict[str, str] | None:
     return {key.strip(): value.strip() for key, value in lines if not any(word in key for word in _VARYING)}
 
 
+@cache
 def describe_node() -> dict[str, Any]:
     """Describe the hardware and system software of this host; what cannot be read is None."""
     cpu = _cpuinfo()
@@ -118,14 +112,9 @@ def describe_node() -> dict[str, Any]:
     }
 
 
-@cache
-def _this_node() -> dict[str, Any]:
-    return describe_node()
-
-
 def record_node(store: Path) -> str:
     """Write this host's description into the store, once; return its hash."""
-    description = _this_node()
+    description = describe_node()
     name = digest(description)
     path = store / "nodes" / f"{name}.json"
     if not path.is_file():

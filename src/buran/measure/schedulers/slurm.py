@@ -5,7 +5,6 @@ The names of that executor's options, resources and logs stand here and in ``pro
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding, Health
 from buran.measure.schedulers.base import Allocation, Job, JobEnds, JobRequest, JobState, Scheduler
+from buran.plugins import version_of
 
 ENDED_STATES = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"))
 LOST_STATES = frozenset(("NODE_FAIL", "BOOT_FAIL"))
@@ -86,7 +86,7 @@ class Slurm(Scheduler):
             return Finding(
                 "Slurm", Health.MISSING, "no sbatch in PATH", costs, "try it on one machine: make slurm-sandbox"
             )
-        if not _installed(_PLUGIN):
+        if version_of(_PLUGIN) is None:
             costs = "the profile slurm cannot submit jobs"
             return Finding("Slurm", Health.LIMITED, f"no {_PLUGIN}", costs, f"pip install {_PLUGIN}")
         if self.campaign_jobs(Path()) is None:
@@ -109,13 +109,7 @@ class Slurm(Scheduler):
         return os.environ.get("SLURMD_NODENAME") if self.this_job() else None
 
     def allocation(self) -> Allocation | None:
-        """Return what this job was given; None outside of Slurm.
-
-        Raises
-        ------
-        RunError
-            This is a job, but Slurm does not tell what it was given.
-        """
+        """Return what this job was given; None outside of Slurm. Raises `RunError` if Slurm does not tell."""
         job = self.this_job()
         if job is None:
             return None
@@ -165,13 +159,7 @@ class Slurm(Scheduler):
         return next((end for end in ends if not end.endswith((": Terminated", ": Killed"))), None)
 
     def job_state(self, job: str, restarts: int) -> JobState:
-        """Ask what became of a job.
-
-        Parameters
-        ----------
-        restarts
-            How often it had been started anew when it was known last.
-        """
+        """Ask what became of a job that had been started anew so often when it was known last."""
         fields = show_job(job)
         if isinstance(fields, JobState):
             return fields
@@ -207,13 +195,7 @@ class Slurm(Scheduler):
         return next(steps, "`scontrol show job` tells more")
 
     def cancel(self, jobs: Sequence[Job]) -> None:
-        """Cancel jobs.
-
-        Raises
-        ------
-        ToolError
-            Slurm does not answer.
-        """
+        """Cancel jobs; raises `ToolError` if Slurm does not answer."""
         if not jobs:
             return
         done = _ask(["scancel", *(job.id for job in jobs)])
@@ -228,13 +210,7 @@ class Slurm(Scheduler):
         return profile.get("executor") == "slurm"
 
     def engine_options(self) -> list[str]:
-        """Return what the Slurm executor must be told on this machine.
-
-        Raises
-        ------
-        ToolError
-            There is no Slurm here.
-        """
+        """Return what the Slurm executor must be told on this machine; raises `ToolError` if there is no Slurm here."""
         if not self.is_available():
             raise ToolError(
                 "there is no Slurm here",
@@ -348,14 +324,6 @@ def has_accounting() -> bool:
         return False
     done = _ask(["sacct", "-X", "--noheader", "--starttime", "now-1minutes", "--format", "JobIDRaw"])
     return done is not None and done.returncode == 0
-
-
-def _installed(package: str) -> bool:
-    try:
-        importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def allocation_of(fields: Mapping[str, str]) -> Allocation:

@@ -300,25 +300,15 @@ def _units(data: bytes, where: Path) -> list[_Unit]:
 def _function(
     line: Mapping[str, Any], own_id: str, unit: str, ids: Mapping[str, str], address_taken: bool
 ) -> StaticFunction:
-    calls = (_call(call, ids) for call in line["calls"])
     return StaticFunction(
-        id=own_id,
-        name=line["name"],
-        mangled=line["mangled"],
-        file=line["file"],
-        line=line["line"],
-        unit=unit,
-        linkage=line["linkage"],
-        inline=line["inline"],
-        hooked=line["hooked"],
-        blocks=line["blocks"],
-        instructions=line["instructions"],
-        statements=line["statements"],
-        branches=line["branches"],
-        type=line["type"],
-        address_taken=address_taken,
-        loops=tuple(Loop(loop["line"], loop["depth"], loop["blocks"]) for loop in line["loops"]),
-        calls=tuple(calls),
+        **{
+            **line,
+            "id": own_id,
+            "unit": unit,
+            "address_taken": address_taken,
+            "loops": tuple(Loop(**loop) for loop in line["loops"]),
+            "calls": tuple(_call(call, ids) for call in line["calls"]),
+        }
     )
 
 

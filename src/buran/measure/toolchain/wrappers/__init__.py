@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NoReturn
 
 from buran.errors import BuranError, ToolError
@@ -60,31 +61,9 @@ def run(arguments: Sequence[str], *, wrapper: Wrapper, environment: Mapping[str,
         sys.exit(int(error.exit_code))
 
 
-def cc() -> NoReturn:
-    """Run ``buran-cc``."""
-    run(sys.argv[1:], wrapper=CC, environment=os.environ)
+def _main(wrapper: Wrapper) -> NoReturn:
+    run(sys.argv[1:], wrapper=wrapper, environment=os.environ)
 
 
-def cxx() -> NoReturn:
-    """Run ``buran-cxx``."""
-    run(sys.argv[1:], wrapper=CXX, environment=os.environ)
-
-
-def fc() -> NoReturn:
-    """Run ``buran-fc``."""
-    run(sys.argv[1:], wrapper=FC, environment=os.environ)
-
-
-def mpicc() -> NoReturn:
-    """Run ``buran-mpicc``."""
-    run(sys.argv[1:], wrapper=MPICC, environment=os.environ)
-
-
-def mpicxx() -> NoReturn:
-    """Run ``buran-mpicxx``."""
-    run(sys.argv[1:], wrapper=MPICXX, environment=os.environ)
-
-
-def mpifort() -> NoReturn:
-    """Run ``buran-mpifort``."""
-    run(sys.argv[1:], wrapper=MPIFORT, environment=os.environ)
+# The programs of these names.
+cc, cxx, fc, mpicc, mpicxx, mpifort = (partial(_main, wrapper) for wrapper in (CC, CXX, FC, MPICC, MPICXX, MPIFORT))

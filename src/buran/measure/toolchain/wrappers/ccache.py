@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.errors import ToolError, UsageError
+from buran.files import write_text
 
 if TYPE_CHECKING:
     from buran.measure.toolchain.toolchain import Toolchain
@@ -35,11 +36,8 @@ def key_file(toolchain: Toolchain, mode: str, filter_file: str | None) -> Path:
     text = f"{toolchain.fingerprint}\n{mode}\n{counter}\n{hashlib.sha256(rules).hexdigest()}\n"
     path = cache_folder() / "ccache" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.key"
     if not path.exists():
-        beside = path.with_suffix(f".{os.getpid()}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(path)
+            write_text(path, text)
         except OSError as error:
             raise ToolError(
                 "the cache folder cannot be written", where=path, why=error.strerror, hint="set BURAN_CACHE"
