@@ -294,6 +294,15 @@ def take_over(folder: Path, rounds: int) -> None:
             (folder / f"{number}.inside").unlink()
 
 
+def test_nobody_follows_an_owner_who_took_the_claim_after_the_dead_one_was_seen(tmp_path: Path) -> None:
+    claim = tmp_path / "a.claim"
+    late = claims.Owner.this_process()
+    with claims.claimed(claim):
+        assert not claims._succeed(claim, late)
+        assert [path.name for path in tmp_path.iterdir()] == ["a.claim"]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_dead_have_one_successor_at_a_time(tmp_path: Path) -> None:
     """Four processes fall upon dead claims, each with a successor that died too, and unreadable ones."""
     rounds = 30

@@ -239,7 +239,10 @@ def _succeed(claim: Path, owner: Owner) -> bool:
     successor: Path | None = None
     try:
         head = _identity(claim)
-        successor = _next(claim, *_tail(claim))
+        path, last = _tail(claim)
+        if _lives(path, last):  # who was seen dead may be gone by now, and the claim somebody else's
+            return False
+        successor = _next(claim, path, last)
         if not _link(owner, successor):
             return False
         # An owner that gives up removes the head first and its own file last. If the head is the one that was
