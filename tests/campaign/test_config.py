@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
-from buran.campaign.sections import Range
+from buran.campaign.sections import GitSource, Range
 from buran.campaign.space import along_axes, range_values
-from buran.errors import ConfigError, UsageError
+from buran.errors import ConfigError
 
 TOOLS = {"cc": "gcc", "cxx": "g++", "mpicc": "/a b/mpicc", "mpicxx": "/a b/mpicxx"}
 POINT = Point.of({"p": 4, "n": 20})
@@ -116,15 +116,12 @@ def test_results_and_source_are_relative_to_the_file(write_campaign: WriteCampai
     path = write_campaign(results="../out")
     campaign = load_campaign(path)
     assert campaign.results_root == path.parent.parent / "out" / "demo"
-    assert campaign.source_folder == path.parent / "code"
-    assert campaign.source_git is None
+    assert campaign.source == path.parent / "code"
 
 
 def test_source_from_git(write_campaign: WriteCampaign) -> None:
     campaign = load_campaign(write_campaign(target__source={"git": "u", "revision": "r"}))
-    assert campaign.source_git == ("u", "r")
-    with pytest.raises(UsageError):
-        _ = campaign.source_folder
+    assert campaign.source == GitSource(git="u", revision="r")
 
 
 def test_refinement_target(write_campaign: WriteCampaign) -> None:

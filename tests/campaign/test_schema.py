@@ -41,7 +41,7 @@ def test_bundled_files_fit_the_schema(path: Path) -> None:
 def test_bundled_files_load(path: Path) -> None:
     campaign = load_campaign(path)
     assert len(campaign.points) >= 5
-    assert campaign.source_folder.parent.name == "examples"
+    assert isinstance(campaign.source, Path) and campaign.source.parent.name == "examples"
 
 
 def test_the_schema_refuses_what_the_loader_refuses() -> None:

@@ -22,7 +22,7 @@ def test_an_example_is_ready_to_run(tmp_path: Path, example: str) -> None:
     folder = tmp_path / "new" / "demo"
     assert run(str(folder), "--example", example) == 0
     campaign = load_campaign(folder / "campaign.yaml")
-    assert campaign.source_folder == folder / example
+    assert campaign.source == folder / example
     assert folder in campaign.results_root.parents
     assert (folder / example / "Makefile").is_file()
     assert not (folder / example / example).exists()

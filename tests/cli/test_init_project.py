@@ -36,7 +36,8 @@ def test_without_flags_what_is_unknown_is_marked(
     shown = capsys.readouterr()
     assert f"{text.count('# <-')} places" in shown.out and not shown.err
     campaign = load_campaign(folder / "campaign.yaml")
-    assert campaign.name == "my-solver" and campaign.source_folder.resolve() == project
+    assert campaign.name == "my-solver" and isinstance(campaign.source, Path)
+    assert campaign.source.resolve() == project
     assert campaign.config.target.build == "make CC={mpicc}"
     assert campaign.config.target.binary == "solve" and "# <- or other" in text
     assert "its arguments" in text and "MPI ranks" in text

@@ -18,7 +18,7 @@ from buran.campaign.results import READ, results_folder
 from buran.campaign.sections import EnvironmentKeys, GitSource
 from buran.campaign.shape import CampaignFile
 from buran.campaign.template import Template
-from buran.errors import ConfigError, UsageError
+from buran.errors import ConfigError
 from buran.files import digest, file_sha256
 
 _STAND_FOR_OTHERS = (
@@ -112,23 +112,10 @@ class Campaign:
         return self.config.environments[self.environment]
 
     @property
-    def source_folder(self) -> Path:
-        """Folder with the target's sources.
-
-        Raises
-        ------
-        UsageError
-            If they come from a git repository.
-        """
-        if isinstance(self.config.target.source, GitSource):
-            raise UsageError("the sources come from a git repository", where="target.source")
-        return below(self.folder, self.config.target.source)
-
-    @property
-    def source_git(self) -> tuple[str, str] | None:
-        """URL and revision, if the sources come from a git repository."""
+    def source(self) -> Path | GitSource:
+        """Folder with the target's sources, or the git repository that they come from."""
         source = self.config.target.source
-        return (source.git, source.revision) if isinstance(source, GitSource) else None
+        return source if isinstance(source, GitSource) else below(self.folder, source)
 
     @property
     def binary(self) -> str:

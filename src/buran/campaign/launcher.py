@@ -67,24 +67,16 @@ def launch(
         case "none":
             return Launch(tuple(command))
         case "openmpi":
-            argv = (
-                first,
-                "-n",
-                str(placement.ranks),
-                *_openmpi_placement(placement, oversubscribe),
-                *command,
-            )
+            argv = (first, "-n", str(placement.ranks), *_openmpi_placement(placement, oversubscribe), *command)
             return Launch(argv, dict(_AS_ROOT) if as_root else {})
         case "mpich":
             return Launch((first, "-n", str(placement.ranks), *_mpich_placement(placement, oversubscribe), *command))
         case "srun":
-            layout: tuple[str, ...] = ("-N", str(placement.nodes), "-n", str(placement.ranks))
-            layout = (*layout, "-c", str(placement.threads))
-            if placement.tasks_per_node is not None:
-                layout = (*layout, f"--ntasks-per-node={placement.tasks_per_node}")
-            bind = "--cpu-bind=none" if oversubscribe else "--cpu-bind=cores"
-            shared = ("--overcommit",) if oversubscribe else ()
-            return Launch((first, *layout, bind, *shared, "--kill-on-bad-exit=1", *command))
+            counts = ("-N", str(placement.nodes), "-n", str(placement.ranks), "-c", str(placement.threads))
+            per_node = placement.tasks_per_node
+            spread = () if per_node is None else (f"--ntasks-per-node={per_node}",)
+            bind = ("--cpu-bind=none", "--overcommit") if oversubscribe else ("--cpu-bind=cores",)
+            return Launch((first, *counts, *spread, *bind, "--kill-on-bad-exit=1", *command))
         case _:
             return Launch(_from_template(kind, command, placement))
 
@@ -139,12 +131,7 @@ def _mpich_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ..
 
 
 def _from_template(text: str, command: Sequence[str], placement: Placement) -> tuple[str, ...]:
-    values = {
-        "ranks": str(placement.ranks),
-        "threads": str(placement.threads),
-        "nodes": str(placement.nodes),
-        "ranks_per_node": str(placement.ranks_per_node),
-    }
+    values = {name: str(getattr(placement, name)) for name in PLACEHOLDERS if name != "command"}
     argv: list[str] = []
     for word in shlex.split(text):
         template: Template = parse_template(word, PLACEHOLDERS)

@@ -30,6 +30,12 @@ def _add(parser: argparse.ArgumentParser, default: Path | None, help: str) -> No
     setattr(action, COMPLETED_BY, _CAMPAIGN_FILES)
 
 
+def add_aggregate(parser: argparse.ArgumentParser, note: str = "") -> None:
+    """Declare how the values of locations become one; `note` says for what."""
+    text = f"over ranks and threads{note} (default: mean)"
+    parser.add_argument("--aggregate", choices=("mean", "median", "min", "max", "sum"), default="mean", help=text)
+
+
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """Declare where to measure."""
     text = "where to measure: name of a profile, or its folder"

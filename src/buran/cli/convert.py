@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from buran.cli.arguments import add_aggregate
 from buran.errors import BuranError, Exit, UsageError
 from buran.experiment.formats import READERS, Writer, writer_for
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from buran.experiment.table import Aggregate, Experiment
 
 HELP = "convert measurements between Score-P's and Extra-P's formats"
-
-_AGGREGATES = ("mean", "median", "min", "max", "sum")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,12 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         help=f"format of IN: {', '.join(READERS.builtin)}, or that of an installed package (default: its content)",
     )
-    parser.add_argument(
-        "--aggregate",
-        choices=_AGGREGATES,
-        default="mean",
-        help="over ranks and threads, for .txt and .json (default: mean)",
-    )
+    add_aggregate(parser, ", for .txt and .json")
     parser.add_argument("--force", action="store_true", help="replace OUT if it is a file")
 
 

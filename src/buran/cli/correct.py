@@ -13,14 +13,7 @@ if TYPE_CHECKING:
 
 HELP = "correct an analytical model by measurements"
 _FORMATS = ("text", "latex", "python", "json")
-_CASES: dict[str | None, Literal["terms", 1, 2, 3, 4] | None] = {
-    None: None,
-    "terms": "terms",
-    "1": 1,
-    "2": 2,
-    "3": 3,
-    "4": 4,
-}
+_CASES: dict[str, Literal["terms", 1, 2, 3, 4]] = {"terms": "terms", "1": 1, "2": 2, "3": 3, "4": 4}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--case",
-        choices=("terms", "1", "2", "3", "4"),
+        choices=_CASES,
         help="terms: a formula only; 1 to 4: cases of the published procedure, or with the robust preset a genetic "
         "search of that case beside the terms, both with the package buran-studies (default: the best of terms, a "
         "Gaussian process and their average)",
@@ -75,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             points,
             values,
             preset=arguments.preset,
-            case=_CASES[arguments.case],
+            case=_CASES.get(arguments.case),
             seed=arguments.seed,
             gate=None if arguments.no_gate else Gate(),
             trials=arguments.trials,
@@ -96,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _base_model(arguments: argparse.Namespace) -> BaseModel:
     """Read a base model, or make one of a model in normal form."""
-    from buran.cli.model import is_models_file
+    from buran.cli.model import is_models_file, read_model_sets
     from buran.correct import load_base
 
     if not is_models_file(Path(arguments.model)):
@@ -104,13 +97,8 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
     from buran.correct.normal_form import base_of_function
     from buran.errors import UsageError
     from buran.experiment.values import place_of
-    from buran.model import read_models
 
-    sets = {models.metric: models for models in read_models(Path(arguments.model))}
-    if arguments.metric not in sets:
-        hint = f"choose from {', '.join(sets) or 'none'}"
-        raise UsageError(f"the models file has no metric {arguments.metric!r}", where=arguments.model, hint=hint)
-    models = sets[arguments.metric]
+    models = read_model_sets(Path(arguments.model), [arguments.metric])[arguments.metric]
     if arguments.call_path is None and len(models.call_paths) != 1:
         hint = "name one with --call-path; `buran model --over program` adds them up"
         raise UsageError("a base model is one model", where=arguments.model, why="there are several", hint=hint)

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 _Read = TypeVar("_Read")
 
 HELP = "write a commented campaign file for a project with a Makefile or CMake, or copy a bundled example"
-EXAMPLES = ("stencil", "sweep", "treesort")
 # Where each example's campaign file lies below config/, and what it calls its source folder.
 _FILES = {
     "stencil": "campaign.yaml",
     "sweep": "examples/sweep.yaml",
     "treesort": "examples/treesort.yaml",
 }
+EXAMPLES = tuple(_FILES)
 _TEMPLATE = "examples/template.yaml"
 _SOURCES = ("*.c", "*.cpp", "*.h", "*.hpp", "Makefile", "*.md", "*.yaml")
 
@@ -70,12 +70,10 @@ def _from_assets(folder: Path, example: str | None) -> int:
     from buran.assets import folder as assets
 
     text = (assets("config") / (_FILES[example] if example else _TEMPLATE)).read_text(encoding="utf-8")
-
-    def bring_along() -> None:
-        if example:
-            _copy_sources(assets("examples") / example, folder / example)
-
-    _write(folder, _relocated(text, example) if example else text, bring_along)
+    if example:
+        _write(folder, _relocated(text, example), assets("examples") / example)
+    else:
+        _write(folder, text)
     print(f"wrote {folder / CAMPAIGN_FILE}" + (f" and {folder / example}/" if example else ""))
     if example:
         print(f"next: cd {folder} && buran run")
@@ -84,10 +82,11 @@ def _from_assets(folder: Path, example: str | None) -> int:
     return int(Exit.DONE)
 
 
-def _write(folder: Path, text: str, before: Callable[[], None] = lambda: None) -> None:
+def _write(folder: Path, text: str, sources: Path | None = None) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        before()
+        if sources is not None:
+            _copy_sources(sources, folder / sources.name)
         with (folder / CAMPAIGN_FILE).open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from buran.cli.arguments import add_aggregate
 
 if TYPE_CHECKING:
     from buran.experiment.table import Experiment
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 
 HELP = "fit performance models to measurements, show or compare them"
 _FORMATS = ("text", "json", "latex", "python")
-_AGGREGATES = ("mean", "median", "min", "max", "sum")
 _REPETITIONS = ("median", "mean", "min", "max")
 _OVER = ("exclusive", "inclusive", "region", "program")
 _SPACES = ("full", "extrap")
@@ -31,9 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measurements in any format `buran convert` reads, or a models file",
     )
     parser.add_argument("--metric", metavar="M", action="append", help="metric to model (repeatable; default: all)")
-    parser.add_argument(
-        "--aggregate", choices=_AGGREGATES, default="mean", help="over ranks and threads (default: mean)"
-    )
+    add_aggregate(parser)
     parser.add_argument(
         "--repetition", choices=_REPETITIONS, default="median", help="over repetitions (default: median)"
     )
@@ -155,7 +154,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _models(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     """Fit models to measurements, or read them."""
     from buran.errors import UsageError
-    from buran.model import read_models
 
     if not is_models_file(path):
         return _fit(arguments, path)
@@ -165,16 +163,29 @@ def _models(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
             where=path,
             hint="give the measurements instead",
         )
+    return read_model_sets(path, arguments.metric)
+
+
+def read_model_sets(path: Path, metrics: Sequence[str] | None = None) -> dict[str, ModelSet]:
+    """Read the models of metrics, by default of all.
+
+    Raises
+    ------
+    UsageError
+        There are none of a metric.
+    """
+    from buran.errors import UsageError
+    from buran.model import read_models
+
     sets = {models.metric: models for models in read_models(path)}
-    metrics = arguments.metric or list(sets)
-    for name in metrics:
+    for name in metrics or ():
         if name not in sets:
             raise UsageError(
                 f"the models file has no metric {name!r}",
                 where=path,
                 hint=f"choose from {', '.join(sets) or 'none: it has no metrics'}",
             )
-    return {name: sets[name] for name in metrics}
+    return {name: sets[name] for name in metrics or sets}
 
 
 def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:

@@ -6,11 +6,12 @@ import os
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from buran.cli.terminal import ProgressLine, duration
 
 if TYPE_CHECKING:
+    from buran.cli.bar import BarDisplay
     from buran.loop.session import Session
 
 _LINE_EVERY_S = 60.0  # in logs: what changes is told this often
@@ -63,20 +64,7 @@ class ProgressState:
         return f"about {self.ahead_core_hours:.2g} core hours and {duration(self.ahead_s)} to go in this iteration"
 
 
-class Display(Protocol):
-    """Shows states."""
-
-    def show(self, state: ProgressState, *, fresh: bool) -> None:
-        """Show the newest state; `fresh`: an iteration began."""
-
-    def tick(self) -> None:
-        """Let time pass on the display while nothing changes."""
-
-    def close(self) -> None:
-        """Leave what was shown behind."""
-
-
-def display(stream: TextIO) -> Display:
+def display(stream: TextIO) -> LineDisplay | BarDisplay:
     """Return what fits the stream."""
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         from buran.cli.bar import BarDisplay
@@ -93,7 +81,7 @@ class LineDisplay:
         self._told_s = 0.0
 
     def show(self, state: ProgressState, *, fresh: bool) -> None:
-        """Show the newest state."""
+        """Show the newest state; `fresh`: an iteration began."""
         parts = [state.runs, state.cost, *([state.ahead] if state.ahead else [])]
         now_s = time.monotonic()
         due = fresh or now_s - self._told_s >= _LINE_EVERY_S

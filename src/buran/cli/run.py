@@ -84,14 +84,11 @@ def drive(
         return subprocess.run(command, check=False).returncode
     log = layout.engine_log
 
-    def say(text: str) -> None:
-        print(text, flush=True)
-
     def waiting() -> None:
-        say("another controller drives this campaign; waiting for it to end")
+        _say("another controller drives this campaign; waiting for it to end")
 
     with controller.sole_controller(layout, waiting) as lock:
-        drivers = _Drivers(session, command, log, lock, say, extra)
+        drivers = _Drivers(session, command, log, lock, extra)
         followed = where.scheduler is not NONE
         end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.here(retry_failed)
     if end.interrupted:
@@ -128,7 +125,6 @@ class _Drivers:
     command: list[str]
     log: Path
     lock: int
-    say: Callable[[str], None]
     extra: list[str]
 
     def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
@@ -140,7 +136,7 @@ class _Drivers:
         controller.forget_dead_engine(layout)
         controller.make_eligible(layout, campaign, retry_failed=retry_failed)
         if not self.extra and finished.is_finished(self.session):
-            self.say("nothing is left to do")
+            _say("nothing is left to do")
             return controller.End(0)
         watcher = Watcher(self.session)
         try:
@@ -160,8 +156,8 @@ class _Drivers:
 
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
-            self.say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
-        restarts, stuck = 0, watchdog.StuckJobs(scheduler, self.say)
+            _say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
+        restarts, stuck = 0, watchdog.StuckJobs(scheduler, _say)
         with claims.claimed(claim):
             while True:
                 try:
@@ -177,22 +173,22 @@ class _Drivers:
                     return end
                 ends = scheduler.job_ends(self.log)
                 for line in ends.words:
-                    self.say(line)
+                    _say(line)
                 if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not (end.hung or ends.may_resume):
                     return end
                 restarts += 1
                 why = "the workflow engine lost its jobs" if end.hung else "some jobs did not get to their end"
-                self.say(f"{why}; going on with what is left")
+                _say(f"{why}; going on with what is left")
 
     def _leave(self, scheduler: Scheduler, cancel: bool) -> None:
         jobs = scheduler.campaign_jobs(self.session.layout.root)
         if cancel:
             scheduler.cancel(jobs or [])
-            self.say(f"{len(jobs or [])} jobs cancelled")
+            _say(f"{len(jobs or [])} jobs cancelled")
         elif jobs is None:
-            self.say(f"{scheduler.title} does not answer; jobs in the queue go on")
+            _say(f"{scheduler.title} does not answer; jobs in the queue go on")
         elif jobs:
-            self.say(f"{len(jobs)} jobs go on in the queue; --cancel would have ended them")
+            _say(f"{len(jobs)} jobs go on in the queue; --cancel would have ended them")
 
 
 def _finish(session: Session, code: int, log: Path) -> int:
@@ -230,6 +226,10 @@ def _errors_in(logs: Path, log: Path) -> list[str]:
         if path.stat().st_size and path.stat().st_mtime >= started - 3600:
             errors += path.read_text(errors="replace").splitlines()[-12:]
     return errors or log.read_text(errors="replace").splitlines()[-15:]
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _shown(path: Path) -> str:

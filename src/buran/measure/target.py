@@ -11,6 +11,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
+from buran.campaign.sections import GitSource
 from buran.files import digest
 from buran.measure.backends.base import Backend
 from buran.measure.backends.registry import SYSTEMS
@@ -78,9 +79,9 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
 def _source_of(campaign: Campaign, layout: Layout) -> tuple[SourceTree, tuple[Path, ...]]:
     """Return the source that a campaign names, and what lies in its folder and does not belong to it."""
     skipped: tuple[Path, ...] = (campaign.results_root, campaign.path)
-    if campaign.source_git is not None:
-        return git_source(*campaign.source_git, layout.root / "sources"), skipped
-    folder = campaign.source_folder
+    folder = campaign.source
+    if isinstance(folder, GitSource):
+        return git_source(folder.git, folder.revision, layout.root / "sources"), skipped
     skipped = (*skipped, folder / campaign.binary)
     if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
         skipped = (*skipped, campaign.results_root.parent)

@@ -20,6 +20,7 @@ _NO_PROGRAMS = {
     *("all", "clean", "install", "test", "check", "distclean", "veryclean", "realclean", "help", "depend", "tar"),
     *("dist", "default", "run", "uninstall", "docs", "tags", "format", "lint"),
 }
+_PROGRAM = re.compile(r"(?!\.)(?!.*\.(?:o|a|so|d|h|hpp|c|cc|cpp|f90|F90|mod)$)[\w./+-]+")
 _DEFAULTS = {"CC": "cc", "CXX": "g++", "FC": "f77", "F77": "f77"}
 
 
@@ -108,15 +109,7 @@ class Makefile:
         phony = {name for rule in self.rules if ".PHONY" in rule.targets for name in rule.needs}
         for rule in self.rules:
             for target in rule.targets:
-                file = re.fullmatch(r"[\w./+-]+", target) and not re.search(
-                    r"\.(o|a|so|d|h|hpp|c|cc|cpp|f90|F90|mod)$", target
-                )
-                if (
-                    file
-                    and not target.startswith(".")
-                    and target not in _NO_PROGRAMS | phony
-                    and self._links(rule, target)
-                ):
+                if _PROGRAM.fullmatch(target) and target not in _NO_PROGRAMS | phony and self._links(rule, target):
                     programs.append(target)
         default = self._default_needs()
         return sorted(dict.fromkeys(programs), key=lambda name: name not in default)
