@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.campaign.mistakes import CampaignError
-from buran.campaign.source_location import read_yaml
+from buran.campaign.yaml_document import read_yaml
 
 
 def read(tmp_path: Path, text: str | bytes) -> dict[str, object]:

@@ -223,10 +223,7 @@ def launcher_names(environment: EnvironmentKeys) -> frozenset[str]:
 
 
 def reach_mistakes(
-    config: CampaignFile,
-    environment: str,
-    used: Collection[str],
-    formulas: Mapping[str, Collection[str]],
+    config: CampaignFile, environment: str, used: Collection[str], formulas: Mapping[str, Collection[str]]
 ) -> Iterator[Mistake]:
     """Check that every parameter reaches the program, and that ranks reach the launcher.
 

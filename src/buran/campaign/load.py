@@ -14,7 +14,6 @@ from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, check_resource
 from buran.campaign.shape import CampaignFile
-from buran.campaign.source_location import YamlDocument, read_yaml
 from buran.campaign.space import (
     MOST_POINTS,
     Constraint,
@@ -29,6 +28,7 @@ from buran.campaign.space import (
 )
 from buran.campaign.template import Template, TemplateError, parse_template, parse_words
 from buran.campaign.validation import validate
+from buran.campaign.yaml_document import YamlDocument, read_yaml
 from buran.errors import ConfigError
 
 FEW_VALUES = 5  # fewer give models that cannot be told from their neighbours
@@ -132,8 +132,7 @@ class _Loading:
     def _commands(self) -> tuple[Template, tuple[Template, ...]]:
         target = self.config.target
         build = self._parsed(
-            ("target", "build"),
-            lambda: (parse_template(target.build, (*checks.COMPILERS, "flags", *self.names)),),
+            ("target", "build"), lambda: (parse_template(target.build, (*checks.COMPILERS, "flags", *self.names)),)
         )
         allowed = dict.fromkeys(("binary", "build", "ranks", "threads", *self.names))
         run = self._parsed(("target", "run"), lambda: parse_words(target.run, tuple(allowed)))

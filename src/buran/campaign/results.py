@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from buran.campaign.layout import Layout
-from buran.campaign.source_location import read_yaml
+from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
 
 REPORT, FINDINGS, TABLE = "report.json", "findings.json", "experiment.jsonl"

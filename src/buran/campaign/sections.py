@@ -76,9 +76,7 @@ class EnvironmentKeys(Keys, title="Environment"):
         examples=["auto", "srun", "mpiexec -n {ranks} {command}"],
     )
     modules: OfTarget[tuple[Text, ...]] = Field(
-        (),
-        description="Environment modules to load before building and running.",
-        examples=[["gcc/12", "openmpi"]],
+        (), description="Environment modules to load before building and running.", examples=[["gcc/12", "openmpi"]]
     )
     variables: OfTarget[dict[Text, Plain]] = Field(
         default_factory=dict,
@@ -348,9 +346,7 @@ class ResourcesKeys(Keys, title="Resources"):
     """What one run needs: numbers, or expressions over parameters."""
 
     ranks: OfRun[Formula | None] = Field(
-        None,
-        description="MPI ranks; by default the parameter whose role is `ranks`.",
-        examples=["p", "px * py", 1],
+        None, description="MPI ranks; by default the parameter whose role is `ranks`.", examples=["p", "px * py", 1]
     )
     threads: OfRun[Formula | None] = Field(
         None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."

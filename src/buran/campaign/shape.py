@@ -88,8 +88,7 @@ class CampaignFile(Keys):
     warmup: OfPlan[bool] = Field(True, description="Whether a first run of each point is kept apart as a warm-up.")
     budget: sections.BudgetKeys = Field(default_factory=sections.BudgetKeys, description="What the campaign may cost.")
     metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
-        ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"),
-        description="What is measured and modelled.",
+        ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"), description="What is measured and modelled."
     )
     counters: OfTarget[tuple[CounterName, ...]] = Field(
         (),
@@ -116,8 +115,7 @@ class CampaignFile(Keys):
         default_factory=sections.ScorePKeys, description="How Score-P measures, for `backend: scorep`."
     )
     compiler: OfTarget[Literal["auto", "clang", "gcc"]] = Field(
-        "auto",
-        description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc.",
+        "auto", description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc."
     )
     compare_with: OfPlan[Text | None] = Field(
         None,

@@ -15,8 +15,8 @@ from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
 from buran.campaign.point import Point, Value, canonical
 from buran.campaign.sections import ParameterKeys, Range
-from buran.campaign.source_location import read_text
 from buran.campaign.values import LARGEST
+from buran.campaign.yaml_document import read_text
 
 MOST_VALUES = 10_000
 MOST_POINTS = 1_000_000

@@ -14,7 +14,7 @@ from buran import __version__
 from buran.campaign.identity import Keys
 from buran.campaign.mistakes import KeyPath, Mistake, listed, nearest, spelled
 from buran.campaign.shape import CampaignFile
-from buran.campaign.source_location import YamlDocument
+from buran.campaign.yaml_document import YamlDocument
 
 Schema = Mapping[str, Any]
 

@@ -93,10 +93,7 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
         ("machine", f"{campaign.environment}, launcher {campaign.active_environment.launcher}"),
         *((name, _values(values)) for name, values in summary["parameters"].items()),
         ("points", points),
-        (
-            "runs",
-            f"{summary['timed_runs_per_variant']} timed runs of each build variant, all points measured",
-        ),
+        ("runs", f"{summary['timed_runs_per_variant']} timed runs of each build variant, all points measured"),
         ("ranks", _span(summary["ranks"])),
         ("cores", _span(summary["cores"])),
         ("expected", _core_hours(summary["expected_core_hours_per_variant"], "resources.expected_s")),

@@ -20,11 +20,7 @@ _Read = TypeVar("_Read")
 
 HELP = "write a commented campaign file for a project with a Makefile or CMake, or copy a bundled example"
 # Where each example's campaign file lies below config/, and what it calls its source folder.
-_FILES = {
-    "stencil": "campaign.yaml",
-    "sweep": "examples/sweep.yaml",
-    "treesort": "examples/treesort.yaml",
-}
+_FILES = {"stencil": "campaign.yaml", "sweep": "examples/sweep.yaml", "treesort": "examples/treesort.yaml"}
 EXAMPLES = tuple(_FILES)
 _TEMPLATE = "examples/template.yaml"
 _SOURCES = ("*.c", "*.cpp", "*.h", "*.hpp", "Makefile", "*.md", "*.yaml")

@@ -101,12 +101,7 @@ def latex(sets: Mapping[str, ModelSet]) -> str:
 
     lines = []
     for models in sets.values():
-        lines += [
-            rf"% {models.metric}",
-            r"\begin{tabular}{lrr}",
-            r"call path & model & SMAPE (\%) \\",
-            r"\hline",
-        ]
+        lines += [rf"% {models.metric}", r"\begin{tabular}{lrr}", r"call path & model & SMAPE (\%) \\", r"\hline"]
         for i in _by_share(models)[0]:
             model = models.models[i]
             if model is not None:

@@ -43,11 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="buran-simulate-")))
         twin = write_twin(
-            arguments.file,
-            folder,
-            program=arguments.program,
-            budget_core_hours=arguments.budget,
-            seed=arguments.seed,
+            arguments.file, folder, program=arguments.program, budget_core_hours=arguments.budget, seed=arguments.seed
         )
         session = open_session(twin)
         with contextlib.redirect_stdout(sys.stderr):

@@ -53,10 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--accuracy", metavar="PERCENT", type=float, help="stop at this half width of intervals, if NAME can"
     )
     parser.add_argument(
-        "--patience",
-        metavar="ROUNDS",
-        type=int,
-        help="stop after rounds without a better fit, if NAME can",
+        "--patience", metavar="ROUNDS", type=int, help="stop after rounds without a better fit, if NAME can"
     )
     parser.add_argument(
         "--base",

@@ -26,10 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.views.status import pointer_problems
 
     layout = open_session(arguments.file).layout
-    folders = [
-        *store.run_folders(layout.store),
-        *store.build_folders(layout.store),
-    ]
+    folders = [*store.run_folders(layout.store), *store.build_folders(layout.store)]
     problems = pointer_problems(layout)
     for folder in folders:
         problems += [str(Path(path)) for path in store.damage(folder)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.mistakes import did_you_mean
-from buran.campaign.source_location import read_yaml
+from buran.campaign.yaml_document import read_yaml
 from buran.correct.base import BaseModel, Constant, Parameter, Variable
 from buran.errors import UsageError
 

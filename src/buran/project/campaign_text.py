@@ -114,8 +114,7 @@ def _target_lines(project: Project, source: str, answers: Answers, run: str) -> 
         *(['  flags: "-O2"'] if "{flags}" in project.build else []),
         _marked(f"  binary: {_text(binary)}", todo),
         _marked(
-            f"  run: {_text(run)}",
-            "" if answers.run else "its arguments, without the launcher; parameters in braces",
+            f"  run: {_text(run)}", "" if answers.run else "its arguments, without the launcher; parameters in braces"
         ),
     ]
 
