@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from buran import __version__
+from buran.cli.terminal import style
 from buran.errors import BuranError, Exit, PluginError
+from buran.files import storage_error
 from buran.plugins import Door
 
 
@@ -101,9 +103,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.DONE)
     except (BuranError, OSError) as error:
-        from buran.cli.terminal import style
-        from buran.files import storage_error
-
         shown = error if isinstance(error, BuranError) else storage_error(error)
         if shown is None:
             raise

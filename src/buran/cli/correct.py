@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from buran.cli.terminal import ProgressLine, table
+from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,12 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Correct the model, print it, write it."""
-    import json
-    import sys
-
-    from buran.cli.terminal import ProgressLine
     from buran.correct import Gate, correct, write_corrected
-    from buran.errors import Exit, UsageError
 
     if arguments.seed < 0:
         raise UsageError("a seed is 0 or more", why=f"it is {arguments.seed}")
@@ -95,7 +95,6 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
     if not is_models_file(Path(arguments.model)):
         return load_base(arguments.model)
     from buran.correct.normal_form import base_of_function
-    from buran.errors import UsageError
     from buran.experiment.values import place_of
 
     models = read_model_sets(Path(arguments.model), [arguments.metric])[arguments.metric]
@@ -115,7 +114,6 @@ def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[
 
     if arguments.data.suffix.lower() == ".csv":
         return read_table(arguments.data, list(base.variables), arguments.value)
-    from buran.errors import UsageError
     from buran.experiment.read import read_experiment
     from buran.experiment.values import one_call_path
 
@@ -128,7 +126,6 @@ def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[
 
 def _text(corrected: Corrected) -> str:
     """Return the report for people."""
-    from buran.cli.terminal import table
     from buran.correct.render import render
 
     report = corrected.report

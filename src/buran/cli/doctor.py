@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from buran.cli.terminal import style
 from buran.errors import Exit, UsageError
 
 HELP = "say what this machine can do for campaigns, and what each lack costs"
@@ -21,7 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; exit code 3 if nothing can be measured here."""
-    from buran.cli.terminal import style
     from buran.measure.finding import Health
     from buran.measure.machine.doctor import examine
 

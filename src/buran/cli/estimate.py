@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.terminal import style
 
 if TYPE_CHECKING:
     from buran.views.estimate import Estimate
@@ -37,8 +38,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show(estimate: Estimate) -> None:
     """Print an estimate for people."""
-    from buran.cli.terminal import style
-
     print(style(f"iteration {estimate.iteration}: {estimate.reason}", "bold"))
     if estimate.runs:
         print(f"{estimate.points} points, {estimate.runs} runs that are not made yet")

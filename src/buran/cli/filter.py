@@ -6,6 +6,9 @@ import argparse
 from pathlib import Path
 
 from buran.cli.arguments import CAMPAIGN_FILE, add_optional_campaign_file
+from buran.cli.points import named_numbers
+from buran.errors import Exit, UsageError
+from buran.files import write_text
 
 HELP = "print, check, compare or make lists of functions worth instrumenting"
 FORMATS = ("scorep", "tau", "plain", "xray", "json", "metacg")
@@ -49,9 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write a list, or what is to be said of filters."""
-    from buran.cli.points import named_numbers
-    from buran.errors import Exit, UsageError
-    from buran.files import write_text
     from buran.views import filters
 
     if arguments.json:
@@ -107,6 +107,4 @@ def _put(text: str, output: Path | None) -> None:
     if output is None:
         print(text, end="")
     else:
-        from buran.files import write_text
-
         write_text(output, text)

@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -185,8 +186,6 @@ def _ranks(text: str, where: str) -> tuple[int, ...]:
 
 def _asked(project: Project, answers: Answers) -> Answers:
     """Ask for what was not said."""
-    from dataclasses import replace
-
     from buran.campaign.launcher import usable_cores
     from buran.project.campaign_text import DEFAULT_RUN, first_ranks, parameters_of
 

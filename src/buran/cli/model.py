@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_aggregate
+from buran.cli.points import named_numbers
+from buran.cli.terminal import ProgressLine, table
+from buran.errors import Exit, UsageError
+from buran.files import write_text
 
 if TYPE_CHECKING:
     from buran.experiment.table import Experiment
@@ -112,9 +117,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Fit, read or compare models and write them."""
-    from buran.errors import Exit, UsageError
-    from buran.files import write_text
-
     if arguments.kind == "cpr":
         from buran.cli.model_tensor import fit_and_write
 
@@ -153,8 +155,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _models(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     """Fit models to measurements, or read them."""
-    from buran.errors import UsageError
-
     if not is_models_file(path):
         return _fit(arguments, path)
     if arguments.strong or arguments.processes or arguments.over != "exclusive":
@@ -174,7 +174,6 @@ def read_model_sets(path: Path, metrics: Sequence[str] | None = None) -> dict[st
     UsageError
         There are none of a metric.
     """
-    from buran.errors import UsageError
     from buran.model import read_models
 
     sets = {models.metric: models for models in read_models(path)}
@@ -189,9 +188,6 @@ def read_model_sets(path: Path, metrics: Sequence[str] | None = None) -> dict[st
 
 
 def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
-    import sys
-
-    from buran.cli.terminal import ProgressLine
     from buran.experiment.modelling import model_experiment
     from buran.experiment.read import read_experiment
     from buran.model import SearchOptions
@@ -230,8 +226,6 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
 
 def _segments(arguments: argparse.Namespace) -> str:
     """Return a table of the call paths that one model does not explain."""
-    from buran.cli.terminal import table
-    from buran.errors import UsageError
     from buran.experiment.modelling import segment_experiment
     from buran.experiment.read import read_experiment
 
@@ -276,7 +270,6 @@ def _segment_rows(
 
 
 def _space(name: str, negative: str) -> HypothesisSpace:
-    from buran.errors import UsageError
     from buran.model import named_space, read_space
 
     if name.partition("+")[0] in _SPACES:
@@ -288,9 +281,6 @@ def _space(name: str, negative: str) -> HypothesisSpace:
 
 def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | None:
     """Choose the parameter to multiply by; tell the user about strong scaling that is not asked for."""
-    import sys
-
-    from buran.errors import UsageError
     from buran.experiment.modelling import strong_scaling
 
     if arguments.strong and arguments.processes:
@@ -320,9 +310,6 @@ def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | N
 
 def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     """Read ``p=4096,n=48000``."""
-    from buran.cli.points import named_numbers
-    from buran.errors import UsageError
-
     out = named_numbers(text, "p=4096,n=48000")
     for models in sets.values():
         if set(out) != set(models.parameters):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from json import dumps
 from typing import TYPE_CHECKING
 
+from buran.cli.terminal import table
+
 if TYPE_CHECKING:
     from buran.model import ModelSet
 
@@ -15,7 +17,6 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
 
     Without a point, the measured one with the largest total counts.
     """
-    from buran.cli.terminal import table
     from buran.model import format_function
 
     blocks = []

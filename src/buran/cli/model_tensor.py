@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import csv
 from pathlib import Path
 from typing import Any
+
+from buran.errors import Exit, FormatError, UsageError
 
 _SUFFIXES = (".csv", ".tsv")
 
 
 def fit_and_write(arguments: argparse.Namespace) -> int:
     """Fit a tensor model, write it, and say what it is worth."""
-    from buran.errors import Exit, UsageError
     from buran.tensor import CPRegressor
     from buran.tensor.store import save_model, to_bytes
 
@@ -44,7 +46,6 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
     """Return parameters, points, times, the metric and its unit."""
     import numpy as np
 
-    from buran.errors import UsageError
     from buran.experiment.read import read_experiment
 
     metrics = arguments.metric or []
@@ -83,10 +84,6 @@ def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
     FormatError
         It cannot be read, or a row has another number of fields.
     """
-    import csv
-
-    from buran.errors import FormatError
-
     try:
         with path.open(newline="") as file:
             rows = [row for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row]

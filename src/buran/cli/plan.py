@@ -6,6 +6,7 @@ import argparse
 import json
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.terminal import style, table
 
 HELP = "show the plans so far, or the first one, without measuring"
 
@@ -18,7 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plans."""
-    from buran.cli.terminal import style, table
     from buran.loop.history import History
     from buran.loop.plan import first_plan
     from buran.loop.session import open_session

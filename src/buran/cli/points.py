@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from buran.errors import UsageError
 
 
@@ -35,8 +37,6 @@ def named_numbers(text: str, example: str, option: str = "--at", *, positive: bo
     UsageError
         As for `named_values`, or a value is no finite number, or not above 0 where it has to be.
     """
-    import math
-
     out: dict[str, float] = {}
     for name, number in named_values(text, example, option).items():
         try:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from buran.cli.points import named_values
+from buran.cli.terminal import table
+from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from buran.tensor import TensorModel
@@ -41,11 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print predictions."""
-    import json
-
     from buran.cli.predict_corrected import is_corrected, predictions
-    from buran.cli.terminal import table
-    from buran.errors import Exit, UsageError
     from buran.tensor import load_model
 
     if not 0 < arguments.level < 1:
@@ -64,9 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
             json.dumps({"notes": notes, "predictions": [dict(zip(header, row, strict=True)) for row in rows]}, indent=2)
         )
     elif arguments.csv:
-        import csv
-        import sys
-
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
     else:
         unit = notes.get("unit", "")
@@ -79,7 +79,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
     import numpy as np
 
-    from buran.errors import UsageError
     from buran.numerics.intervals import of_logarithm
     from buran.tensor.axes import columns_of
 
@@ -112,9 +111,6 @@ def _finite(value: float) -> float | None:
 
 
 def _fastest(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
-    import sys
-
-    from buran.errors import UsageError
     from buran.tensor import find_fastest
 
     if arguments.points is not None or len(arguments.at) > 1 or arguments.fastest < 1:
@@ -132,8 +128,6 @@ def _fastest(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[st
 
 def _point(text: str) -> dict[str, float | str]:
     """Read ``p=4096,solver=amg``."""
-    from buran.cli.points import named_values
-
     return {name: _value(value) for name, value in named_values(text, "p=64,solver=cg").items()}
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from buran.errors import UsageError
+
 
 def is_corrected(path: Path) -> bool:
     """Tell from its first bytes whether a file is a corrected model of any version."""
@@ -31,7 +33,6 @@ def predictions(path: Path, points: Sequence[Mapping[str, Any]]) -> tuple[list[s
         For a damaged file, no points, missing variables and values that are no positive numbers.
     """
     from buran.correct import load_corrected
-    from buran.errors import UsageError
 
     model = load_corrected(path)
     names = list(model.base.variables)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from buran.cli.arguments import add_campaign_file, add_profile
+from buran.cli.points import named_numbers
 
 HELP = "measure a point again, as a new generation beside the old one"
 
@@ -19,7 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Open a new generation of the points and run the campaign."""
-    from buran.cli.points import named_numbers
     from buran.cli.run import drive
     from buran.loop.remeasure import open_generation, point_of
     from buran.loop.session import open_session

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from buran.loop.session import Session
@@ -46,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, or show its page."""
-    from buran.errors import UsageError
     from buran.loop.session import open_session
     from buran.views.latest import find_report
 
@@ -68,8 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:
     import webbrowser
 
-    from buran.errors import UsageError
-
     as_page = arguments.html or arguments.open
     path = folder / f"{name}.{'html' if as_page else 'json' if arguments.json else 'txt'}"
     if not as_page:
@@ -83,7 +81,6 @@ def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:
 def _compare(session: Session, arguments: argparse.Namespace) -> int:
     from buran.compare.condition import broken_by, parse_conditions
     from buran.compare.tuning import COMPARED
-    from buran.errors import Exit, UsageError
     from buran.views.comparison import NAME, compare_with, write_comparison
 
     level = COMPARED.level if arguments.level is None else arguments.level

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file, add_profile
+from buran.cli.terminal import style
+from buran.errors import Exit
 
 if TYPE_CHECKING:
     from buran.engine.controller import End, EngineProfile
@@ -58,9 +60,7 @@ def drive(
     extra: list[str],
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
-    from buran.cli.terminal import style
     from buran.engine import controller
-    from buran.errors import Exit
     from buran.loop.history import History
     from buran.loop.plan import first_plan
     from buran.measure.schedulers.none import NONE
@@ -150,7 +150,6 @@ class _Drivers:
     def in_jobs(self, scheduler: Scheduler, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
         from buran.engine import controller, watchdog
-        from buran.errors import Exit
         from buran.measure.machine.process import Interrupted, interruptible
         from buran.measure.store import claims
 
@@ -193,8 +192,6 @@ class _Drivers:
 
 def _finish(session: Session, code: int, log: Path) -> int:
     from buran.cli.status import print_failures
-    from buran.cli.terminal import style
-    from buran.errors import Exit
     from buran.loop.history import History
     from buran.loop.report import link_latest
     from buran.views.status import progress_of

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.terminal import duration, table
+from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from buran.loop.session import Session
@@ -32,7 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the twin through the workflow and print what it found."""
     from buran.cli.run import drive
-    from buran.errors import Exit, UsageError
     from buran.loop.session import open_session
     from buran.loop.simulation import write_twin
 
@@ -55,7 +56,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(session: Session, *, as_json: bool) -> None:
     from buran.cli.status import account_rows
-    from buran.cli.terminal import duration, table
     from buran.loop.history import History
     from buran.loop.simulation import measured_points, models_and_truth, waited_s
     from buran.views.status import progress_of

@@ -9,6 +9,8 @@ import time
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.terminal import duration, style, table
+from buran.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,9 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(state: Progress, *, as_json: bool) -> int:
-    from buran.cli.terminal import duration, style, table
-    from buran.errors import Exit
-
     code = Exit.SOME_RUNS_FAILED if state.failures else Exit.DONE
     if as_json:
         print(json.dumps(state.to_json(), indent=2))
@@ -93,8 +92,6 @@ def account_rows(account: Sequence[Item]) -> list[tuple[str, str, str]]:
 
 def print_failures(state: Progress) -> None:
     """Name failed builds and runs with their reasons and logs."""
-    from buran.cli.terminal import style
-
     _print_some(state.failures, style("failed", "red"))
 
 

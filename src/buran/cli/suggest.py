@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from buran.campaign.strategies import BUILT_IN, FOR_COMPARISON, abilities_of
+from buran.cli.points import named_numbers
+from buran.cli.terminal import table
+from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from buran.select.advise import Recommendation
@@ -70,7 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the suggestions."""
     import numpy as np
 
-    from buran.errors import Exit, UsageError
     from buran.experiment.read import read_experiment
     from buran.select.advise import advise
     from buran.select.observations import Observations
@@ -113,9 +115,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _values(text: str, names: tuple[str, ...], option: str) -> dict[str, float]:
-    from buran.cli.points import named_numbers
-    from buran.errors import UsageError
-
     out = named_numbers(text, "p=1024,n=6000", option)
     if set(out) != set(names):
         raise UsageError(f"{option} {text} is no point of these", why=f"their parameters are {', '.join(names)}")
@@ -147,8 +146,6 @@ def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
 
 
 def _text(report: Recommendation, space: Space, gain: str) -> str:
-    from buran.cli.terminal import table
-
     advice, budget = report.advice, report.budget
     lines = []
     limit = "" if budget.core_hours is None else f" of {budget.core_hours:.4g}"

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from buran.cli.arguments import add_campaign_file
+from buran.errors import Exit
 
 HELP = "check every pointer and checksum of a campaign's results"
 
@@ -19,7 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify pointers and store; exit code 1 if anything is damaged."""
-    from buran.errors import Exit
     from buran.loop.import_runs import changed_sources
     from buran.loop.session import open_session
     from buran.measure.store import store
