@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from json import dumps
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from buran.cli.terminal import table
-
-if TYPE_CHECKING:
-    from buran.model import ModelSet
+from buran.model import ModelSet, format_function, models_to_json, python_names
+from buran.model.compare import ranking
 
 
 def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
@@ -17,8 +18,6 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
 
     Without a point, the measured one with the largest total counts.
     """
-    from buran.model import format_function
-
     blocks = []
     for models in sets.values():
         order, shares = _by_share(models, at)
@@ -45,8 +44,6 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
 
 def _predictions(models: ModelSet, at: Mapping[str, float], level: float) -> list[tuple[float, float, float]]:
     """Return prediction and interval of each call path."""
-    import numpy as np
-
     point = np.array([[at[name] for name in models.parameters]])
     lower, upper = models.predict_interval(point, level)
     return list(zip(models.predict(point)[:, 0].tolist(), lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True))
@@ -54,10 +51,6 @@ def _predictions(models: ModelSet, at: Mapping[str, float], level: float) -> lis
 
 def _by_share(models: ModelSet, at: Mapping[str, float] | None = None) -> tuple[list[int], list[float]]:
     """Order call paths by their predicted share at a point; the measured point with the largest total by default."""
-    import numpy as np
-
-    from buran.model.compare import ranking
-
     if not models.call_paths or (at is None and not models.points):
         return [], []
     if at is not None:
@@ -71,10 +64,6 @@ def _by_share(models: ModelSet, at: Mapping[str, float] | None = None) -> tuple[
 
 def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
     """Return a models file; with a point, it holds the predictions as well."""
-    import math
-
-    from buran.model import models_to_json
-
     data = models_to_json(tuple(sets.values()))
     if at is not None:
         predictions = {}
@@ -98,8 +87,6 @@ def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
 
 def latex(sets: Mapping[str, ModelSet]) -> str:
     """Return one table for each metric."""
-    from buran.model import format_function
-
     lines = []
     for models in sets.values():
         lines += [rf"% {models.metric}", r"\begin{tabular}{lrr}", r"call path & model & SMAPE (\%) \\", r"\hline"]
@@ -123,8 +110,6 @@ def _latex_text(text: str) -> str:
 
 def python(sets: Mapping[str, ModelSet]) -> str:
     """Return a Python module whose ``models`` maps metric and call path to a function."""
-    from buran.model import format_function, python_names
-
     lines = ['"""Performance models; made by buran."""', "", "from numpy import log2", "", "models = {"]
     for models in sets.values():
         names = ", ".join(python_names(models.parameters))
