@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction as F
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from snippets import ROOT, blocks_of
+from snippets import ROOT, blocks_of, name_of
 
 from buran.campaign.backends import BACKENDS
 from buran.campaign.strategies import STRATEGIES
@@ -284,3 +285,38 @@ def test_a_scheduler_is_one_file(
     claims._live_jobs.clear()
     (spool / "7.json").unlink()
     assert not claims.is_alive(claim)
+
+
+DEVELOPMENT = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "development").glob("*.md"))]
+ROOMS = [
+    ROOT,
+    *(ROOT / folder for folder in ("src", "src/buran", "src/buran/measure", "tests", "tools", "docs/development")),
+]
+
+
+def prose_of(page: Path) -> str:
+    return re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+
+
+def places_of(name: str) -> list[Path]:
+    return [room / name for room in ROOMS if (room / name).exists()]
+
+
+@pytest.mark.parametrize("page", DEVELOPMENT, ids=name_of)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    suffixes = "py|c|cc|cpp|h|smk|md|yaml|json|txt|j2|js|cff|toml"
+    named = re.findall(
+        rf"`((?:[\w.-]+/)+[\w-]+\.(?:{suffixes})|(?:src|tests|studies|tools|docs|config)/[\w./-]+)`", prose_of(page)
+    )
+    made = ("results/", "store/", "pointers/", "iterations/", "relearn/")  # by Buran, or by others
+    missing = [name for name in named if not name.startswith(made) and not places_of(name)]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", DEVELOPMENT, ids=name_of)
+def test_what_a_page_says_to_be_in_a_file_is_in_it(page: Path) -> None:
+    said = re.findall(r"`(\w+)`(?: and `(\w+)`)? in\s+`([\w./-]+\.(?:py|c|h|html))`", prose_of(page))
+    for first, second, file in said:
+        texts = [path.read_text() for path in places_of(file)]
+        for name in filter(None, (first, second)):
+            assert any(re.search(rf"\b{name}\b", text) for text in texts), f"{name} in {file}"
