@@ -69,7 +69,7 @@ class Door(Generic[T]):
         return tuple(self._entries())
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def possible_names(self) -> tuple[str, ...]:
         """Names of all that can be loaded here or once a well-known distribution is installed."""
         return tuple(dict.fromkeys((*self.builtin, *self.elsewhere, *self.names)))
 

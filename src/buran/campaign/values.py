@@ -44,7 +44,7 @@ class OneOf:
 
 MetricName = Annotated[str, OneOf(partial(asked_for_by, "metrics"))]
 CounterName = Annotated[str, OneOf(partial(asked_for_by, "counters"))]
-StrategyName = Annotated[str, OneOf(lambda: STRATEGIES.known)]
+StrategyName = Annotated[str, OneOf(lambda: STRATEGIES.possible_names)]
 BackendName = Annotated[str, OneOf(lambda: BACKENDS.names)]
 
 

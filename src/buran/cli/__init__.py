@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not arguments:
             parser.print_help(sys.stderr)
             return int(Exit.USAGE)
-        if arguments[0] in DOOR.known:
+        if arguments[0] in DOOR.possible_names:
             DOOR.load(arguments[0])  # says what is wrong with it, whatever arguments follow
         words, passed_on = _divided(arguments)
         parsed = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from buran.cli.terminal import style
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("there is no such folder", where=arguments.folder)
     findings = examine(arguments.folder)
     if arguments.json:
-        print(json.dumps([finding.to_json() for finding in findings], indent=2))
+        print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
         width = max(len(finding.part) for finding in findings)
         for finding in findings:

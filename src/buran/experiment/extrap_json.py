@@ -130,11 +130,9 @@ def read_extrap_json(path: Path) -> Experiment:
     reader = _JsonReader(path)
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
-        expected = f"JSON such as {_EXPECTED}"
-        raise wrong(path, f"it is no JSON: {error.msg}", line=error.lineno, expected=expected) from error
     except (ValueError, RecursionError) as error:
-        raise wrong(path, f"it is no JSON: {error}", expected=f"JSON such as {_EXPECTED}") from error
+        why, line = (error.msg, error.lineno) if isinstance(error, json.JSONDecodeError) else (error, None)
+        raise wrong(path, f"it is no JSON: {why}", line=line, expected=f"JSON such as {_EXPECTED}") from error
     old = isinstance(data, dict) and "callpaths" in data
     collector = reader.old(data) if old else reader.new(data)
     if not len(collector):

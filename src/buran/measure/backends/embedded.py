@@ -77,14 +77,7 @@ class EmbeddedBackend(Backend):
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return our wrappers."""
         wrappers = Path(sys.executable).parent
-        return {
-            "cc": str(wrappers / "buran-cc"),
-            "cxx": str(wrappers / "buran-cxx"),
-            "mpicc": str(wrappers / "buran-mpicc"),
-            "mpicxx": str(wrappers / "buran-mpicxx"),
-            "fc": str(wrappers / "buran-fc"),
-            "mpifort": str(wrappers / "buran-mpifort"),
-        }
+        return {name: str(wrappers / f"buran-{name}") for name in ("cc", "cxx", "mpicc", "mpicxx", "fc", "mpifort")}
 
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
         """Tell the wrappers what to do."""

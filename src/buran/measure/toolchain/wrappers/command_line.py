@@ -125,12 +125,8 @@ def inspect(arguments: Sequence[str]) -> CommandLine:
     )
 
 
-def expanded(arguments: Sequence[str]) -> list[str]:
+def expanded(arguments: Sequence[str], depth: int = 0) -> list[str]:
     """Replace response files by their words; one that cannot be read is left for the compiler to complain."""
-    return _expanded(arguments, depth=0)
-
-
-def _expanded(arguments: Sequence[str], depth: int) -> list[str]:
     words: list[str] = []
     for word in arguments:
         if word.startswith("@") and len(word) > 1 and depth < 16:  # a file may name further ones, or itself
@@ -139,7 +135,7 @@ def _expanded(arguments: Sequence[str], depth: int) -> list[str]:
             except (OSError, ValueError):
                 pass
             else:
-                words.extend(_expanded(inner, depth + 1))
+                words.extend(expanded(inner, depth + 1))
                 continue
         words.append(word)
     return words
