@@ -144,9 +144,7 @@ def find_profile(name: str) -> EngineProfile:
     if not folder.is_dir():
         profiles = sorted(path.name for path in assets.folder("profiles").iterdir() if path.is_dir())
         raise UsageError(
-            f"there is no profile {name!r}",
-            why=f"known: {', '.join(profiles)}",
-            hint="or give a path to a folder",
+            f"there is no profile {name!r}", why=f"known: {', '.join(profiles)}", hint="or give a path to a folder"
         )
     path = folder / "config.yaml"
     try:
@@ -187,11 +185,7 @@ class End:
 
 
 def run_engine(
-    command: Sequence[str],
-    log: Path,
-    lock: int,
-    watch: Callable[[], None],
-    hangs: Callable[[int], bool] | None = None,
+    command: Sequence[str], log: Path, lock: int, watch: Callable[[], None], hangs: Callable[[int], bool] | None = None
 ) -> End:
     """Run the workflow engine to its end.
 

@@ -84,12 +84,7 @@ class Collector:
         return self._points.setdefault(tuple(coordinates), len(self._points))
 
     def add(
-        self,
-        call_path: int,
-        metric: str,
-        point: int,
-        values: Sequence[float],
-        repetition: int | None = None,
+        self, call_path: int, metric: str, point: int, values: Sequence[float], repetition: int | None = None
     ) -> bool:
         """Add one repetition.
 

@@ -36,14 +36,7 @@ ROOT_CALL_PATH = "<root>"
 DEFAULT_METRIC = "<default>"
 
 _LINE = '{"params":{"x":4},"callpath":"main->solve","metric":"time","value":1.5}'
-_TYPES: Mapping[str, type] = {
-    "name": str,
-    "mangled": str,
-    "file": str,
-    "line": int,
-    "paradigm": str,
-    "role": str,
-}
+_TYPES: Mapping[str, type] = {"name": str, "mangled": str, "file": str, "line": int, "paradigm": str, "role": str}
 _DEFAULTS = {field.name: field.default for field in fields(Region) if field.default is not MISSING}
 
 

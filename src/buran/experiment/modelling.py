@@ -84,8 +84,7 @@ def model_experiment(
             )
     if processes is not None and processes not in experiment.parameters:
         raise UsageError(
-            f"the measurements have no parameter {processes!r}",
-            hint=f"choose from {', '.join(experiment.parameters)}",
+            f"the measurements have no parameter {processes!r}", hint=f"choose from {', '.join(experiment.parameters)}"
         )
     if processes is not None and aggregate == "sum":
         raise UsageError(
@@ -121,14 +120,7 @@ def model_experiment(
                 error.what, where=error.where or f"metric {name}", why=error.why, hint=error.hint
             ) from error
         exclusive = ModelSet(
-            experiment.parameters,
-            name,
-            unit,
-            experiment.tree.names,
-            fit.models,
-            aggregate,
-            repetition,
-            points,
+            experiment.parameters, name, unit, experiment.tree.names, fit.models, aggregate, repetition, points
         )
         out[name] = exclusive if over == "exclusive" else _added(exclusive, experiment, values, over)
     return out

@@ -106,11 +106,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         reason="interrupted",
         spec=spec,
         command=command,
-        source={
-            "identity": target.source.identity,
-            "revision": target.source.revision,
-            "commit": copy["commit"],
-        },
+        source={"identity": target.source.identity, "revision": target.source.revision, "commit": copy["commit"]},
         backend=backend.identity,
         toolchain=dict(backend.description),
         flags=campaign.config.target.flags,

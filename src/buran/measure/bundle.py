@@ -14,16 +14,7 @@ from typing import Any
 from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
-from buran.campaign.records import (
-    RECORD,
-    BundleOutcome,
-    RunKey,
-    RunOutcome,
-    RunRecord,
-    Status,
-    read_record,
-    read_run,
-)
+from buran.campaign.records import RECORD, BundleOutcome, RunKey, RunOutcome, RunRecord, Status, read_record, read_run
 from buran.errors import BuranError
 from buran.files import check_room, digest
 from buran.measure.backends.base import Backend

@@ -150,9 +150,9 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             inner, self._training = fit_blend(points, np.log(times), axes, wanted, random)
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
-        elif self.preset not in PRESETS.known:
+        elif self.preset not in PRESETS.possible_names:
             raise InputError(
-                f"no preset is called {self.preset!r}", hint=f"choose from default, {', '.join(PRESETS.known)}"
+                f"no preset is called {self.preset!r}", hint=f"choose from default, {', '.join(PRESETS.possible_names)}"
             )
         else:
             options = GridOptions(

@@ -69,10 +69,7 @@ def hook_cost_s(toolchain: Toolchain) -> float:
 
 
 def visit_cost_s(
-    identity: str,
-    compiler: Path,
-    build: Callable[[Path], Mapping[str, str]],
-    run: Callable[[Path], Mapping[str, str]],
+    identity: str, compiler: Path, build: Callable[[Path], Mapping[str, str]], run: Callable[[Path], Mapping[str, str]]
 ) -> float:
     """Return the CPU time of one visit in seconds: the least of a few rounds, without the call itself.
 

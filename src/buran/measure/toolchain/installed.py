@@ -68,9 +68,7 @@ def find_mpi() -> Mpi:
         raise ToolError("this MPI is not complete", where=mpicc, why=f"no {names[0]}", hint=NO_MPI_HINT)
 
     header = run_tool(
-        [mpicc, "-E", "-dD", "-x", "c", "-"],
-        what="the MPI compiler wrapper does not work",
-        stdin="#include <mpi.h>\n",
+        [mpicc, "-E", "-dD", "-x", "c", "-"], what="the MPI compiler wrapper does not work", stdin="#include <mpi.h>\n"
     )
     flavour, version = _mpi_from_macros(header, mpicc)
     mpifort = in_folder("mpifort") or in_folder("mpif90")
@@ -119,11 +117,7 @@ def inspect_clang(name: str) -> Compiler:
     cxx = next((p for p in (binaries / "clang++", Path(path).with_name(f"clang++-{major}")) if p.exists()), None)
     if cxx is None:
         raise ToolError("has no clang++ beside it")
-    configs = (
-        str(binaries / "llvm-config"),
-        f"llvm-config-{major}",
-        f"/usr/lib/llvm-{major}/bin/llvm-config",
-    )
+    configs = (str(binaries / "llvm-config"), f"llvm-config-{major}", f"/usr/lib/llvm-{major}/bin/llvm-config")
     for config in configs:
         if not shutil.which(config):
             continue

@@ -167,10 +167,7 @@ def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler, wrappers
         scratch = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))
     except OSError as error:
         raise ToolError(
-            "the cache folder cannot be written",
-            where=folder.parent,
-            why=error.strerror,
-            hint="set BURAN_CACHE",
+            "the cache folder cannot be written", where=folder.parent, why=error.strerror, hint="set BURAN_CACHE"
         ) from None
     try:
         (scratch / "mpi_wrappers.inc").write_text(wrappers, encoding="utf-8")
@@ -215,15 +212,7 @@ def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping
     objects = [scratch / name for name in _object_names(toolchain.kind, "time")]
     source = "#include <mpi.h>\nint main(void) { return MPI_Finalize(); }\n"
     (scratch / "trial.c").write_text(source, encoding="utf-8")
-    command: list[str | Path] = [
-        toolchain.mpicc,
-        scratch / "trial.c",
-        *objects,
-        "-pthread",
-        "-ldl",
-        "-o",
-        program,
-    ]
+    command: list[str | Path] = [toolchain.mpicc, scratch / "trial.c", *objects, "-pthread", "-ldl", "-o", program]
     try:
         run_tool(command, what="a program does not link with the measurement runtime", env=env)
     except ToolError as error:

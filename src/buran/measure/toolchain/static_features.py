@@ -130,12 +130,7 @@ class StaticFeatures:
 
     def to_jsonl(self) -> str:
         """Return JSON Lines: a head, then one line for each function."""
-        head = {
-            "schema": SCHEMA,
-            "units": self.units,
-            "unmatched_lines": self.unmatched_lines,
-            "foreign": self.foreign,
-        }
+        head = {"schema": SCHEMA, "units": self.units, "unmatched_lines": self.unmatched_lines, "foreign": self.foreign}
         return "".join(json.dumps(line) + "\n" for line in (head, *map(asdict, self.functions)))
 
     @classmethod
