@@ -40,3 +40,7 @@ def test_the_page_names_every_package() -> None:
     text = PAGE.read_text()
     missing = [name for name in house.packages() if f"| `{name}/`" not in text]
     assert not missing
+
+
+def test_the_words_fit_into_their_boxes() -> None:
+    assert all(1 <= len(house.lines_of(name)) <= house.LINES for name in house.read_graph())
