@@ -28,7 +28,6 @@ MAY_IMPORT = {
     "select": {"campaign", "experiment", "model", "numerics", "profile", "tensor"},
     "compare": {"campaign", "experiment", "model", "numerics", "profile"},
     "instrument": {"campaign", "experiment", "measure", "model", "numerics", "profile"},
-    "simulate": {"campaign", "instrument", "measure", "model", "profile"},
     "report": {"campaign", "compare", "experiment", "instrument", "model", "profile", "select"},
 }
 MAY_IMPORT["loop"] = MAY_IMPORT.keys() | {"views"}

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import pytest
 
+from buran import plugins
 from buran.cli import main
 from buran.errors import Exit, PluginError, UsageError
 from buran.measure.backends.registry import SYSTEMS
@@ -190,6 +191,18 @@ def test_the_doctor_names_what_does_not_work(bring: Bring) -> None:
     (finding,) = (each for each in doctor.stand_of(SCHEDULERS) if each.part == "scheduler moon")
     assert finding.state is Health.NEEDED and "no library of the scheduler" in finding.found
     assert "distribution lunar 1.5" in finding.found and finding.remedy.endswith("pip uninstall lunar")
+
+
+def test_a_simulated_campaign_names_the_package_that_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, campaign: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plugins, "_installed", lambda group, path: ())
+    for verb in ("check", "status", "run"):
+        assert main([verb, str(campaign)]) == Exit.USAGE
+        said = " ".join(capsys.readouterr().err.split())
+        assert "key backend" in said and "the backend 'simulated' is not installed" in said
+        assert "pip install buran-studies" in said
+    assert not (campaign.parent / "results").exists()
 
 
 def test_a_measurement_system_that_does_not_work_is_named(

@@ -18,12 +18,12 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.files import not_synced
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.session import open_session
-from buran.loop.simulation import models_and_truth
-from buran.simulate.program import program_of
-from buran.simulate.run import Variant
 from buran_studies.campaign.cases import CASES, Case, campaign, program
+from buran_studies.simulate.in_process import carry_out
+from buran_studies.simulate.program import program_of
+from buran_studies.simulate.run import Variant
+from buran_studies.simulate.twin import models_and_truth
 
 
 def play(case: Case, seed: int, share: float, pool_filters: str, folder: Path) -> str:

@@ -10,7 +10,6 @@ import yaml
 
 from buran.campaign.load import load_campaign
 from buran.errors import ToolError, UsageError
-from buran.simulate.program import program_of
 from buran_studies import extrap
 from buran_studies.campaign import measured as campaign_measured
 from buran_studies.campaign import study as campaign
@@ -18,6 +17,7 @@ from buran_studies.campaign import summary as campaign_summary
 from buran_studies.campaign.cases import CASES, program
 from buran_studies.campaign.cases import campaign as campaign_file
 from buran_studies.evaluation.study import Settings
+from buran_studies.simulate.program import program_of
 
 QUICK = Settings("campaign", quick=True, seed=3)
 

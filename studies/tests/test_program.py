@@ -14,11 +14,11 @@ from buran.campaign.plan import Mode
 from buran.cli import main
 from buran.errors import ConfigError, FormatError, UsageError
 from buran.model.terms import ModelFunction
-from buran.simulate.program import read_program
-from buran.simulate.truth import ROUND_S
 from buran_studies.generator.program import Truth, split, write_program
 from buran_studies.generator.spec import OPERATIONS, random_spec, read_spec
 from buran_studies.priors.runs import Workshop
+from buran_studies.simulate.program import read_program
+from buran_studies.simulate.truth import ROUND_S
 
 SPEC = {
     "name": "mine",

@@ -23,7 +23,6 @@ from buran.errors import FormatError, UsageError
 from buran.experiment.read import detect_format, read_experiment
 from buran.files import not_synced, write_json
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.plan import first_plan
 from buran.loop.report import gather
 from buran.loop.session import open_session
@@ -40,6 +39,7 @@ from buran.prior.algebra import multiplied, reciprocal
 from buran.profile.metrics import asked_for_by, metric_of
 from buran.report.text import render
 from buran.views.status import progress_of
+from buran_studies.simulate.in_process import carry_out
 
 Install = Callable[[str], Path]
 
@@ -218,7 +218,7 @@ echo "solve $1 $(($1 * $1)).0" > "$PHASES"
 
 def test_a_measurement_system_is_one_file(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = install("add-a-measurement-system.md")
-    assert BACKENDS.names[-1] == "phases"
+    assert BACKENDS.possible_names[-1] == "phases"
     (folder / "source").mkdir()
     (folder / "source" / "program.sh").write_text(PROGRAM)
     (folder / "source" / "Makefile").write_text("program: program.sh\n\tcp $< $@ && chmod +x $@\n")

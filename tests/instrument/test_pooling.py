@@ -15,8 +15,8 @@ from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.instrument.pooling import Earlier, HookCost, Pooled, hook_cost, pool
 from buran.instrument.tuning import POOLING
-from buran.simulate.program import program_of
-from buran.simulate.run import Variant
+from buran_studies.simulate.program import program_of
+from buran_studies.simulate.run import Variant
 
 NAMES = ("main", "solve", "inner", "tiny", "setup", "other")
 COST_S = 2e-7

@@ -11,8 +11,8 @@ from buran.campaign.plan import Mode, Plan
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.loop.collect import profiles_of
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.session import Session
+from buran_studies.simulate.in_process import carry_out
 
 
 def measured_tree(folder: Path, tree: Path, program: dict[str, Any] | None = None, **changes: Any) -> Path:

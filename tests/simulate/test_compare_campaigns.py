@@ -14,8 +14,8 @@ from simulated_campaigns import PROGRAM, opened
 from buran.cli import main
 from buran.files import not_synced
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.report import link_latest, write_results
+from buran_studies.simulate.in_process import carry_out
 
 CONDITIONS = "grown:10%,class,effort"
 

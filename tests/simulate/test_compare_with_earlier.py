@@ -19,13 +19,13 @@ from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import UsageError
 from buran.files import not_synced, read_json
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.plan import _measured
 from buran.loop.report import gather, link_latest, write_results
 from buran.loop.session import Session, open_session
 from buran.report.text import render
 from buran.views.comparison import compare_with
 from buran.views.status import progress_of
+from buran_studies.simulate.in_process import carry_out
 
 EARLIER = "../old/campaign.yaml"
 

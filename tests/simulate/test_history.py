@@ -23,11 +23,11 @@ from buran.errors import FormatError
 from buran.files import not_synced
 from buran.loop.collect import overhead
 from buran.loop.history import FinishedRun, History
-from buran.loop.in_process import carry_out
 from buran.loop.plan import runtime_model
 from buran.loop.report import _instrumented, write_results
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
+from buran_studies.simulate.in_process import carry_out
 
 NOBODY = 65534
 

@@ -32,7 +32,6 @@ from buran.files import not_synced, write_json
 from buran.loop.history import History
 from buran.loop.import_runs import import_runs
 from buran.loop.imported import import_plan
-from buran.loop.in_process import carry_out
 from buran.loop.model import make_models
 from buran.loop.remeasure import open_generation
 from buran.loop.report import gather, write_results
@@ -44,6 +43,7 @@ from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.report.text import render
 from buran.views.status import progress_of
+from buran_studies.simulate.in_process import carry_out
 from data_of_others import folder, needs
 
 ROOT = Path(__file__).parents[2]

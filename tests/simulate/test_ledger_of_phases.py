@@ -18,11 +18,11 @@ from buran.campaign.records import BundleOutcome, RunRecord, read_run
 from buran.engine.controller import forget_derived
 from buran.files import not_synced
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.session import Session
 from buran.measure.store import ledger, store
 from buran.views.account import Item, account_of
 from buran.views.status import progress_of
+from buran_studies.simulate.in_process import carry_out
 
 
 @pytest.fixture(autouse=True)

@@ -16,11 +16,11 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan
 from buran.files import not_synced, read_json
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.report import gather
 from buran.loop.session import Session
 from buran.report.text import render
 from buran.views.status import progress_of
+from buran_studies.simulate.in_process import carry_out
 
 TARGET = {"p": 4096, "n": 200}
 

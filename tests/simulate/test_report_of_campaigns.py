@@ -15,10 +15,10 @@ from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 from buran.cli import main
 from buran.files import not_synced
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.model import make_models
 from buran.loop.report import link_latest, write_results
 from buran.loop.session import Session, open_session
+from buran_studies.simulate.in_process import carry_out
 
 SMALL: dict[str, Any] = {
     "parameters": {"p": {"role": "ranks", "values": [4, 8, 16]}, "n": {"role": "size", "values": [20, 40]}},

@@ -14,7 +14,7 @@ from simulated_campaigns import PROGRAM, written
 from buran.cli import main
 from buran.errors import UsageError
 from buran.loop.session import open_session
-from buran.loop.simulation import write_twin
+from buran_studies.simulate.twin import write_twin
 
 EVALUATED: dict[str, Any] = {"evaluation_points": [{"p": 64, "n": 60}], "repetitions": 1}
 

@@ -20,10 +20,10 @@ from buran.engine.controller import forget_derived
 from buran.errors import ConfigError
 from buran.files import not_synced
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.session import Session, open_session
 from buran.measure.store import store
 from buran.model.model_set import read_models
+from buran_studies.simulate.in_process import carry_out
 
 
 @pytest.fixture(autouse=True)

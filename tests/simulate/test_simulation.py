@@ -18,9 +18,9 @@ from buran.campaign.plan import Mode
 from buran.errors import ConfigError, RunError
 from buran.experiment.build import experiment_from_profiles
 from buran.instrument.filter_file import format_filter, only, parse
-from buran.simulate.backend import hooked_functions
-from buran.simulate.program import Program, program_of
-from buran.simulate.run import MOST_LOCATIONS, Variant, generator
+from buran_studies.simulate.backend import hooked_functions
+from buran_studies.simulate.program import Program, program_of
+from buran_studies.simulate.run import MOST_LOCATIONS, Variant, generator
 
 POINT = {"p": 16, "n": 40}
 

@@ -8,9 +8,6 @@ BACKENDS: Door[object] = Door(
     "backend",
     "buran.backends",
     object,
-    {
-        "embedded": "buran.measure.backends.embedded:EMBEDDED",
-        "scorep": "buran.measure.backends.scorep:SCOREP",
-        "simulated": "buran.simulate.system:SIMULATED",
-    },
+    {"embedded": "buran.measure.backends.embedded:EMBEDDED", "scorep": "buran.measure.backends.scorep:SCOREP"},
+    {"simulated": "buran-studies"},
 )

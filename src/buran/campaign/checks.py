@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from buran.campaign.backends import BACKENDS
 from buran.campaign.config import Campaign, below
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
@@ -169,6 +170,11 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     elif config.program is None and config.backend == "simulated":
         what, hint = "it is not said what is simulated", "name the description of a program: program: program.yaml"
         yield Mistake(("backend",), what, hint=hint)
+    if config.backend not in BACKENDS.names:
+        try:
+            BACKENDS.load(config.backend)
+        except UsageError as error:
+            yield Mistake(("backend",), error.what, error.why, error.hint)
     results = below(folder, config.results)
     blocked = next((path for path in (results / config.name, results, *results.parents) if path.exists()), None)
     if blocked is not None and not blocked.is_dir():

@@ -102,8 +102,8 @@ class CampaignFile(Keys):
     backend: OfTarget[BackendName] = Field(
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then counted "
-        "in builds of their own with Buran's. `simulated`: nothing is measured, everything follows from the "
-        "description that `program` names; `target` may then be left out.",
+        "in builds of their own with Buran's. `simulated`, of the package buran-studies: nothing is measured, "
+        "everything follows from the description that `program` names; `target` may then be left out.",
     )
     program: OfTarget[Text | None] = Field(
         None,

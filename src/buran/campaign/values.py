@@ -45,7 +45,7 @@ class OneOf:
 MetricName = Annotated[str, OneOf(partial(asked_for_by, "metrics"))]
 CounterName = Annotated[str, OneOf(partial(asked_for_by, "counters"))]
 StrategyName = Annotated[str, OneOf(lambda: STRATEGIES.possible_names)]
-BackendName = Annotated[str, OneOf(lambda: BACKENDS.names)]
+BackendName = Annotated[str, OneOf(lambda: BACKENDS.possible_names)]
 
 
 def _whole_text(value: object) -> object:

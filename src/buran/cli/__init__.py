@@ -31,7 +31,7 @@ class Verb(Protocol):
 
 
 VERBS = (
-    "init", "doctor", "check", "plan", "estimate", "simulate", "run", "status", "verify", "remeasure", "model",
+    "init", "doctor", "check", "plan", "estimate", "run", "status", "verify", "remeasure", "model",
     "convert", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
 DOOR: Door[Verb] = Door(
@@ -39,7 +39,7 @@ DOOR: Door[Verb] = Door(
     "buran.verbs",
     Verb,
     {verb: f"buran.cli.{verb}" for verb in VERBS},
-    {"evaluate": "buran-studies", "generate": "buran-studies"},
+    dict.fromkeys(("evaluate", "generate", "simulate"), "buran-studies"),
 )
 
 _FIRST_STEPS = "first steps: buran init --example stencil demo; cd demo; buran run"

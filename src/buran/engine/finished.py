@@ -14,8 +14,8 @@ from buran import assets
 from buran.campaign.plan import SCHEMA, Plan
 from buran.files import digest, file_sha256, read_document, write_json
 from buran.loop.history import History
-from buran.loop.in_process import steps_of_plan, steps_to_plan
 from buran.loop.session import Session
+from buran.loop.steps import steps_of_plan, steps_to_plan
 
 
 def remember(session: Session) -> None:

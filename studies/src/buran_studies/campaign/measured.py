@@ -28,7 +28,6 @@ from buran.files import not_synced, write_text
 from buran.instrument.prediction import FILTERABLE
 from buran.loop import collect
 from buran.loop.history import History
-from buran.loop.in_process import carry_out
 from buran.loop.session import Session, open_session
 from buran.model import SearchOptions
 from buran.model.model_set import read_models
@@ -36,6 +35,7 @@ from buran.profile.profile import SEPARATOR
 from buran_studies.campaign.summary import BURAN, MANUAL
 from buran_studies.evaluation.study import Shard
 from buran_studies.extrap import extrap_python, predictions_by_extrap
+from buran_studies.simulate.in_process import carry_out
 
 SHARES = (0.2, 1.0)
 """Budgets of Buran, over what the manual way costs."""

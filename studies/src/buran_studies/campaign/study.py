@@ -24,20 +24,20 @@ from buran.experiment.build import experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.files import not_synced, write_text
 from buran.instrument.filter_file import initial_filter
-from buran.loop.in_process import carry_out
 from buran.loop.session import Session, open_session
 from buran.model import SearchOptions
 from buran.model.model_set import ModelSet, read_models
 from buran.profile.profile import SEPARATOR
-from buran.simulate.backend import hooked_functions
-from buran.simulate.program import Program, program_of
-from buran.simulate.run import Variant
 from buran_studies.campaign import measured as campaign_measured
 from buran_studies.campaign.cases import CASES, Case, campaign, program
 from buran_studies.campaign.summary import BURAN, MANUAL, PIRA, summary
 from buran_studies.evaluation.evaluation import Evaluation, Kind
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.extrap import extrap_python, predictions_by_extrap
+from buran_studies.simulate.backend import hooked_functions
+from buran_studies.simulate.in_process import carry_out
+from buran_studies.simulate.program import Program, program_of
+from buran_studies.simulate.run import Variant
 
 SHARES = (0.05, 0.1, 1.0)
 """Budgets, over what the manual way costs."""

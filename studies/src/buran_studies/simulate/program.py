@@ -15,7 +15,7 @@ from buran.campaign.point import Value
 from buran.errors import ConfigError
 from buran.profile.metrics import asked_for_by, metric_of
 from buran.profile.profile import SEPARATOR
-from buran.simulate.truth import TRUTH_SCHEMA, program_of_truth
+from buran_studies.simulate.truth import TRUTH_SCHEMA, program_of_truth
 
 SCHEMA = "buran-program/1"
 DISTRIBUTIONS = ("normal", "uniform", "lognormal")

@@ -1,7 +1,4 @@
-"""The order of a campaign's steps: what makes which files. Simulated campaigns are carried out so, in one process.
-
-The workflow's rules say the same for its engine.
-"""
+"""The order of a campaign's steps: what makes which files. The workflow's rules say the same for its engine."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ from buran.loop.model import make_models
 from buran.loop.plan import make_plan
 from buran.loop.refine import refined_filter, start_build, starts_by_itself
 from buran.loop.session import Session
-from buran.loop.specs import plan_in_force
 from buran.measure.build import build
 
 
@@ -75,24 +71,3 @@ def _build(session: Session, spec: BuildSpec) -> Step:
 def _measure(session: Session, bundle: Bundle) -> Step:
     pointer = session.layout.bundle_pointer(bundle.id)
     return Step((pointer,), lambda: measure(session, bundle.id).write(pointer))
-
-
-def carry_out(session: Session) -> Plan:
-    """Plan, build, measure, model and refine until a plan says that the campaign is done; return that plan.
-
-    What is there already is not made again, so that a campaign that was interrupted goes on.
-    """
-    iteration = 0
-    while True:
-        _make_missing(steps_to_plan(session, iteration))
-        plan = plan_in_force(session.layout, session.id, iteration)
-        if plan.done:
-            return plan
-        _make_missing(steps_of_plan(session, plan))
-        iteration += 1
-
-
-def _make_missing(steps: Iterator[Step]) -> None:
-    for step in steps:
-        if not all(path.is_file() for path in step.makes):
-            step.carry_out()

@@ -17,9 +17,9 @@ from buran.errors import UsageError
 from buran.files import write_text
 from buran.instrument.filter_file import parse
 from buran.loop.history import History
-from buran.simulate.backend import hooked_functions
-from buran.simulate.run import Variant, generator
-from buran.simulate.system import program_of_campaign
+from buran_studies.simulate.backend import hooked_functions
+from buran_studies.simulate.run import Variant, generator
+from buran_studies.simulate.system import program_of_campaign
 
 POINTS_PER_JOB = 50  # where the campaign does not say
 _SHARE = 0.01  # of the run time, that a call path needs to be judged

@@ -20,8 +20,8 @@ from buran.measure.machine.machine import BuildJob, Clock, Machine, RunJob
 from buran.measure.machine.process import Outcome
 from buran.measure.toolchain.static_features import Call, StaticFeatures, StaticFunction, notes_on
 from buran.profile.profile import Profile
-from buran.simulate.program import Program, program_of
-from buran.simulate.run import Variant
+from buran_studies.simulate.program import Program, program_of
+from buran_studies.simulate.run import Variant
 
 DESCRIPTION = "program.json"
 _RAW = "run.json"

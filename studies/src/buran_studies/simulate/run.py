@@ -18,7 +18,7 @@ from buran.errors import RunError
 from buran.measure.toolchain.mpi_table import ROLES
 from buran.profile.metrics import metric_of, table
 from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.simulate.program import Noise, Program
+from buran_studies.simulate.program import Noise, Program
 
 Array = NDArray[np.float64]
 MOST_LOCATIONS = 8

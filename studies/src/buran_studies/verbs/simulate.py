@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the twin through the workflow and print what it found."""
     from buran.cli.run import drive
     from buran.loop.session import open_session
-    from buran.loop.simulation import write_twin
+    from buran_studies.simulate.twin import write_twin
 
     if arguments.budget is not None and not 0 < arguments.budget < float("inf"):
         raise UsageError("the budget is a number of core hours above 0", why=f"it is {arguments.budget:g}")
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(session: Session, *, as_json: bool) -> None:
     from buran.cli.status import account_rows
     from buran.loop.history import History
-    from buran.loop.simulation import measured_points, models_and_truth, waited_s
     from buran.views.status import progress_of
+    from buran_studies.simulate.twin import measured_points, models_and_truth, waited_s
 
     history = History.open(session)
     state, plans = progress_of(history), history.plans

@@ -11,8 +11,8 @@ from buran.errors import ConfigError
 from buran.files import digest
 from buran.measure.backends.base import MeasurementSystem
 from buran.measure.source import SourceTree, local_source
-from buran.simulate.backend import SimulatedBackend, prepare_source
-from buran.simulate.program import Program, read_program
+from buran_studies.simulate.backend import SimulatedBackend, prepare_source
+from buran_studies.simulate.program import Program, read_program
 
 
 def program_of_campaign(campaign: Campaign) -> Program:
