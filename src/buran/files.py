@@ -201,16 +201,19 @@ class Stored:
         Their files are called that.
     schema_read
         Of the files; a number alone for records, the first of which did not say it.
+    derived
+        Keys that are written for those who read the files: they follow from the others.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     kind_of_file: ClassVar[str] = "file"
     schema_read: ClassVar[str | int] = 1
+    derived: ClassVar[frozenset[str]] = frozenset()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild from plain data; raise `ValueError` for anything else."""
-        return decode(cls, data)
+        return decode(cls, {key: value for key, value in data.items() if key not in cls.derived})
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from buran.campaign.point import Point, Value
-from buran.files import Stored, decode, digest
+from buran.files import Stored, digest
 
 SCHEMA = 1
 """Of plans, and of the records of what is built and run for them."""
@@ -64,6 +64,7 @@ class BuildSpec(Stored):
     """
 
     kind_of_file = "specification of a build"
+    derived = frozenset(("hash",))
 
     target: str
     mode: Mode
@@ -90,11 +91,6 @@ class BuildSpec(Stored):
         if self.origin is None:
             del plain["origin"], plain["pooled"]
         return plain
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> BuildSpec:
-        """Rebuild from `to_json`."""
-        return decode(cls, {key: value for key, value in data.items() if key != "hash"})
 
 
 @dataclass(frozen=True)
@@ -124,6 +120,7 @@ class Bundle(Stored):
     """
 
     kind_of_file = "specification of a bundle"
+    derived = frozenset(("id",))
 
     point: AnyPoint
     purpose: Purpose
@@ -137,18 +134,8 @@ class Bundle(Stored):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
-        return {
-            "id": self.id,
-            "point": dict(self.point),
-            "purpose": self.purpose,
-            "runs": [asdict(run) for run in self.runs],
-            "predicted_s": self.predicted_s,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Bundle:
-        """Rebuild from `to_json`."""
-        return decode(cls, {key: value for key, value in data.items() if key != "id"})
+        runs = [asdict(run) for run in self.runs]
+        return {"id": self.id, **vars(self), "point": dict(self.point), "runs": runs}
 
 
 def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str) -> tuple[Run, ...]:
@@ -200,6 +187,7 @@ class Plan(Stored):
     """
 
     kind_of_file = "plan"
+    derived = frozenset(("phase",))
 
     iteration: int
     done: bool
@@ -252,7 +240,7 @@ class Plan(Stored):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
-        plain = {"phase": self.phase, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
+        plain = {"phase": self.phase, **vars(self)}
         plain["builds"] = [build.to_json() for build in self.builds]
         plain["bundles"] = [bundle.to_json() for bundle in self.bundles]
         return plain
@@ -260,7 +248,6 @@ class Plan(Stored):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """Rebuild from `to_json`."""
-        plain = {key: value for key, value in data.items() if key != "phase"}
-        plain["builds"] = tuple(map(BuildSpec.from_json, data["builds"]))
-        plain["bundles"] = tuple(map(Bundle.from_json, data["bundles"]))
-        return decode(cls, plain)
+        builds = tuple(map(BuildSpec.from_json, data["builds"]))
+        bundles = tuple(map(Bundle.from_json, data["bundles"]))
+        return super().from_json({**data, "builds": builds, "bundles": bundles})

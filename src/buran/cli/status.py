@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HELP = "show what is measured, failed, running and missing"
 
+_MOST_NAMED = 10  # failures
 _COLUMNS = ("iteration", "mode", "purpose", "runs", "measured", "failed", "running", "queued", "missing")
 
 
@@ -95,8 +96,8 @@ def print_failures(state: Progress) -> None:
     _print_some(state.failures, style("failed", "red"))
 
 
-def _print_some(failures: Sequence[Failure], kind: str, limit: int = 10) -> None:
-    for failure in failures[:limit]:
+def _print_some(failures: Sequence[Failure], kind: str) -> None:
+    for failure in failures[:_MOST_NAMED]:
         print(f"{kind} {failure.what}: {failure.reason}\n         log: {failure.log}")
-    if len(failures) > limit:
-        print(f"... and {len(failures) - limit} more")
+    if len(failures) > _MOST_NAMED:
+        print(f"... and {len(failures) - _MOST_NAMED} more")
