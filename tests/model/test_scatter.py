@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from buran.model import Scatter, SearchOptions, fit_models
-from buran.model.found import Found, beyond
+from buran.model.best_hypotheses import Found, beyond
 from buran.model.repetitions import scatter_of
 from buran_studies.noise import inject
 

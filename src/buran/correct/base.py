@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -163,12 +163,12 @@ class BaseModel:
     @cached_property
     def formulas(self) -> dict[str, Formula]:
         """All formulas by name, in the order they are computed; the expression is the empty name."""
-        known = [*self.parameters, *self.variables, *self.constants]
+        names = [*self.parameters, *self.variables, *self.constants]
         out = {}
         for name, text in (*self.let.items(), *self.components.items()):
-            out[name] = parse_formula(text, known, f"{self.name}, {name}")
-            known.append(name)
-        out[""] = parse_formula(self.expression, known, f"{self.name}, expression")
+            out[name] = parse_formula(text, names, f"{self.name}, {name}")
+            names.append(name)
+        out[""] = parse_formula(self.expression, names, f"{self.name}, expression")
         return out
 
     @cached_property
@@ -185,7 +185,7 @@ class BaseModel:
         """Values of the parameters as given, shape (parameter,)."""
         return np.array([parameter.value for parameter in self.parameters.values()], dtype=np.float64)
 
-    def points(self, given: ArrayLike | Mapping[str, ArrayLike]) -> Array:
+    def points(self, data: ArrayLike | Mapping[str, ArrayLike]) -> Array:
         """Return shape (point, variable) of columns by name, or of such an array.
 
         Raises
@@ -193,18 +193,18 @@ class BaseModel:
         UsageError
             If a variable is missing, or a value is not positive and finite.
         """
-        if isinstance(given, Mapping):
-            missing = [name for name in self.variables if name not in given]
+        if isinstance(data, Mapping):
+            missing = [name for name in self.variables if name not in data]
             if missing:
                 raise UsageError(
                     f"the data have no column {missing[0]!r}",
                     why=f"the base model's variables are {', '.join(self.variables)}",
-                    hint=f"the data have {', '.join(map(str, given)) or 'none'}",
+                    hint=f"the data have {', '.join(map(str, data)) or 'none'}",
                 )
-            columns = [np.asarray(given[name], dtype=np.float64) for name in self.variables]
+            columns = [np.asarray(data[name], dtype=np.float64) for name in self.variables]
             out = np.stack(np.broadcast_arrays(*map(np.atleast_1d, columns)), axis=-1)
         else:
-            out = np.atleast_2d(np.asarray(given, dtype=np.float64))
+            out = np.atleast_2d(np.asarray(data, dtype=np.float64))
         if out.ndim != 2 or out.shape[1] != len(self.variables):
             raise UsageError(
                 "the points do not have the base model's variables",
@@ -251,7 +251,7 @@ class BaseModel:
             total = self.formulas[""](values)
             changes += [self.formulas[""]({**values, name: values[name] + 1}) - total for name in self.components]
         nothing = self.formulas[""]({**values, **dict.fromkeys(self.components, np.zeros(5))})
-        same = all(np.allclose(each, changes[0], rtol=1e-9, atol=0) for each in changes)
+        same = all(np.allclose(change, changes[0], rtol=1e-9, atol=0) for change in changes)
         return bool(same and np.all(np.abs(nothing) <= _LINEAR * np.abs(total)))
 
     @property
@@ -275,22 +275,16 @@ class BaseModel:
         """Return the keys of a base model's YAML file."""
         out: dict[str, Any] = {"name": self.name, "meaning": self.meaning, "unit": self.unit}
         out |= {"expression": self.expression, "components": dict(self.components), "let": dict(self.let)}
-        out["parameters"] = {
-            name: {key: getattr(each, key) for key in ("value", "lower", "upper", "log", "unit", "meaning")}
-            for name, each in self.parameters.items()
-        }
-        out["variables"] = {
-            name: {
-                "range": None if each.lower is None else [each.lower, each.upper],
-                **{key: getattr(each, key) for key in ("scale", "thresholds", "monotone", "unit", "meaning")},
-            }
-            for name, each in self.variables.items()
-        }
-        out["constants"] = {
-            name: {"value": each.value, "unit": each.unit, "meaning": each.meaning}
-            for name, each in self.constants.items()
-        }
+        out["parameters"] = {name: asdict(parameter) for name, parameter in self.parameters.items()}
+        out["variables"] = {name: _variable_to_json(variable) for name, variable in self.variables.items()}
+        out["constants"] = {name: asdict(constant) for name, constant in self.constants.items()}
         return out
+
+
+def _variable_to_json(variable: Variable) -> dict[str, Any]:
+    keys = asdict(variable)
+    low, high = keys.pop("lower"), keys.pop("upper")
+    return {"range": None if low is None else [low, high], **keys}
 
 
 def _check_bounds(parameter: Parameter, where: str) -> None:

@@ -45,46 +45,46 @@ def load_base(model: str | Path) -> BaseModel:
 
 def base_from(data: Mapping[str, Any], where: str) -> BaseModel:
     """Make a base model of the keys of its file; see `load_base`."""
-    own = _only(data, _KEYS, where)
+    keys = _only(data, _KEYS, where)
     for key in ("expression", "variables"):
-        if key not in own:
+        if key not in keys:
             raise UsageError(f"a base model has the key {key!r}", where=where, why="it is missing")
     parameters = {
         name: Parameter(
-            _number(each, "value", inside),
-            _number(each, "lower", inside),
-            _number(each, "upper", inside),
-            _choice(each, "log", inside, (True, False), False),
-            _text(each, "unit", inside),
-            _text(each, "meaning", inside),
+            _number(entry, "value", inside),
+            _number(entry, "lower", inside),
+            _number(entry, "upper", inside),
+            _choice(entry, "log", inside, (True, False), False),
+            _text(entry, "unit", inside),
+            _text(entry, "meaning", inside),
         )
-        for name, each, inside in _entries(own, "parameters", _PARAMETER, where)
+        for name, entry, inside in _entries(keys, "parameters", _PARAMETER, where)
     }
     variables = {
         name: Variable(
-            *_range(each, inside),
-            _choice(each, "scale", inside, (True, False), False),
-            _choice(each, "thresholds", inside, (True, False, None), None),
-            _choice(each, "monotone", inside, ("increasing", "decreasing", None), None),
-            _text(each, "unit", inside),
-            _text(each, "meaning", inside),
+            *_range(entry, inside),
+            _choice(entry, "scale", inside, (True, False), False),
+            _choice(entry, "thresholds", inside, (True, False, None), None),
+            _choice(entry, "monotone", inside, ("increasing", "decreasing", None), None),
+            _text(entry, "unit", inside),
+            _text(entry, "meaning", inside),
         )
-        for name, each, inside in _entries(own, "variables", _VARIABLE, where)
+        for name, entry, inside in _entries(keys, "variables", _VARIABLE, where)
     }
     constants = {
-        name: Constant(_number(each, "value", inside), _text(each, "unit", inside), _text(each, "meaning", inside))
-        for name, each, inside in _entries(own, "constants", _CONSTANT, where, short="value")
+        name: Constant(_number(entry, "value", inside), _text(entry, "unit", inside), _text(entry, "meaning", inside))
+        for name, entry, inside in _entries(keys, "constants", _CONSTANT, where, short="value")
     }
     return BaseModel(
-        expression=_formula(own["expression"], f"{where}, expression"),
+        expression=_formula(keys["expression"], f"{where}, expression"),
         parameters=parameters,
         variables=variables,
-        components=_formulas(own, "components", where),
-        let=_formulas(own, "let", where),
+        components=_formulas(keys, "components", where),
+        let=_formulas(keys, "let", where),
         constants=constants,
-        unit=_text(own, "unit", where) or "s",
-        name=_text(own, "name", where) or Path(where).stem,
-        meaning=_text(own, "meaning", where),
+        unit=_text(keys, "unit", where) or "s",
+        name=_text(keys, "name", where) or Path(where).stem,
+        meaning=_text(keys, "meaning", where),
     )
 
 
@@ -99,25 +99,25 @@ def _only(data: Any, keys: tuple[str, ...], where: str) -> Mapping[str, Any]:
 
 
 def _entries(
-    own: Mapping[str, Any], key: str, keys: tuple[str, ...], where: str, short: str | None = None
+    data: Mapping[str, Any], key: str, keys: tuple[str, ...], where: str, short: str | None = None
 ) -> list[tuple[str, Mapping[str, Any], str]]:
-    found = own.get(key) or {}
-    if not isinstance(found, Mapping):
+    entries = data.get(key) or {}
+    if not isinstance(entries, Mapping):
         raise UsageError("a mapping of names is wanted", where=f"{where}, {key}")
     out = []
-    for name, each in found.items():
+    for name, entry in entries.items():
         inside = f"{where}, {key}.{name}"
-        if short is not None and isinstance(each, int | float):
-            each = {short: each}
-        out.append((str(name), _only({} if each is None else each, keys, inside), inside))
+        if short is not None and isinstance(entry, int | float):
+            entry = {short: entry}
+        out.append((str(name), _only({} if entry is None else entry, keys, inside), inside))
     return out
 
 
-def _formulas(own: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
-    found = own.get(key) or {}
-    if not isinstance(found, Mapping):
+def _formulas(data: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
+    entries = data.get(key) or {}
+    if not isinstance(entries, Mapping):
         raise UsageError("a mapping of names to formulas is wanted", where=f"{where}, {key}")
-    return {str(name): _formula(text, f"{where}, {key}.{name}") for name, text in found.items()}
+    return {str(name): _formula(text, f"{where}, {key}.{name}") for name, text in entries.items()}
 
 
 def _formula(value: Any, where: str) -> str:
@@ -126,39 +126,39 @@ def _formula(value: Any, where: str) -> str:
     return str(value)
 
 
-def _number(own: Mapping[str, Any], key: str, where: str) -> float:
-    value = own.get(key)
+def _number(data: Mapping[str, Any], key: str, where: str) -> float:
+    value = data.get(key)
     if isinstance(value, str):  # YAML 1.1 reads 1e-6, without a point, as text
         try:
             return float(value)
         except ValueError:
             pass
     if isinstance(value, bool) or not isinstance(value, int | float):
-        why = f"it is {value!r}" if key in own else "it is missing"
+        why = f"it is {value!r}" if key in data else "it is missing"
         raise UsageError(f"{key!r} is a number", where=where, why=why)
     return float(value)
 
 
-def _range(own: Mapping[str, Any], where: str) -> tuple[float | None, float | None]:
-    given = own.get("range")
-    if given is None:
+def _range(data: Mapping[str, Any], where: str) -> tuple[float | None, float | None]:
+    ends = data.get("range")
+    if ends is None:
         return None, None
-    if not isinstance(given, list | tuple) or len(given) != 2:
-        raise UsageError("a range is a list of two numbers", where=where, why=f"it is {given!r}")
-    pair = dict(zip(("lower", "upper"), given, strict=True))
+    if not isinstance(ends, list | tuple) or len(ends) != 2:
+        raise UsageError("a range is a list of two numbers", where=where, why=f"it is {ends!r}")
+    pair = dict(zip(("lower", "upper"), ends, strict=True))
     return _number(pair, "lower", where), _number(pair, "upper", where)
 
 
-def _choice(own: Mapping[str, Any], key: str, where: str, allowed: tuple[Any, ...], default: Any) -> Any:
-    value = own.get(key, default)
-    if not any(value is each or (isinstance(value, str) and value == each) for each in allowed):
-        choices = ", ".join(str(each).lower() for each in allowed if each is not None)
+def _choice(data: Mapping[str, Any], key: str, where: str, allowed: tuple[Any, ...], default: Any) -> Any:
+    value = data.get(key, default)
+    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
+        choices = ", ".join(str(choice).lower() for choice in allowed if choice is not None)
         raise UsageError(f"{key!r} is one of {choices}", where=where, why=f"it is {value!r}")
     return value
 
 
-def _text(own: Mapping[str, Any], key: str, where: str) -> str:
-    value = own.get(key, "")
+def _text(data: Mapping[str, Any], key: str, where: str) -> str:
+    value = data.get(key, "")
     if value is None or isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(f"{key!r} is a text", where=where, why=f"it is {value!r}")
     return str(value)

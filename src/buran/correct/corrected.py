@@ -193,16 +193,11 @@ class Corrected:
                 "theta": list(self.evolved.theta),
                 "error": _finite(self.evolved.error),
             },
-            "report": {
-                "refused": report.refused,
-                "reason": report.reason,
+            "report": vars(report)
+            | {
                 "errors": {name: _finite(error) for name, error in report.errors.items()},
                 "forward": {name: _finite(error) for name, error in report.forward.items()},
-                "thresholds": [vars(each) for each in report.thresholds],
-                "notes": list(report.notes),
-                "points": report.points,
-                "seed": report.seed,
-                "trials": [dict(each) for each in report.trials],
+                "thresholds": [vars(threshold) for threshold in report.thresholds],
             },
         }
 
@@ -232,7 +227,7 @@ class Corrected:
                 str(report["reason"]),
                 _errors(report["errors"]),
                 _errors(report["forward"]),
-                tuple(Threshold(**each) for each in report["thresholds"]),
+                tuple(Threshold(**threshold) for threshold in report["thresholds"]),
                 tuple(map(str, report["notes"])),
                 int(report["points"]),
                 int(report["seed"]),
@@ -271,12 +266,12 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _errors(given: Mapping[str, Any]) -> dict[str, float]:
-    return {str(name): math.inf if error is None else float(error) for name, error in given.items()}
+def _errors(errors: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): math.inf if error is None else float(error) for name, error in errors.items()}
 
 
-def _floats(given: Any, size: int) -> tuple[float, ...]:
-    out = tuple(float(each) for each in given)
+def _floats(numbers: Any, size: int) -> tuple[float, ...]:
+    out = tuple(float(number) for number in numbers)
     if len(out) != size or not np.isfinite(out).all():
         raise ValueError(f"{len(out)} numbers instead of {size}, or some that are not finite")
     return out
@@ -305,8 +300,8 @@ def _terms_to_json(average: Average, base: BaseModel) -> list[dict[str, Any]]:
 
 
 def _terms_from_json(data: Sequence[Mapping[str, Any]], base: BaseModel) -> Average:
-    models = tuple(_model_from_json(each, base) for each in data)
-    weights = _floats([each["weight"] for each in data], len(models))
+    models = tuple(_model_from_json(entry, base) for entry in data)
+    weights = _floats([entry["weight"] for entry in data], len(models))
     if not models or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
         raise ValueError("the weights of the terms do not add up to 1")
     return Average(models, weights)
@@ -315,11 +310,11 @@ def _terms_from_json(data: Sequence[Mapping[str, Any]], base: BaseModel) -> Aver
 def _model_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
     names, variables = list(base.carrier_names), list(base.variables)
     terms = []
-    for each in data["added"]:
-        if each["shape"] not in ("power", "log2", "hinge", "one"):
-            raise ValueError(f"there is no shape {each['shape']!r}")
-        growth = Growth(each["shape"], variables.index(each["variable"]), float(each["number"]))
-        terms.append(CorrectionTerm(names.index(each["component"]), growth, float(each["coefficient"])))
+    for entry in data["added"]:
+        if entry["shape"] not in ("power", "log2", "hinge", "one"):
+            raise ValueError(f"there is no shape {entry['shape']!r}")
+        growth = Growth(entry["shape"], variables.index(entry["variable"]), float(entry["number"]))
+        terms.append(CorrectionTerm(names.index(entry["component"]), growth, float(entry["coefficient"])))
     return TermModel(_floats(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
 
 

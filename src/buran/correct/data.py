@@ -87,14 +87,14 @@ def prepare(base: BaseModel, points: ArrayLike | Mapping[str, ArrayLike], values
 
 def _check_base(base: BaseModel, points: Array) -> None:
     with np.errstate(all="ignore"):
-        own = base.evaluate(base.start, points)
-    bad = ~(np.isfinite(own) & (own > 0))
+        values = base.evaluate(base.start, points)
+    bad = ~(np.isfinite(values) & (values > 0))
     if bad.any():
         where = ", ".join(f"{name} = {value:g}" for name, value in zip(base.variables, points[bad][0], strict=True))
         raise UsageError(
             "the base model gives no positive time at a data point",
             where=f"{base.name} at {where}",
-            why=f"its value is {own[bad][0]:g}",
+            why=f"its value is {values[bad][0]:g}",
             hint="correct the expression, or leave out points it is not meant for",
         )
 

@@ -39,16 +39,16 @@ def objection(model: Corrected, points: Array) -> str | None:
     low, high = domain(model.base, points)
     at = np.concatenate([samples(low, high), points])
     at = at[_positive(model.base, np.array(model.theta), at)]
-    found = model.predict(at)
+    prediction = model.predict(at)
     names = list(model.base.variables)
-    bad = ~np.isfinite(found.value)
+    bad = ~np.isfinite(prediction.value)
     if bad.any():
         return f"it gives no positive time at {_place(at[bad][0], names)}"
-    wild = (found.factor < CORRECTION.smallest) | (found.factor > CORRECTION.largest)
+    wild = (prediction.factor < CORRECTION.smallest) | (prediction.factor > CORRECTION.largest)
     if wild.any():
-        worst = int(np.argmax(np.abs(np.log(found.factor))))
+        worst = int(np.argmax(np.abs(np.log(prediction.factor))))
         return (
-            f"at {_place(at[worst], names)} it changes the base model by a factor of {found.factor[worst]:.3g}, "
+            f"at {_place(at[worst], names)} it changes the base model by a factor of {prediction.factor[worst]:.3g}, "
             f"which is no correction any more ({CORRECTION.smallest:g} to {CORRECTION.largest:g})"
         )
     for i, (name, variable) in enumerate(model.base.variables.items()):
@@ -62,9 +62,9 @@ def objection(model: Corrected, points: Array) -> str | None:
         sign = 1.0 if variable.monotone == "increasing" else -1.0
         shape = (CORRECTION.lines, CORRECTION.steps)
         with np.errstate(all="ignore"):
-            own = np.diff(np.log(model.predict(flat).value).reshape(shape), axis=1) * sign
+            rises = np.diff(np.log(model.predict(flat).value).reshape(shape), axis=1) * sign
             plain = np.diff(np.log(model.base.evaluate(np.array(model.theta), flat)).reshape(shape), axis=1) * sign
-        broken = (own < -1e-9) & (plain >= -1e-9)
+        broken = (rises < -1e-9) & (plain >= -1e-9)
         if broken.any():
             line, step = np.argwhere(broken)[0]
             return f"it is not {variable.monotone} in {name}, as declared, near {_place(lines[line, step], names)}"

@@ -56,9 +56,9 @@ def least_squares(residuals: Residuals, start: Array, upper: Array | float = 1.0
     for _ in range(iterations):
         if not len(active):
             break
-        here, own, limit = at[active], value[active], ends[active]
-        jacobian = _jacobian(residuals, here, own, limit, active)
-        gradient = np.einsum("bcr,br->bc", jacobian, own)
+        here, residual, limit = at[active], value[active], ends[active]
+        jacobian = _jacobian(residuals, here, residual, limit, active)
+        gradient = np.einsum("bcr,br->bc", jacobian, residual)
         stuck = ((here <= 0) & (gradient > 0)) | ((here >= limit) & (gradient < 0))
         jacobian = np.where(stuck[:, :, None], 0.0, jacobian)
         gradient = np.where(stuck, 0.0, gradient)
@@ -95,18 +95,18 @@ def left_out_cost(residuals: Residuals, at: Array, upper: Array | float = 1.0) -
     """
     ends = np.broadcast_to(np.asarray(upper, dtype=np.float64), at.shape)
     everyone = np.arange(len(at))
-    own = residuals(at, everyone)
-    jacobian = _jacobian(residuals, at, own, ends, everyone)
+    residual = residuals(at, everyone)
+    jacobian = _jacobian(residuals, at, residual, ends, everyone)
     jacobian = np.where(((at <= 0) | (at >= ends))[:, :, None], 0.0, jacobian)
     size = np.sqrt(np.einsum("bcr,bcr->bc", jacobian, jacobian))
     scaled = np.divide(jacobian, size[:, :, None], out=np.zeros_like(jacobian), where=size[:, :, None] > 0)
     _, values, basis = np.linalg.svd(scaled, full_matrices=False)
     leverage = np.einsum("bcr,bc->br", basis**2, (values > 1e-6).astype(np.float64))
-    rest = np.divide(own, 1 - leverage, out=np.where(own == 0, 0.0, np.inf), where=leverage < 1 - 1e-6)
+    rest = np.divide(residual, 1 - leverage, out=np.where(residual == 0, 0.0, np.inf), where=leverage < 1 - 1e-6)
     return _cost(rest)
 
 
-def _jacobian(residuals: Residuals, here: Array, own: Array, ends: Array, active: NDArray[np.int64]) -> Array:
+def _jacobian(residuals: Residuals, here: Array, residual: Array, ends: Array, active: NDArray[np.int64]) -> Array:
     """Return shape (candidate, coordinate, residual), by differences that stay inside the box."""
     batch, size = here.shape
     step = np.where(here + _STEP <= ends, _STEP, -_STEP)
@@ -114,7 +114,7 @@ def _jacobian(residuals: Residuals, here: Array, own: Array, ends: Array, active
     moved = here[:, None, :] + np.eye(size) * step[:, None, :]
     values = residuals(moved.reshape(batch * size, size), np.repeat(active, size)).reshape(batch, size, -1)
     slope = np.divide(
-        values - own[:, None, :], step[:, :, None], out=np.zeros_like(values), where=step[:, :, None] != 0
+        values - residual[:, None, :], step[:, :, None], out=np.zeros_like(values), where=step[:, :, None] != 0
     )
     return np.where(np.isfinite(slope), slope, 0.0)
 

@@ -50,7 +50,8 @@ def base_of_function(
         " + ".join(components),
         parameters=fitted,
         variables={
-            each: Variable(scale=own == scale, thresholds=True) for each, own in zip(names, parameters, strict=True)
+            variable: Variable(scale=column == scale, thresholds=True)
+            for variable, column in zip(names, parameters, strict=True)
         },
         components=components,
         unit=unit,

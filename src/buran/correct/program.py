@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -36,35 +36,40 @@ class PrefixProgram:
 
     def evaluate(self, values: Mapping[str, Any]) -> Array:
         """Return the value for arrays by name; what has no value is NaN or infinite, as operators are not protected."""
-        stack: list[Any] = []
         with np.errstate(all="ignore"):
-            for token in reversed(self.tokens):
-                if token == "log":
-                    stack.append(np.log(stack.pop()))
-                elif token == "exp":
-                    stack.append(np.exp(stack.pop()))
-                elif token in BINARY:
-                    one, two = stack.pop(), stack.pop()
-                    stack.append(_OPERATORS[str(token)](one, two))
-                else:
-                    stack.append(np.float64(token) if isinstance(token, float) else values[token])
-        return np.asarray(stack.pop(), dtype=np.float64)
+            value = self.fold(
+                lambda token: np.float64(token) if isinstance(token, float) else values[token],
+                lambda name, *operands: _OPERATORS[name](*operands),
+            )
+        return np.asarray(value, dtype=np.float64)
+
+    def fold(self, leaf: Callable[[str | float], Any], apply: Callable[..., Any]) -> Any:
+        """Combine from the leaves up: `leaf` of a terminal, `apply` of a function's name and its operands."""
+        stack: list[Any] = []
+        for token in reversed(self.tokens):
+            if token in UNARY:
+                stack.append(apply(token, stack.pop()))
+            elif token in BINARY:
+                stack.append(apply(token, stack.pop(), stack.pop()))
+            else:
+                stack.append(leaf(token))
+        return stack.pop()
 
     def text(self, digits: int | None = None) -> str:
         """Write it as an expression, with all digits or some."""
-        stack: list[str] = []
-        for token in reversed(self.tokens):
-            if token in ("log", "exp"):
-                stack.append(f"{token}({stack.pop()})")
-            elif token in BINARY:
-                one, two = stack.pop(), stack.pop()
-                stack.append(f"({one} {'**' if token == '^' else token} {two})")
-            else:
-                stack.append(_number(token, digits) if isinstance(token, float) else str(token).lstrip("@"))
-        return stack.pop()
+
+        def applied(name: str, one: str, two: str | None = None) -> str:
+            return f"{name}({one})" if two is None else f"({one} {'**' if name == '^' else name} {two})"
+
+        text = self.fold(
+            lambda token: _number(token, digits) if isinstance(token, float) else str(token).lstrip("@"), applied
+        )
+        return str(text)
 
 
-_OPERATORS = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "^": np.power}
+_OPERATORS: Mapping[str, Callable[..., Any]] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "^": np.power, "log": np.log, "exp": np.exp,
+}  # fmt: skip
 
 
 def _number(value: float, digits: int | None) -> str:
@@ -93,11 +98,11 @@ class Evolved:
 
     def evaluate(self, base: BaseModel, points: Array) -> Array:
         """Return values at points (point, variable); they may be negative or not finite."""
-        own = base.evaluate(np.array(self.theta), points)
+        base_values = base.evaluate(np.array(self.theta), points)
         values = {name: points[:, i] for i, name in enumerate(base.variables)}
-        found = self.program.evaluate({**values, BASE: own})
-        out = np.broadcast_to(found, own.shape)
-        return np.asarray(out if self.case in (1, 3) else own + out)
+        term = self.program.evaluate({**values, BASE: base_values})
+        out = np.broadcast_to(term, base_values.shape)
+        return np.asarray(out if self.case in (1, 3) else base_values + out)
 
 
 def program_from(tokens: Sequence[Any], names: Sequence[str]) -> PrefixProgram:
@@ -108,20 +113,20 @@ def program_from(tokens: Sequence[Any], names: Sequence[str]) -> PrefixProgram:
     ValueError
         If it is none.
     """
-    wanted = 1
+    missing = 1
     for token in tokens:
-        if wanted == 0:
+        if missing == 0:
             raise ValueError("a program that goes on after its end")
         if isinstance(token, float | int) and not isinstance(token, bool):
             if not math.isfinite(token):
                 raise ValueError("a number that is not finite")
-            wanted -= 1
+            missing -= 1
         elif token in FUNCTIONS:
-            wanted += 1 if token in BINARY else 0
+            missing += 1 if token in BINARY else 0
         elif token == BASE or token in names:
-            wanted -= 1
+            missing -= 1
         else:
             raise ValueError(f"{token!r} is no part of a program")
-    if wanted:
+    if missing:
         raise ValueError("a program that ends too early")
     return PrefixProgram(tuple(token if isinstance(token, str) else float(token) for token in tokens))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +40,7 @@ def render(model: Corrected, style: Style = "text") -> str:
         return _python(model, plain)
     whole = _simplified(_whole(model))
 
-    with_digits = [_rounded(each) for each in (plain, whole)]
+    with_digits = [_rounded(expression) for expression in (plain, whole)]
     show = sympy.latex if style == "latex" else _text
     name = r"t" if style == "latex" else "time"
     lines = [f"{name} = {show(with_digits[1])}"]
@@ -71,14 +72,14 @@ def _base(base: BaseModel, theta: tuple[float, ...]) -> Any:
 
 
 def _symbols(base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    known: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in base.variables}
-    known |= {name: _exact(value) for name, value in zip(base.parameters, theta, strict=True)}
-    known |= {name: _exact(each.value) for name, each in base.constants.items()}
+    symbols: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in base.variables}
+    symbols |= {name: _exact(value) for name, value in zip(base.parameters, theta, strict=True)}
+    symbols |= {name: _exact(constant.value) for name, constant in base.constants.items()}
     for name, formula in base.formulas.items():
-        known[name] = _to_sympy(formula.tree, known)
+        symbols[name] = _to_sympy(formula.tree, symbols)
         if changed and name in changed:
-            known[name] = changed[name](known[name])
-    return known
+            symbols[name] = changed[name](symbols[name])
+    return symbols
 
 
 def _exact(value: float) -> Any:
@@ -88,9 +89,9 @@ def _exact(value: float) -> Any:
 def _whole(model: Corrected) -> Any:
     """Return the corrected model without its process; of an average the model with the largest weight."""
     if model.evolved is not None:
-        own = _base(model.base, model.evolved.theta)
-        term = _program(model, own)
-        return term if model.evolved.case in (1, 3) else own + term
+        base = _base(model.base, model.evolved.theta)
+        term = _program(model, base)
+        return term if model.evolved.case in (1, 3) else base + term
     if model.terms is None:
         return _base(model.base, model.theta)
     return _with_terms(model.base, model.terms.best)
@@ -102,12 +103,12 @@ def _with_terms(base: BaseModel, model: TermModel, held: str = "") -> Any:
     Terms grow with the variables, or with those whose names end in `held`.
     """
     names, variables = base.carrier_names, list(base.variables)
-    own = _symbols(base, model.theta)
-    total = own[""]
+    base_symbols = _symbols(base, model.theta)
+    total = base_symbols[""]
     out = total
     for term in model.terms:
-        known = {name: sympy.Symbol(name + held, positive=True) for name in base.variables}
-        growth = _to_sympy(ast.parse(term.growth.text(variables), mode="eval").body, known)
+        symbols = {name: sympy.Symbol(name + held, positive=True) for name in base.variables}
+        growth = _to_sympy(ast.parse(term.growth.text(variables), mode="eval").body, symbols)
         name = names[term.carrier]
         if name in base.components:
             carrier = _carrier(base, model, name, total)
@@ -133,22 +134,24 @@ def _factor(base: BaseModel, model: TermModel) -> Any:
     return sympy.diff(_symbols(base, model.theta, {name: lambda _: symbol})[""], symbol)
 
 
-def _program(model: Corrected, own: Any) -> Any:
+def _program(model: Corrected, base: Any) -> Any:
     assert model.evolved is not None
-    known: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in model.base.variables}
-    stack: list[Any] = []
-    for token in reversed(model.evolved.program.tokens):
-        if isinstance(token, float):
-            stack.append(sympy.Float(token, 17))
-        elif token in ("log", "exp"):
-            stack.append(getattr(sympy, token)(stack.pop()))
-        elif token in ("+", "-", "*", "/", "^"):
-            one, two = stack.pop(), stack.pop()
-            parts = {"+": one + two, "-": one - two, "*": one * two}
-            stack.append(parts[token] if token in parts else one / two if token == "/" else one**two)
-        else:
-            stack.append(known.get(token, own))
-    return stack.pop()
+    symbols: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in model.base.variables}
+    return model.evolved.program.fold(
+        lambda token: sympy.Float(token, 17) if isinstance(token, float) else symbols.get(token, base),
+        lambda name, *operands: _PROGRAM[name](*operands),
+    )
+
+
+_PROGRAM: Mapping[str, Callable[..., Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "^": operator.pow,
+    "log": sympy.log,
+    "exp": sympy.exp,
+}
 
 
 def _to_sympy(node: ast.expr, known: Mapping[str, Any]) -> Any:
@@ -183,26 +186,22 @@ def _to_sympy(node: ast.expr, known: Mapping[str, Any]) -> Any:
 
 
 _OPERATORS: Mapping[type[ast.operator], Any] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.FloorDiv: lambda a, b: _call("floor", [a / b]),
-    ast.Mod: lambda a, b: a % b,
-    ast.Pow: lambda a, b: a**b,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: lambda a, b: sympy.floor(a / b),
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
 }
 _RELATIONS: Mapping[type[ast.cmpop], Any] = {
-    ast.Eq: lambda a, b: _relation("Eq", a, b),
-    ast.NotEq: lambda a, b: _relation("Ne", a, b),
-    ast.Lt: lambda a, b: _relation("Lt", a, b),
-    ast.LtE: lambda a, b: _relation("Le", a, b),
-    ast.Gt: lambda a, b: _relation("Gt", a, b),
-    ast.GtE: lambda a, b: _relation("Ge", a, b),
+    ast.Eq: sympy.Eq,
+    ast.NotEq: sympy.Ne,
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
 }
-
-
-def _relation(name: str, one: Any, two: Any) -> Any:
-    return getattr(sympy, name)(one, two)
 
 
 def _call(name: str, arguments: list[Any]) -> Any:
@@ -233,7 +232,7 @@ def _equal(one: Any, other: Any) -> bool:
     random = np.random.default_rng(0)
     for _ in range(5):
         at = dict(zip(names, random.uniform(2, 50, len(names)).tolist(), strict=True))
-        first, second = (sympy.N(each.subs(at)) for each in (one, other))
+        first, second = (sympy.N(expression.subs(at)) for expression in (one, other))
         if not (first.is_number and second.is_number and abs(first - second) <= 1e-9 * abs(first)):
             return False
     return True
@@ -260,13 +259,13 @@ def _python(model: Corrected, plain: Any) -> str:
     lines = ["import math", "", "", f"def base({names}):", f"    return {code(plain)}", "", ""]
     correction = []
     if model.terms is not None:
-        sets = [code(_with_terms(model.base, each, suffix)) for each in model.terms.models]
+        sets = [code(_with_terms(model.base, term_model, suffix)) for term_model in model.terms.models]
         lines += [
             f"def corrected({names}, {held}):",
             f"    own = base({names})",
             f"    weights = {list(model.terms.weights)!r}",
             "    shifts = [",
-            *(f"        math.log(({each}) / own)," for each in sets),
+            *(f"        math.log(({term_model}) / own)," for term_model in sets),
             "    ]",
             "    mean = sum(w * x for w, x in zip(weights, shifts))",
             "    spread = sum(w * (x - mean) ** 2 for w, x in zip(weights, shifts))",

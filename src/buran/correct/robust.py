@@ -71,7 +71,7 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
     bases = fit_base(problem)
     models = grow(problem, bases, library(base, data.points))
     all_of_it = _candidates(problem, 0, bases[0], models[0], options)
-    formulas = [name for name, each in all_of_it.items() if each.process is None and name != "base"]
+    formulas = [name for name, candidate in all_of_it.items() if candidate.process is None and name != "base"]
     if not formulas:
         return refused("no term of the library has any influence at these points")
     if options.gate is None:
@@ -82,7 +82,7 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
         report = CorrectionReport(False, "taken without a test", {}, {}, (), notes, len(data.points), options.seed)
         return replace(all_of_it[chosen], report=report)
     errors, beyond = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
-    ahead = {name: float(each.mean()) for name, each in beyond.items()}
+    ahead = {name: float(candidate.mean()) for name, candidate in beyond.items()}
     remaining = {name: error / errors["base"] for name, error in errors.items() if name != "base"}
     objections: list[str] = []
     while left := [name for name in formulas if name in remaining]:
@@ -92,8 +92,8 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
             return refused("; ".join([*objections, reason]), errors, ahead)
         against = reason or objection(all_of_it[chosen], data.points)
         if against is None:
-            found = all_of_it[chosen]
-            places = () if found.terms is None else find_thresholds(problem, found.terms.best)
+            corrected = all_of_it[chosen]
+            places = () if corrected.terms is None else find_thresholds(problem, corrected.terms.best)
             why = (
                 f"{chosen}: at points that were left out the error falls from {100 * errors['base']:.2g} % to "
                 f"{100 * errors[chosen]:.2g} %"
@@ -101,7 +101,7 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
             report = CorrectionReport(
                 False, why, errors, ahead, places, (*notes, *objections), len(data.points), options.seed
             )
-            return replace(found, report=report)
+            return replace(corrected, report=report)
         objections.append(f"{chosen} is not taken: {against}")
         del remaining[chosen]
     return refused("; ".join(objections), errors, ahead)
@@ -134,15 +134,15 @@ def _candidates(
         out["terms"] = replace(plain, terms=averaged(usable, len(points)))
     if options.case is not None:
         random = spawned(options.seed, _TRIALS, options.case, search)
-        found = EVOLUTIONS.load("mecp").compete(
+        evolved = EVOLUTIONS.load("mecp").compete(
             base, points, np.exp(logs), options.case, np.array(fitted.theta), random
         )
-        out["program"] = replace(plain, evolved=found)
+        out["program"] = replace(plain, evolved=evolved)
     if not options.formula and len(points) <= CORRECTION.most_points:
         process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
-        terms = {name: each for name, each in out.items() if each.terms is not None}
+        terms = {name: candidate for name, candidate in out.items() if candidate.terms is not None}
         out["process"] = replace(plain, process=process)
-        out |= {f"{name} and process": replace(each, process=process) for name, each in terms.items()}
+        out |= {f"{name} and process": replace(candidate, process=process) for name, candidate in terms.items()}
     return out
 
 
@@ -153,23 +153,23 @@ def _cross_validated(
     """Return mean errors at left-out points and errors at the largest points, by candidate."""
 
     def predict(fold: int, left_out: Masks) -> Array:
-        found = _candidates(problem, fold + 1, bases[fold + 1], models[fold + 1], options)
+        candidates = _candidates(problem, fold + 1, bases[fold + 1], models[fold + 1], options)
         at = problem.points[left_out]
         rows = []
         for name in names:
             # A fold whose points allow fewer terms stays with what it has.
-            own = found.get(name) or _fewer(found, name)
+            candidate = candidates.get(name) or _fewer(candidates, name)
             with np.errstate(invalid="ignore"):
-                rows.append(np.log(own.predict(at).value))
+                rows.append(np.log(candidate.predict(at).value))
         return np.asarray(np.nan_to_num(np.array(rows), nan=np.inf))
 
     errors, ahead = gate.scores(masks, problem.logs, predict)
     return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead, strict=True))
 
 
-def _fewer(found: Mapping[str, Corrected], name: str) -> Corrected:
+def _fewer(candidates: Mapping[str, Corrected], name: str) -> Corrected:
     process = "process" in name
-    return next(each for each in reversed(list(found.values())) if (each.process is not None) == process)
+    return next(model for model in reversed(list(candidates.values())) if (model.process is not None) == process)
 
 
 def _own_cost(model: Corrected) -> float:

@@ -17,6 +17,7 @@ from buran.correct.tuning import CORRECTION
 from buran.numerics.least_squares import beside
 
 Shape = Literal["power", "log2", "hinge", "one"]
+_STARTS = 4  # of the fit of the base model: as it was given, and drawn ones
 
 
 @dataclass(frozen=True)
@@ -140,17 +141,20 @@ class Problem:
 
     @property
     def _box(self) -> tuple[Array, Array, NDArray[np.bool_]]:
-        own = self.base.parameters.values()
-        low, high = (np.array([getattr(each, end) for each in own], dtype=np.float64) for end in ("lower", "upper"))
-        return low, high, np.array([each.log for each in own], dtype=bool)
+        parameters = self.base.parameters.values()
+        low, high = (
+            np.array([getattr(parameter, end) for parameter in parameters], dtype=np.float64)
+            for end in ("lower", "upper")
+        )
+        return low, high, np.array([parameter.log for parameter in parameters], dtype=bool)
 
 
-def fit_base(problem: Problem, starts: int = 4) -> list[TermModel]:
+def fit_base(problem: Problem) -> list[TermModel]:
     """Fit the base model's parameters to the logarithms of the values, for each search."""
-    searches, size = len(problem.used), len(problem.base.parameters)
+    searches, size, starts = len(problem.used), len(problem.base.parameters), _STARTS
     if not size:
-        own = _plain(problem)
-        costs = np.square(own(np.zeros((searches, 0)), np.arange(searches))).sum(axis=1)
+        residuals = _plain(problem)
+        costs = np.square(residuals(np.zeros((searches, 0)), np.arange(searches))).sum(axis=1)
         return [TermModel((), (), float(cost)) for cost in costs]
     first = problem.unit(problem.base.start)
     spread = np.random.default_rng(0).uniform(0.15, 0.85, (starts - 1, size))
@@ -162,9 +166,7 @@ def fit_base(problem: Problem, starts: int = 4) -> list[TermModel]:
     return [TermModel(tuple(problem.theta(fits.at[i]).tolist()), (), float(fits.cost[i])) for i in best]
 
 
-def grow(
-    problem: Problem, bases: Sequence[TermModel], terms: Sequence[CorrectionTerm], most: int = CORRECTION.most_terms
-) -> list[list[TermModel]]:
+def grow(problem: Problem, bases: Sequence[TermModel], terms: Sequence[CorrectionTerm]) -> list[list[TermModel]]:
     """Add one term after the other, for each search.
 
     Parameters
@@ -175,8 +177,6 @@ def grow(
         The fitted base model of each search.
     terms
         The library.
-    most
-        Number of terms.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def grow(
     scales = _scales(problem, bases, terms, shapes)
     out = [[base] for base in bases]
     beams: list[list[_State]] = [[_State(base, ())] for base in bases]
-    for _ in range(most):
+    for _ in range(CORRECTION.most_terms):
         rows, chosen, start = [], [], []
         for search, beam in enumerate(beams):
             seen: set[tuple[int, ...]] = set()
@@ -201,18 +201,18 @@ def grow(
                     seen.add(key)
                     rows.append(search)
                     chosen.append(numbers)
-                    own = [
+                    shares = [
                         t.coefficient / scales[search, n] for t, n in zip(state.model.terms, state.numbers, strict=True)
                     ]
-                    start.append([*problem.unit(np.array(state.model.theta)), *own, 0.05])
+                    start.append([*problem.unit(np.array(state.model.theta)), *shares, 0.05])
         if not rows:
             break
         models = _fit_jointly(problem, np.array(rows), np.array(chosen), np.array(start), terms, shapes, scales)
         for search in range(len(beams)):
-            found = [(m, numbers) for m, numbers, row in zip(models, chosen, rows, strict=True) if row == search]
-            found.sort(key=lambda pair: pair[0].cost)
-            beams[search] = [_State(*pair) for pair in found[: CORRECTION.beam]]
-            out[search] += [model for model, _ in found]
+            fitted = [(m, numbers) for m, numbers, row in zip(models, chosen, rows, strict=True) if row == search]
+            fitted.sort(key=lambda pair: pair[0].cost)
+            beams[search] = [_State(*pair) for pair in fitted[: CORRECTION.beam]]
+            out[search] += [model for model, _ in fitted]
     return out
 
 
@@ -270,7 +270,7 @@ def _promising(
     here = problem.unit(theta)
     step = np.where(here < 0.5, 1e-5, -1e-5)
     moved = base.evaluate(problem.theta(here + np.diag(step)), points)
-    slopes = [(own - base.evaluate(theta, points)) / value / h for own, h in zip(moved, step, strict=True)]
+    slopes = [(values - base.evaluate(theta, points)) / value / h for values, h in zip(moved, step, strict=True)]
     slopes += [columns[n] for n in state.numbers]
     projected, rest = columns, residual
     if slopes:
@@ -307,10 +307,10 @@ def _fit_jointly(
     coefficients = fits.at[:, size:] * sizes
     out = []
     for i in range(len(rows)):
-        own = tuple(
+        fitted_terms = tuple(
             replace(terms[n], coefficient=float(c)) for n, c in zip(chosen[i].tolist(), coefficients[i], strict=True)
         )
-        out.append(TermModel(tuple(theta[i].tolist()), own, float(costs[i])))
+        out.append(TermModel(tuple(theta[i].tolist()), fitted_terms, float(costs[i])))
     return out
 
 
@@ -328,14 +328,14 @@ def _residuals(
 
     def residuals(at: Array, numbers: NDArray[np.int64]) -> Array:
         theta = problem.theta(at[:, :size])
-        own = chosen[numbers]
-        if own.shape[1]:
+        candidate_terms = chosen[numbers]
+        if candidate_terms.shape[1]:
             parts = problem.base.parts(theta, problem.points)
             value = np.array(parts.total)
             index = np.arange(len(at))
-            for k in range(own.shape[1]):
+            for k in range(candidate_terms.shape[1]):
                 weight = at[:, size + k] * sizes[numbers, k]
-                value += weight[:, None] * parts.carriers[carriers[numbers, k], index] * shapes[own[:, k]]
+                value += weight[:, None] * parts.carriers[carriers[numbers, k], index] * shapes[candidate_terms[:, k]]
         else:
             value = problem.base.evaluate(theta, problem.points)
         with np.errstate(all="ignore"):

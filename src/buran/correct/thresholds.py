@@ -26,9 +26,9 @@ def find_thresholds(problem: Problem, model: TermModel) -> tuple[Threshold, ...]
         i = term.growth.variable
         values = np.unique(problem.points[problem.used[0], i])
         places = np.unique([*np.geomspace(values[0], values[-1], CORRECTION.places)[:-1], term.growth.number])
-        others = [each for k, each in enumerate(model.terms) if k != number]
+        others = [other for k, other in enumerate(model.terms) if k != number]
         tried = [CorrectionTerm(term.carrier, Growth("hinge", i, float(place)), term.coefficient) for place in places]
-        costs = np.array([each.cost for each in refit(problem, model.theta, [[*others, each] for each in tried])])
+        costs = np.array([other.cost for other in refit(problem, model.theta, [[*others, other] for other in tried])])
         best = int(np.argmin(costs))
         count = int(problem.used[0].sum())
         inside = np.flatnonzero(count * np.log(costs / costs[best]) <= _LIKELIHOOD)

@@ -34,16 +34,16 @@ def check_units(base: BaseModel) -> None:
     """
     units: dict[str, Any] = {}
     for kind in (base.parameters, base.variables, base.constants):
-        for name, each in kind.items():
-            units[name] = parse_unit(each.unit, f"{base.name}, {name}")
+        for name, quantity in kind.items():
+            units[name] = parse_unit(quantity.unit, f"{base.name}, {name}")
     for name, formula in base.formulas.items():
         units[name] = _Checker(units, f"{base.name}, {name or 'expression'}").unit(formula.tree)
-    found, wanted = units[""], parse_unit(base.unit, f"{base.name}, unit")
-    if not _same(found, wanted):
+    unit, stated = units[""], parse_unit(base.unit, f"{base.name}, unit")
+    if not _same(unit, stated):
         raise UsageError(
             "the units of the base model do not fit",
             where=f"{base.name}, expression",
-            why=f"its value has the unit {_text(found)}, stated is {_text(wanted)}",
+            why=f"its value has the unit {_text(unit)}, stated is {_text(stated)}",
         )
 
 
@@ -122,8 +122,8 @@ class _Checker:
             case ast.Call(func=ast.Name(id=name), args=arguments) if name in _PLAIN:
                 return self._joined(node, arguments)
             case ast.Call(func=ast.Name(id=name), args=[argument]) if name in _ROOTS:
-                own = self.unit(argument)
-                return UNKNOWN if own is UNKNOWN else own ** sympy.Rational(1, _ROOTS[name])
+                unit = self.unit(argument)
+                return UNKNOWN if unit is UNKNOWN else unit ** sympy.Rational(1, _ROOTS[name])
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 for argument in arguments:
                     self._number(argument, f"the argument of {name}")
@@ -146,21 +146,21 @@ class _Checker:
         return base ** sympy.nsimplify(exponent)
 
     def _number(self, node: ast.expr, what: str) -> None:
-        own = self.unit(node)
-        if not _same(own, self._plain()):
-            raise self._wrong(f"{what}, `{ast.unparse(node)}`, has the unit {_text(own)}")
+        unit = self.unit(node)
+        if not _same(unit, self._plain()):
+            raise self._wrong(f"{what}, `{ast.unparse(node)}`, has the unit {_text(unit)}")
 
     def _joined(self, node: ast.expr, parts: list[ast.expr]) -> Any:
-        found = [(part, self.unit(part)) for part in parts if not _is_zero(part)]
-        known = [(part, own) for part, own in found if own is not UNKNOWN]
-        for part, own in known[1:]:
-            if not _same(own, known[0][1]):
-                first, one = known[0]
+        units = [(part, self.unit(part)) for part in parts if not _is_zero(part)]
+        stated = [(part, unit) for part, unit in units if unit is not UNKNOWN]
+        for part, unit in stated[1:]:
+            if not _same(unit, stated[0][1]):
+                first, one = stated[0]
                 raise self._wrong(
                     f"in `{ast.unparse(node)}`, `{ast.unparse(first)}` has the unit {_text(one)} and "
-                    f"`{ast.unparse(part)}` {_text(own)}"
+                    f"`{ast.unparse(part)}` {_text(unit)}"
                 )
-        return known[0][1] if known else UNKNOWN
+        return stated[0][1] if stated else UNKNOWN
 
     def _wrong(self, why: str) -> UsageError:
         return UsageError("the units of the base model do not fit", where=self.where, why=why)

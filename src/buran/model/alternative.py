@@ -70,11 +70,12 @@ class LazyAlternatives(Sequence[Alternative]):
 def prepare(groups: Sequence[Sequence[Alternative]]) -> None:
     """Fit those that are not fitted yet, together."""
     by_source: dict[int, list[LazyAlternatives]] = {}
-    for own in groups:
-        if isinstance(own, LazyAlternatives) and own._fitted is None:
-            by_source.setdefault(id(own._source), []).append(own)
+    for alternatives in groups:
+        if isinstance(alternatives, LazyAlternatives) and alternatives._fitted is None:
+            by_source.setdefault(id(alternatives._source), []).append(alternatives)
     for waiting in by_source.values():
         for start in range(0, len(waiting), _TOGETHER):
             some = waiting[start : start + _TOGETHER]
-            for own, found in zip(some, some[0]._source.alternatives([each._call for each in some]), strict=True):
-                own._fitted = found
+            fitted = some[0]._source.alternatives([path._call for path in some])
+            for path, alternatives in zip(some, fitted, strict=True):
+                path._fitted = alternatives

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -41,14 +41,8 @@ class Dictionary:
 
     def take(self, calls: Mask) -> Dictionary:
         """Return the part for some of the call paths."""
-        return Dictionary(
-            self.rows[calls],
-            self.columns[calls],
-            self.usable[calls],
-            self.simple[calls],
-            self.always,
-            self.ahead[calls],
-        )
+        by_call = (self.rows[calls], self.columns[calls], self.usable[calls], self.simple[calls])
+        return Dictionary(*by_call, self.always, self.ahead[calls])
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,26 +74,12 @@ class Beam:
 
     def of(self, calls: Mask) -> Beam:
         """Return the part for some of the call paths."""
-        return Beam(
-            self.members[calls],
-            self.basis[calls],
-            self.residual[calls],
-            self.usable[calls],
-            self.basis_ahead[calls],
-            self.ahead[calls],
-        )
+        return Beam(*(getattr(self, field.name)[calls] for field in fields(self)))
 
     def take(self, chosen: Ids) -> Beam:
         """Return the hypotheses `chosen` (call path, choice)."""
         at = np.arange(len(chosen))[:, None]
-        return Beam(
-            self.members[at, chosen],
-            self.basis[at, chosen],
-            self.residual[at, chosen],
-            self.usable[at, chosen],
-            self.basis_ahead[at, chosen],
-            self.ahead[at, chosen],
-        )
+        return Beam(*(getattr(self, field.name)[at, chosen] for field in fields(self)))
 
 
 def leave_one_out(beam: Beam) -> Array:
@@ -143,12 +123,12 @@ def leave_group_out(beam: Beam, asked: Mask, groups: Mask) -> Array:
     basis, residual = beam.basis[asked], beam.residual[asked]
     out = np.where(beam.usable[asked], 0.0, np.inf)
     for group in groups if len(basis) else ():
-        own, r = basis[:, :, group], residual[:, group]
-        rest = np.eye(basis.shape[1]) - np.matmul(own, own.transpose(0, 2, 1))
+        group_basis, r = basis[:, :, group], residual[:, group]
+        rest = np.eye(basis.shape[1]) - np.matmul(group_basis, group_basis.transpose(0, 2, 1))
         bound = np.linalg.eigvalsh(rest)[:, 0] < DEPENDENT
         rest[bound] = np.eye(basis.shape[1])
-        correction = np.linalg.solve(rest, np.einsum("hkp,hp->hk", own, r)[..., None])[..., 0]
-        errors = np.abs(r + np.einsum("hkp,hk->hp", own, correction)).sum(axis=1)
+        correction = np.linalg.solve(rest, np.einsum("hkp,hp->hk", group_basis, r)[..., None])[..., 0]
+        errors = np.abs(r + np.einsum("hkp,hk->hp", group_basis, correction)).sum(axis=1)
         out += np.where(bound, np.inf, errors)
     return np.asarray(out / residual.shape[1])
 
@@ -295,10 +275,10 @@ def best(values: Array, count: int) -> Ids:
     if count == 0:
         return np.zeros((len(values), 0), dtype=np.int64)
     with np.errstate(over="ignore"):  # half the bytes, and the order is taken from the full numbers
-        found = np.argpartition(values.astype(np.float32), count - 1, axis=1)[:, :count]
-    found.sort(axis=1)  # ties keep their order
-    order = np.argsort(np.take_along_axis(values, found, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(found, order, axis=1)
+        places = np.argpartition(values.astype(np.float32), count - 1, axis=1)[:, :count]
+    places.sort(axis=1)  # ties keep their order
+    order = np.argsort(np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1)
 
 
 def _repeated(members: Ids, products: int) -> Mask:

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from buran.model.alternative import Alternative
+from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
-from buran.model.found import Found, odds
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.terms import Array, ModelFunction
@@ -44,7 +44,7 @@ class Block:
     weights: Array
     binary: Ids
     tables: list[TermTable]
-    found: Found
+    hypotheses: BestHypotheses
     scatter: Scatter
     nonnegative: bool = False
 
@@ -53,40 +53,40 @@ class Block:
         """Makes the functions of this block."""
         return Functions(self.tables)
 
-    def unscaled(self, calls: Ids, own: Regression) -> tuple[Array, Array]:
+    def unscaled(self, calls: Ids, regression: Regression) -> tuple[Array, Array]:
         """Return coefficients and covariances of `calls` in the metric's unit."""
         binary = self.binary[calls]
-        variances = own.inverse * own.spread[:, None, None]
-        return np.ldexp(own.coefficients, binary[:, None]), np.ldexp(variances, 2 * binary[:, None, None])
+        variances = regression.inverse * regression.spread[:, None, None]
+        return np.ldexp(regression.coefficients, binary[:, None]), np.ldexp(variances, 2 * binary[:, None, None])
 
     def alternatives(self, calls: Sequence[int]) -> list[tuple[Alternative, ...]]:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
-        own = np.array(calls, dtype=np.int64)
-        scores = self.found.scores[own]
+        call_rows = np.array(calls, dtype=np.int64)
+        scores = self.hypotheses.scores[call_rows]
         weight = odds(scores, len(self.points)) ** UNCERTAINTY.doubt
         place, hypothesis = np.nonzero(weight > UNCERTAINTY.least)
-        rows = self.found.rows[own[place], hypothesis]
+        rows = self.hypotheses.rows[call_rows[place], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
         groups = []
         spread = np.zeros(weight.shape)
         for terms in np.unique(size).tolist():
             some = np.flatnonzero(size == terms)
-            at = own[place[some]]
+            at = call_rows[place[some]]
             chosen = rows[some, :terms].astype(np.int64)
             fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen, self.nonnegative)
             spread[place[some], hypothesis[some]] = fitted.spread
             groups.append((some, chosen, fitted))
-        redundant = self._redundancy(own, spread[np.arange(len(own)), np.argmin(scores, axis=1)])
+        redundant = self._redundancy(call_rows, spread[np.arange(len(call_rows)), np.argmin(scores, axis=1)])
         weight **= 1 / redundant[:, None]
-        found: list[list[Alternative]] = [[] for _ in calls]
+        alternatives: list[list[Alternative]] = [[] for _ in calls]
         order = np.empty(len(place), dtype=object)
         for some, chosen, fitted in groups:
             order[some] = self._alternatives(
-                own[place[some]], chosen, fitted, weight[place[some], hypothesis[some]], redundant[place[some]]
+                call_rows[place[some]], chosen, fitted, weight[place[some], hypothesis[some]], redundant[place[some]]
             )
-        for row, each in zip(place.tolist(), order.tolist(), strict=True):
-            found[row].append(each)
-        return [_merged(group) for group in found]
+        for row, alternative in zip(place.tolist(), order.tolist(), strict=True):
+            alternatives[row].append(alternative)
+        return [_merged(group) for group in alternatives]
 
     def _redundancy(self, calls: Ids, spread: Array) -> Array:
         """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.
@@ -97,22 +97,22 @@ class Block:
         """
         values = sum(len(np.unique(self.points[:, p])) - 1 for p in range(self.points.shape[1]))
         most = UNCERTAINTY.redundant * max(len(self.points) / max(values, 1), 1.0)
-        known = (self.scatter.degrees[calls] > 0) & (spread > 0)
+        measured_twice = (self.scatter.degrees[calls] > 0) & (spread > 0)
         noise = UNCERTAINTY.lack * self.scatter.share[calls] ** 2
-        systematic = np.clip(1 - noise / np.where(known, spread, 1.0), 0.0, 1.0)
-        return np.asarray(np.where(known, 1 + (most - 1) * systematic, 1.0))
+        systematic = np.clip(1 - noise / np.where(measured_twice, spread, 1.0), 0.0, 1.0)
+        return np.asarray(np.where(measured_twice, 1 + (most - 1) * systematic, 1.0))
 
     def _alternatives(
-        self, calls: Ids, chosen: Ids, own: Regression, weight: Array, redundant: Array
+        self, calls: Ids, chosen: Ids, regression: Regression, weight: Array, redundant: Array
     ) -> list[Alternative]:
-        coefficients, variances = self.unscaled(calls, own)
+        coefficients, variances = self.unscaled(calls, regression)
         # noise is a share of the value, but values below the floor of the weights count for less than 1
         size = ((self.values[calls] * self.weights[calls]) ** 2).mean(axis=1)
         share = 1 / np.sqrt(np.where(size > 0, size, 1.0))
-        noise, rows = (share * np.sqrt(own.spread)).tolist(), variances.tolist()
+        noise, rows = (share * np.sqrt(regression.spread)).tolist(), variances.tolist()
         out = []
-        for c, degrees in enumerate(own.degrees.tolist()):
-            function, order = self.functions.make(chosen[c], coefficients[c], own.free[c])
+        for c, degrees in enumerate(regression.degrees.tolist()):
+            function, order = self.functions.make(chosen[c], coefficients[c], regression.free[c])
             # exponents were chosen as well: each factor takes a degree of freedom from the noise
             excess = degrees / max(degrees - _factors(function), 1)
             covariance: tuple[tuple[float, ...], ...] = ()
@@ -129,14 +129,14 @@ def _factors(function: ModelFunction) -> int:
 
 def _merged(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
     """Join hypotheses that became the same when contributions were dropped; let weights add up to 1."""
-    total = sum(each.weight for each in alternatives)
+    total = sum(alternative.weight for alternative in alternatives)
     weights: dict[object, float] = {}
     first: dict[object, Alternative] = {}
-    for each in alternatives:
-        terms = each.function.terms
-        first.setdefault(terms, each)
-        weights[terms] = weights.get(terms, 0.0) + each.weight / total
+    for alternative in alternatives:
+        terms = alternative.function.terms
+        first.setdefault(terms, alternative)
+        weights[terms] = weights.get(terms, 0.0) + alternative.weight / total
     return tuple(
-        Alternative(own.function, weights[terms], own.covariance, own.noise, own.degrees)
-        for terms, own in first.items()
+        Alternative(hypothesis.function, weights[terms], hypothesis.covariance, hypothesis.noise, hypothesis.degrees)
+        for terms, hypothesis in first.items()
     )

@@ -79,11 +79,11 @@ class TermTable:
 @lru_cache(maxsize=64)
 def _nature(functions: tuple[BasisFunction, ...]) -> tuple[Mask, Mask, Ids, Array]:
     """Return what does not depend on values: `falling`, `plain`, `growth` and `degree` of a table."""
-    leads = [NO_GROWTH, *(each.lead for each in functions)]
+    leads = [NO_GROWTH, *(function.lead for function in functions)]
     order = {lead: place for place, lead in enumerate(sorted(set(leads)))}
     return (
-        np.array([False, *(each.falls for each in functions)]),
-        np.array([False, *(each.is_plain for each in functions)]),
+        np.array([False, *(function.falls for function in functions)]),
+        np.array([False, *(function.is_plain for function in functions)]),
         np.array([order[lead] for lead in leads]),
         np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in leads[1:])]),
     )
@@ -117,7 +117,7 @@ def lines(points: Array, parameter: int) -> list[Ids]:
         line = np.flatnonzero(group == g)
         if len(line) >= SEARCH.line_points:
             by_length.setdefault(len(line), []).append(line)
-    return [np.stack(found) for _, found in sorted(by_length.items())]
+    return [np.stack(same_length) for _, same_length in sorted(by_length.items())]
 
 
 def line_misfit(table: TermTable, on_lines: list[Ids], values: Array, weights: Array) -> Array:

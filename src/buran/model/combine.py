@@ -43,10 +43,10 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
         None if there is none to add. Its covariance takes the errors of the parts as independent; its
         intervals do so, too. It has no alternatives, and no error at left-out points.
     """
-    known = [model for model in models if model is not None]
-    if not known:
+    present = [model for model in models if model is not None]
+    if not present:
         return None
-    function = add_functions(model.function for model in known)
+    function = add_functions(model.function for model in present)
     here = np.isfinite(values)
     predicted, actual = function.evaluate(points)[here], values[here]
     count = int(here.sum())
@@ -58,7 +58,7 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
         float(adjusted_r2(predicted, actual, np.array(1 + len(function.terms)))) if count else np.nan,
         float(rss(predicted, actual)),
     )
-    return Model(function, quality, _covariance(known, function), parts=tuple(known))
+    return Model(function, quality, _covariance(present, function), parts=tuple(present))
 
 
 def _covariance(models: Sequence[Model], function: ModelFunction) -> tuple[tuple[float, ...], ...]:

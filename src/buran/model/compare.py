@@ -43,9 +43,9 @@ def compare(first: ModelFunction, second: ModelFunction, point: Sequence[float])
     """Compare two models around a point (one value for each parameter, all positive)."""
     at = np.asarray(point, dtype=np.float64)
     faster = tuple(_order(first.lead(p), second.lead(p)) for p in range(len(at)))
-    kinds = {each for each in faster if each != "same"}
+    kinds = {order for order in faster if order != "same"}
     overall: Order = "same" if not kinds else kinds.pop() if len(kinds) == 1 else "neither"
-    values = [float(each.evaluate(at)) for each in (first, second)]
+    values = [float(order.evaluate(at)) for order in (first, second)]
     crossings = tuple(_crossings(first, second, at, p) for p in range(len(at)))
     return ModelComparison(faster, overall, crossings, values[1] / values[0] if values[0] else float("nan"))
 

@@ -137,8 +137,8 @@ def fit_models(
         if not present.any():
             continue
         block, here = np.ix_(calls, present), points[present]
-        own = default_weights(here, values[block]) if weights is None else weights[block]
-        fitted = _fit_complete(here, values[block], own, scatter.of(calls), binary[calls], space, options, progress)
+        scales = default_weights(here, values[block]) if weights is None else weights[block]
+        fitted = _fit_complete(here, values[block], scales, scatter.of(calls), binary[calls], space, options, progress)
         for call, model in zip(calls, fitted, strict=True):
             models[call] = model
     return Fit(tuple(models))
@@ -212,10 +212,10 @@ def _fit_complete(
     progress: Progress | None,
 ) -> list[Model]:
     """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
-    tables, found = search(points, values, weights, scatter, space, options, progress)
-    block = Block(points, values, weights, binary, tables, found, scatter, options.nonnegative)
+    tables, hypotheses = search(points, values, weights, scatter, space, options, progress)
+    block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
-    size = found.rows[:, 0].any(axis=2).sum(axis=1)
+    size = hypotheses.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):
         calls = np.flatnonzero(size == terms)
         for call, model in zip(calls.tolist(), _final_fit(block, calls, int(terms)), strict=True):
@@ -226,27 +226,27 @@ def _fit_complete(
 def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
     values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
-    chosen = block.found.rows[calls, 0, :terms].astype(np.int64)
-    own = regress(block.points, values, weights, block.tables, chosen, block.nonnegative)
-    predicted = values - own.residual
-    bound = 1 - own.hat < BOUND
-    left_out = np.where(bound, np.nan, values - own.residual / np.where(bound, 1.0, 1 - own.hat))
-    with_loo = ~bound.any(axis=1) & (own.degrees > 0)
+    chosen = block.hypotheses.rows[calls, 0, :terms].astype(np.int64)
+    regression = regress(block.points, values, weights, block.tables, chosen, block.nonnegative)
+    predicted = values - regression.residual
+    bound = 1 - regression.hat < BOUND
+    left_out = np.where(bound, np.nan, values - regression.residual / np.where(bound, 1.0, 1 - regression.hat))
+    with_loo = ~bound.any(axis=1) & (regression.degrees > 0)
     figures = zip(
         smape(predicted, values).tolist(),
         np.where(with_loo, smape(np.where(with_loo[:, None], left_out, 0.0), values), np.nan).tolist(),
-        loo_error(own.residual, own.hat, relative_weights(values)).tolist(),
-        adjusted_r2(predicted, values, own.free.sum(axis=1)).tolist(),
+        loo_error(regression.residual, regression.hat, relative_weights(values)).tolist(),
+        adjusted_r2(predicted, values, regression.free.sum(axis=1)).tolist(),
         np.ldexp(rss(predicted, values), 2 * binary).tolist(),
         strict=True,
     )
-    coefficients, variances = block.unscaled(calls, own)
+    coefficients, variances = block.unscaled(calls, regression)
     count, rows = values.shape[1], variances.tolist()
     out = []
     for c, figure in enumerate(figures):
-        function, order = block.functions.make(chosen[c], coefficients[c], own.free[c])
+        function, order = block.functions.make(chosen[c], coefficients[c], regression.free[c])
         covariance: tuple[tuple[float, ...], ...] = ()
-        if own.degrees[c] > 0:
+        if regression.degrees[c] > 0:
             covariance = tuple(tuple(rows[c][i][j] for j in order) for i in order)
         out.append(Model(function, Quality(count, *figure), covariance, LazyAlternatives(block, int(calls[c]))))
     return out

@@ -18,15 +18,15 @@ def mixture_interval(
     groups: Sequence[Sequence[Alternative]], at: Array, level: float, of: Target
 ) -> tuple[Array, Array]:
     """Return the ends for call paths with the same number of alternatives."""
-    flat = [alternative for group in groups for alternative in group]
+    flat = [one for group in groups for one in group]
     shape = (len(groups), len(groups[0]))
-    middle = predict([each.function for each in flat], at)
+    middle = predict([one.function for one in flat], at)
     variance = _variance(flat, at)
     if of == "value":
         with np.errstate(over="ignore"):  # an infinite variance leaves the interval without ends
-            variance += (np.array([each.noise for each in flat])[:, None] * middle) ** 2
-    weight = np.array([each.weight for each in flat]).reshape(shape)
-    degrees = np.array([float(each.degrees) for each in flat]).reshape(shape)
+            variance += (np.array([one.noise for one in flat])[:, None] * middle) ** 2
+    weight = np.array([one.weight for one in flat]).reshape(shape)
+    degrees = np.array([float(one.degrees) for one in flat]).reshape(shape)
     middle, scale = middle.reshape(*shape, -1), np.sqrt(variance).reshape(*shape, -1)
     return intervals.of_mixture(middle, scale, degrees, weight, level)
 
@@ -35,9 +35,11 @@ def _variance(alternatives: Sequence[Alternative], at: Array) -> Array:
     """Return shape (alternative, point): of the predicted mean; NaN without a covariance."""
     out = np.full((len(alternatives), len(at)), np.nan)
     number: dict[Term, int] = {}
-    columns = [[number.setdefault(term, len(number)) for term in each.function.terms] for each in alternatives]
+    columns = [[number.setdefault(term, len(number)) for term in one.function.terms] for one in alternatives]
     values = np.stack([*(term.evaluate(at) for term in number), np.ones(len(at))])  # the constant is the last
-    sizes = np.array([len(own) if each.covariance else -1 for own, each in zip(columns, alternatives, strict=True)])
+    sizes = np.array(
+        [len(numbers) if one.covariance else -1 for numbers, one in zip(columns, alternatives, strict=True)]
+    )
     for size in np.unique(sizes[sizes >= 0]).tolist():
         rows = np.flatnonzero(sizes == size)
         covariance = np.array([alternatives[row].covariance for row in rows.tolist()])

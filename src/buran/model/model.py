@@ -131,20 +131,20 @@ def prediction_interval(
     if not 0 < level < 1:
         raise UsageError("the level of an interval lies between 0 and 1", why=f"it is {level:g}")
     at = np.atleast_2d(np.asarray(points, dtype=np.float64))
-    own = predict([None if model is None else model.function for model in models], at)
-    lower, upper = np.full(own.shape, np.nan), np.full(own.shape, np.nan)
+    predicted = predict([None if model is None else model.function for model in models], at)
+    lower, upper = np.full(predicted.shape, np.nan), np.full(predicted.shape, np.nan)
     groups = {row: model.alternatives for row, model in enumerate(models) if model is not None}
     prepare(list(groups.values()))
-    known = list(groups)
-    counts = np.array([len(own) for own in groups.values()], dtype=np.int64)
-    lower[known], upper[known] = -np.inf, np.inf
+    modelled = list(groups)
+    counts = np.array([len(predicted) for predicted in groups.values()], dtype=np.int64)
+    lower[modelled], upper[modelled] = -np.inf, np.inf
     for count in np.unique(counts[counts > 0]).tolist():
-        rows = [row for row, own_count in zip(known, counts, strict=True) if own_count == count]
+        rows = [row for row, number in zip(modelled, counts, strict=True) if number == count]
         ends = mixture_interval([groups[row] for row in rows], at, level, of)
-        lower[rows], upper[rows] = np.minimum(ends[0], own[rows]), np.maximum(ends[1], own[rows])
+        lower[rows], upper[rows] = np.minimum(ends[0], predicted[rows]), np.maximum(ends[1], predicted[rows])
     sums = [(row, model.parts) for row, model in enumerate(models) if model is not None and model.parts]
     if sums:
-        _of_sums(sums, at, level, of, own, lower, upper)
+        _of_sums(sums, at, level, of, predicted, lower, upper)
     return lower, upper
 
 
@@ -153,7 +153,7 @@ def _of_sums(
     at: Array,
     level: float,
     of: Target,
-    own: Array,
+    predicted: Array,
     lower: Array,
     upper: Array,
 ) -> None:
@@ -164,4 +164,4 @@ def _of_sums(
     middle = predict([part.function for part in parts], at)
     for row, group in sums:
         some = [place[id(part)] for part in group]
-        lower[row], upper[row] = of_sum(own[row], middle[some] - low[some], high[some] - middle[some])
+        lower[row], upper[row] = of_sum(predicted[row], middle[some] - low[some], high[some] - middle[some])

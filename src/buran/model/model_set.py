@@ -105,7 +105,7 @@ class ModelSet:
 
 def models_to_json(sets: Sequence[ModelSet]) -> dict[str, Any]:
     """Return what a models file holds: its schema and the models of each metric."""
-    return {"schema": SCHEMA, "metrics": [own.to_json() for own in sets]}
+    return {"schema": SCHEMA, "metrics": [models.to_json() for models in sets]}
 
 
 def write_models(path: Path, sets: Sequence[ModelSet]) -> None:
@@ -124,7 +124,7 @@ def read_models(path: Path) -> tuple[ModelSet, ...]:
     return read_document(
         path,
         SCHEMA,
-        lambda data: tuple(ModelSet.from_json(own) for own in data["metrics"]),
+        lambda data: tuple(ModelSet.from_json(metric) for metric in data["metrics"]),
         what="file of models",
         hint="write one with: buran model INPUT --format json -o FILE",
     )
@@ -141,13 +141,13 @@ def _model_to_json(model: Model) -> dict[str, Any]:
         "covariance": [list(row) for row in model.covariance],
         "alternatives": [
             {
-                "function": each.function.to_json(),
-                "weight": each.weight,
-                "covariance": [list(row) for row in each.covariance],
-                "noise": each.noise if math.isfinite(each.noise) else None,
-                "degrees": each.degrees,
+                "function": alternative.function.to_json(),
+                "weight": alternative.weight,
+                "covariance": [list(row) for row in alternative.covariance],
+                "noise": alternative.noise if math.isfinite(alternative.noise) else None,
+                "degrees": alternative.degrees,
             }
-            for each in model.alternatives
+            for alternative in model.alternatives
         ],
     }
 
@@ -156,13 +156,13 @@ def _model_from_json(data: Mapping[str, Any]) -> Model:
     quality = data["quality"]
     alternatives = tuple(
         Alternative(
-            ModelFunction.from_json(each["function"]),
-            float(each["weight"]),
-            tuple(tuple(map(float, row)) for row in each["covariance"]),
-            math.nan if each["noise"] is None else float(each["noise"]),
-            int(each["degrees"]),
+            ModelFunction.from_json(alternative["function"]),
+            float(alternative["weight"]),
+            tuple(tuple(map(float, row)) for row in alternative["covariance"]),
+            math.nan if alternative["noise"] is None else float(alternative["noise"]),
+            int(alternative["degrees"]),
         )
-        for each in data.get("alternatives", ())
+        for alternative in data.get("alternatives", ())
     )
     figures = [math.nan if quality[name] is None else float(quality[name]) for name in _FIGURES]
     return Model(

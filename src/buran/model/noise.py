@@ -30,5 +30,5 @@ def noise_level(repetitions: Array) -> Array:
     shares = np.where(here, values, 0.0) / scale[..., None]
     mean = shares.sum(axis=-1) / np.maximum(number, 1)
     gap = np.where(here, np.abs(shares - mean[..., None]), 0.0).sum(axis=-1) / np.maximum(number, 1)
-    known = (number > 1) & (mean != 0)
-    return np.asarray(100 * np.divide(gap, np.abs(mean), out=np.full(mean.shape, np.nan), where=known))
+    is_defined = (number > 1) & (mean != 0)
+    return np.asarray(100 * np.divide(gap, np.abs(mean), out=np.full(mean.shape, np.nan), where=is_defined))

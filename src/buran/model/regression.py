@@ -62,19 +62,21 @@ def regress(
     design = _design(points, tables, chosen)
     calls, count, columns = design.shape
     free = np.ones((calls, columns), dtype=bool)
-    own = solve(design, values, weights)
+    solution = solve(design, values, weights)
     if columns > 1:
-        error = loo_error(values - np.einsum("cpk,ck->cp", design, own.coefficients), own.hat, weights)
-        share = np.abs(own.coefficients[:, None] * design * weights[..., None]).max(axis=1)
+        error = loo_error(values - np.einsum("cpk,ck->cp", design, solution.coefficients), solution.hat, weights)
+        share = np.abs(solution.coefficients[:, None] * design * weights[..., None]).max(axis=1)
         free = share > np.maximum(_VOID, SEARCH.noise_share * np.where(np.isfinite(error), error, 0.0))[:, None]
-        own = again(own, design, values, weights, free)
+        solution = again(solution, design, values, weights, free)
     if nonnegative:
-        own = without_negative(own, design, values, weights)
-    residual = values - np.einsum("cpk,ck->cp", design, own.coefficients)
-    degrees = count - own.free.sum(axis=1)
+        solution = without_negative(solution, design, values, weights)
+    residual = values - np.einsum("cpk,ck->cp", design, solution.coefficients)
+    degrees = count - solution.free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)
     spread = np.divide(squares, degrees, out=np.full(calls, np.nan), where=degrees > 0)
-    return Regression(design, own.coefficients, own.free, own.hat, residual, degrees, spread, own.inverse)
+    return Regression(
+        design, solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse
+    )
 
 
 def loo_error(residual: Array, hat: Array, weights: Array) -> Array:
@@ -93,11 +95,11 @@ class Functions:
 
     def term(self, rows: tuple[int, ...]) -> Term:
         """Return the term of rows of the tables, one for each parameter."""
-        found = self._terms.get(rows)
-        if found is None:
+        term = self._terms.get(rows)
+        if term is None:
             factors = (Factor(p, table.functions[rows[p] - 1]) for p, table in enumerate(self._tables) if rows[p])
-            found = self._terms[rows] = Term(tuple(factors))
-        return found
+            term = self._terms[rows] = Term(tuple(factors))
+        return term
 
     def make(self, chosen: Ids, coefficients: Array, free: Mask) -> tuple[ModelFunction, list[int]]:
         """Make a function; also return the columns of the design in its order, the constant first."""

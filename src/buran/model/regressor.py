@@ -144,8 +144,8 @@ class PMNFRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return values[0] if self._flat else np.ascontiguousarray(values.T)
 
 
-def _points(given: ArrayLike) -> Array:
-    points = np.asarray(given, dtype=np.float64)
+def _points(table: ArrayLike) -> Array:
+    points = np.asarray(table, dtype=np.float64)
     if points.ndim != 2:
         raise UsageError("points have shape (point, parameter)", why=f"these have {points.shape}")
     return points
@@ -156,8 +156,8 @@ def _distinct(points: Array, values: Array) -> tuple[Array, Array]:
     distinct, place = np.unique(points, axis=0, return_inverse=True)
     place = place.reshape(-1)
     counts = np.bincount(place, minlength=len(distinct))
-    _, calls, own = values.shape
-    out = np.full((calls, len(distinct), int(counts.max(initial=1)), own), np.nan)
+    _, calls, repeated = values.shape
+    out = np.full((calls, len(distinct), int(counts.max(initial=1)), repeated), np.nan)
     order = np.argsort(place, kind="stable")
     rank = np.empty(len(points), dtype=np.int64)
     starts = np.cumsum(counts) - counts

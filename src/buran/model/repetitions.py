@@ -107,7 +107,7 @@ def scatter_of(repetitions: Array, repetition: Repetition = "mean", weights: Arr
     if repetition != "median":
         return Scatter.unknown(len(repetitions))
     shrinkage = np.where(number < 3, 1.0, np.pi / 2) / np.maximum(number, 1)  # of the variance, for Gaussian noise
-    each = np.maximum(free, 1)
-    typical = (1 - 2 / (9 * each)) ** 3  # median of the estimate of a variance, by its mean (Wilson and Hilferty)
-    variances = np.where(free > 0, squares * shrinkage / each / typical, np.nan)
+    freedom = np.maximum(free, 1)
+    typical = (1 - 2 / (9 * freedom)) ** 3  # median of the estimate of a variance, by its mean (Wilson and Hilferty)
+    variances = np.where(free > 0, squares * shrinkage / freedom / typical, np.nan)
     return Scatter(np.sqrt(np.nan_to_num(over_repetitions(variances, "median"))), degrees)

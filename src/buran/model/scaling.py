@@ -26,15 +26,17 @@ def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
         Columns of `points`. On most lines of three and more points that differ in this parameter alone, the value
         falls from step to step, and by a fifth at least from the first point to the last.
     """
-    known = np.isfinite(totals)
-    points, totals = points[known], totals[known]
+    measured = np.isfinite(totals)
+    points, totals = points[measured], totals[measured]
     out = []
     for p in range(points.shape[1]):
         falls = []
         for group in lines(points, p) if len(points) else ():
             ordered = np.take_along_axis(group, np.argsort(points[group, p], axis=1), axis=1)
-            own = totals[ordered]
-            falls += ((np.diff(own, axis=1) < 0).all(axis=1) & (own[:, -1] < COMPARISON.clearly * own[:, 0])).tolist()
+            series = totals[ordered]
+            falls += (
+                (np.diff(series, axis=1) < 0).all(axis=1) & (series[:, -1] < COMPARISON.clearly * series[:, 0])
+            ).tolist()
         if falls and np.mean(falls) > 0.5:
             out.append(p)
     return tuple(out)

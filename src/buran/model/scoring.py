@@ -86,10 +86,10 @@ def score(
     """
     if scatter is None:
         return np.asarray(np.log(np.hypot(error, ROUNDING_ERROR)) + cost / (points - coefficients + 1))
-    known = (SEARCH.known * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
-    noise = MEAN_ABSOLUTE * scatter.share.reshape(known.shape)
-    total = points + known
-    share = np.hypot(np.sqrt(points / total) * error, np.sqrt(known / total) * noise)
+    freedom = (SEARCH.known * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
+    noise = MEAN_ABSOLUTE * scatter.share.reshape(freedom.shape)
+    total = points + freedom
+    share = np.hypot(np.sqrt(points / total) * error, np.sqrt(freedom / total) * noise)
     return np.asarray(total / points * (np.log(np.hypot(share, ROUNDING_ERROR)) + cost / (total - coefficients + 1)))
 
 
@@ -147,8 +147,8 @@ def errors_of(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Ar
     out = leave_one_out(beam)
     at = np.arange(len(beam.members))[:, None, None]
     for p, table in enumerate(tables):
-        own = np.sort(dictionary.rows[at, beam.members, p], axis=2)
-        many = first_occurrence(own).sum(axis=2) > table.safe
+        rows = np.sort(dictionary.rows[at, beam.members, p], axis=2)
+        many = first_occurrence(rows).sum(axis=2) > table.safe
         out[many] = np.maximum(out[many], leave_group_out(beam, many, table.same_value))
     return out
 
@@ -177,10 +177,10 @@ def cost_of(
     terms = rows.shape[2]
     out = np.full(rows.shape[:2], float(costs.coefficient * terms))
     for p, table in enumerate(tables):
-        own = np.sort(rows[..., p], axis=2)
-        new = first_occurrence(own)
+        parameter_rows = np.sort(rows[..., p], axis=2)
+        new = first_occurrence(parameter_rows)
         distinct = new.sum(axis=2)
-        fancy = (new & ~table.plain[own]).sum(axis=2)
+        fancy = (new & ~table.plain[parameter_rows]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
         dear = np.minimum(fancy, extra)

@@ -9,6 +9,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.beam import Beam, Dictionary, best, extend, leave_one_out, parents
+from buran.model.best_hypotheses import BestHypotheses, beyond
 from buran.model.candidates import (
     DEPENDENT,
     Ids,
@@ -21,7 +22,6 @@ from buran.model.candidates import (
     patterns,
     short_list,
 )
-from buran.model.found import Found, beyond
 from buran.model.scatter import Scatter
 from buran.model.scoring import (
     CRITERIA,
@@ -100,7 +100,7 @@ def search(
     space: HypothesisSpace,
     options: SearchOptions,
     progress: Progress | None = None,
-) -> tuple[list[TermTable], Found]:
+) -> tuple[list[TermTable], BestHypotheses]:
     """Find the best hypotheses of each call path.
 
     Parameters
@@ -128,10 +128,10 @@ def search(
     count, parameters = points.shape
     target = beyond(points)
     tables = [TermTable.of(space, points[:, p], float(target[p])) for p in range(parameters)]
-    found = Found.of(len(values), options.alternatives, options.max_terms, parameters)
+    hypotheses = BestHypotheses.of(len(values), options.alternatives, options.max_terms, parameters)
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
-        found.scores[:, 0] = 0.0
-        return tables, found
+        hypotheses.scores[:, 0] = 0.0
+        return tables, hypotheses
     on_lines = [lines(points, p) for p in range(parameters)]
     products = patterns(tuple(_listed(table, parameters) for table in tables))
     chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * options.width(count, parameters))))
@@ -140,13 +140,13 @@ def search(
         y, w = values[part], weights[part]
         falls = falls_with(points, y)
         dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
-        own = found.of_calls(part)
-        error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, own)
+        part_hypotheses = hypotheses.of_calls(part)
+        error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, part_hypotheses)
         if options.criterion == "error":
-            own.put_central_first(count, (error > _CERTAIN) & (error < SEARCH.steady))
+            part_hypotheses.put_central_first(count, (error > _CERTAIN) & (error < SEARCH.steady))
         if progress is not None:
             progress(len(y))
-    return tables, found
+    return tables, hypotheses
 
 
 def _listed(table: TermTable, parameters: int) -> int:
@@ -165,17 +165,17 @@ def _beam_search(
     weights: Array,
     scatter: Scatter,
     options: SearchOptions,
-    found: Found,
+    hypotheses: BestHypotheses,
 ) -> Array:
-    """Extend the constant term by term; enter the best hypotheses into `found`; return the smallest errors."""
+    """Extend the constant term by term; enter the best hypotheses into `hypotheses`; return the smallest errors."""
     calls, _, count = constant.residual.shape
     largest, width = min(options.max_terms, count - 2), options.width(count, len(tables))
-    found.ahead[:, 0] = constant.ahead[:, 0]
+    hypotheses.ahead[:, 0] = constant.ahead[:, 0]
     least = leave_one_out(constant)[:, 0]
     if options.criterion == "error":
-        found.scores[:, 0] = score(least, np.zeros(calls), count, 1, scatter)
+        hypotheses.scores[:, 0] = score(least, np.zeros(calls), count, 1, scatter)
     else:
-        found.scores[:, 0] = by_criterion(options.criterion, constant, values, weights)[:, 0]
+        hypotheses.scores[:, 0] = by_criterion(options.criterion, constant, values, weights)[:, 0]
     beam, centred = constant, constant.residual[:, 0]
     active = np.arange(calls)
     before = np.full(calls, np.inf)  # smallest errors with a term less
@@ -191,8 +191,8 @@ def _beam_search(
         at = np.arange(len(active))[:, None]
         front = best(scores, options.alternatives)
         front_scores = scores[at, front]
-        better = front_scores[:, 0] < found.scores[active, 0]
-        found.enter(
+        better = front_scores[:, 0] < hypotheses.scores[active, 0]
+        hypotheses.enter(
             active, dictionary.rows[at[..., None], beam.members[at, front]], front_scores, beam.ahead[at, front]
         )
         smallest = errors.min(axis=1)

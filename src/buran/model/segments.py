@@ -54,11 +54,11 @@ class Segmentation:
     def evaluate(self, points: Array | Sequence[float]) -> Array:
         """Return the values at `points` (..., parameter); the middle of a break belongs to the upper segment."""
         at = np.asarray(points, dtype=np.float64)
-        place = np.searchsorted([_middle(*each) for each in self.breaks], at[..., self.parameter], side="right")
+        place = np.searchsorted([_middle(*edge) for edge in self.breaks], at[..., self.parameter], side="right")
         inner = self.inner or (None,) * len(self.models)
         parts = [
-            model.function.evaluate(at) if own is None else own.evaluate(at)
-            for model, own in zip(self.models, inner, strict=True)
+            model.function.evaluate(at) if segmentation is None else segmentation.evaluate(at)
+            for model, segmentation in zip(self.models, inner, strict=True)
         ]
         return np.choose(place, parts)
 
@@ -90,32 +90,33 @@ def find_segments(
     """
     points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     out: list[Segmentation | None] = [None] * len(values)
-    asked = [i for i, own in enumerate(models) if own is not None and own.quality.error > SEGMENTS.steady]
+    asked = [i for i, model in enumerate(models) if model is not None and model.quality.error > SEGMENTS.steady]
     if not asked:
         return tuple(out)
-    known = [own for own in models if own is not None and own.quality.error > SEGMENTS.steady]
-    before = np.array([own.quality.error for own in known])
-    sizes = np.array([own.quality.points for own in known])
-    best = _scores(before, np.array([1 + len(own.function.terms) for own in known]), sizes, 1)
+    inexact = [model for model in models if model is not None and model.quality.error > SEGMENTS.steady]
+    before = np.array([model.quality.error for model in inexact])
+    sizes = np.array([model.quality.points for model in inexact])
+    best = _scores(before, np.array([1 + len(model.function.terms) for model in inexact]), sizes, 1)
     for parameter in range(points.shape[1]):
-        for call, found, own_score in _along(points, values[asked], parameter, before, sizes, space):
-            if own_score < best[call]:
-                best[call], out[asked[call]] = own_score, found
-    for call, own_found in enumerate(out):
-        if own_found is not None and points.shape[1] > 1:
-            out[call] = _with_inner(points, values[call], own_found, space)
-    return tuple(out)
+        for call, segmentation, segment_score in _along(points, values[asked], parameter, before, sizes, space):
+            if segment_score < best[call]:
+                best[call], out[asked[call]] = segment_score, segmentation
+    if points.shape[1] == 1:
+        return tuple(out)
+    return tuple(
+        None if outer is None else _with_inner(points, values[call], outer, space) for call, outer in enumerate(out)
+    )
 
 
-def _with_inner(points: Array, values: Array, found: Segmentation, space: HypothesisSpace | None) -> Segmentation:
+def _with_inner(points: Array, values: Array, outer: Segmentation, space: HypothesisSpace | None) -> Segmentation:
     """Look for breaks along the other parameters in each segment."""
-    place = np.searchsorted([_middle(*each) for each in found.breaks], points[:, found.parameter], side="right")
+    place = np.searchsorted([_middle(*edge) for edge in outer.breaks], points[:, outer.parameter], side="right")
     inner: list[Segmentation | None] = []
-    for number, model in enumerate(found.models):
+    for number, model in enumerate(outer.models):
         here = place == number
-        own = find_segments(points[here], values[None, here], [model], space=space)[0]
-        inner.append(own if own is not None and own.parameter != found.parameter else None)
-    return replace(found, inner=tuple(inner)) if any(own is not None for own in inner) else found
+        segment = find_segments(points[here], values[None, here], [model], space=space)[0]
+        inner.append(segment if segment is not None and segment.parameter != outer.parameter else None)
+    return replace(outer, inner=tuple(inner)) if any(segment is not None for segment in inner) else outer
 
 
 def _along(
@@ -133,10 +134,10 @@ def _along(
         """Models of a segment, their summed errors and numbers of coefficients."""
         if (begin, end) not in fits:
             here = (points[:, parameter] >= levels[begin]) & (points[:, parameter] <= levels[end - 1])
-            own = fit_models(points[here], values[:, here], space=space, options=options).models
-            errors = np.array([np.nan if m is None else m.quality.error * m.quality.points for m in own])
-            terms = np.array([0 if m is None else 1 + len(m.function.terms) for m in own])
-            fits[begin, end] = own, np.where(np.isnan(errors), np.inf, errors), terms
+            scores = fit_models(points[here], values[:, here], space=space, options=options).models
+            errors = np.array([np.nan if m is None else m.quality.error * m.quality.points for m in scores])
+            terms = np.array([0 if m is None else 1 + len(m.function.terms) for m in scores])
+            fits[begin, end] = scores, np.where(np.isnan(errors), np.inf, errors), terms
         return fits[begin, end]
 
     best = np.full(len(values), np.inf)
@@ -149,20 +150,20 @@ def _along(
             parts = [fitted(begin, end) for begin, end in pairwise(edges)]
             error = np.sum([errors for _, errors, _ in parts], axis=0) / sizes
             coefficients = np.sum([terms for _, _, terms in parts], axis=0)
-            own = _scores(error, coefficients, sizes, number)
-            for call in np.flatnonzero(own < best).tolist():
-                best[call], choice[call] = own[call], edges
+            scores = _scores(error, coefficients, sizes, number)
+            for call in np.flatnonzero(scores < best).tolist():
+                best[call], choice[call] = scores[call], edges
     out = []
     for call, edges in enumerate(choice):
         if not edges:
             continue
         pairs = list(pairwise(edges))
-        own_models = tuple(model for begin, end in pairs if (model := fitted(begin, end)[0][call]) is not None)
+        segment_models = tuple(model for begin, end in pairs if (model := fitted(begin, end)[0][call]) is not None)
         breaks = tuple((float(levels[cut - 1]), float(levels[cut])) for cut in edges[1:-1])
         total = sum(float(fitted(begin, end)[1][call]) for begin, end in pairs) / float(sizes[call])
-        wanted = _wanted([levels[begin:end] for begin, end in pairs])
-        found = Segmentation(parameter, breaks, own_models, total, float(before[call]), wanted)
-        out.append((call, found, float(best[call])))
+        next_values = _wanted([levels[begin:end] for begin, end in pairs])
+        segmentation = Segmentation(parameter, breaks, segment_models, total, float(before[call]), next_values)
+        out.append((call, segmentation, float(best[call])))
     return out
 
 
@@ -180,8 +181,8 @@ def _wanted(segments: Sequence[Array]) -> tuple[float, ...]:
     out = []
     for left, right in pairwise(segments):
         out.append(_middle(float(left[-1]), float(right[0])))
-    for own in segments:
-        missing, have = SEGMENTS.wanted - len(own), own.tolist()
+    for levels in segments:
+        missing, have = SEGMENTS.wanted - len(levels), levels.tolist()
         while missing > 0:  # halve the widest gap
             gap = int(np.argmax(np.diff(np.log(have)) if have[0] > 0 else np.diff(have)))
             have.insert(gap + 1, _middle(have[gap], have[gap + 1]))

@@ -67,8 +67,8 @@ class HypothesisSpace:
         if self.negative == "never":
             return self.pairs
         negated = tuple((-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME)))
-        own = set(self.pairs)
-        return self.pairs + tuple(pair for pair in negated if pair not in own)
+        pairs = set(self.pairs)
+        return self.pairs + tuple(pair for pair in negated if pair not in pairs)
 
     @cached_property
     def _powers(self) -> tuple[PowerLog, ...]:
@@ -93,9 +93,9 @@ class HypothesisSpace:
         if values <= 2:
             return _LINE[: values - 1]
         families = [FAMILIES.load(name) for name in self.families]
-        every = (*self._powers, *(each for family in families for each in family.candidates(x)))
+        every = (*self._powers, *(function for family in families for function in family.candidates(x)))
         lowest = float(x.min())
-        return tuple(each for each in every if each.is_defined(lowest))
+        return tuple(function for function in every if function.is_defined(lowest))
 
 
 @cache

@@ -77,8 +77,8 @@ class Term:
         power, log = NO_GROWTH
         for factor in self.factors:
             if factor.parameter == parameter:
-                own_power, own_log = factor.basis.lead
-                power, log = power + own_power, log + own_log
+                factor_power, factor_log = factor.basis.lead
+                power, log = power + factor_power, log + factor_log
         return power, log
 
 
@@ -122,6 +122,11 @@ class ModelFunction:
         if self.constant or not leads:
             leads.append(NO_GROWTH)
         return max(leads)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is 0 everywhere."""
+        return not self.constant and not self.terms
 
     @property
     def is_constant(self) -> bool:

@@ -18,7 +18,9 @@ def added(functions: Iterable[ModelFunction]) -> ModelFunction:
         constant += function.constant
         for coefficient, term in zip(function.coefficients, function.terms, strict=True):
             coefficients[term] = coefficients.get(term, 0.0) + coefficient
-    kept = sorted((term for term, value in coefficients.items() if value), key=_order, reverse=True)
+    kept = sorted(
+        (term for term, value in coefficients.items() if value), key=lambda term: term.growth_order, reverse=True
+    )
     return ModelFunction(constant, tuple(coefficients[term] for term in kept), tuple(kept))
 
 
@@ -26,7 +28,7 @@ def scaled(function: ModelFunction, by: float) -> ModelFunction:
     """Multiply a function by a number."""
     if not by:
         return ModelFunction(0.0)
-    return ModelFunction(by * function.constant, tuple(by * each for each in function.coefficients), function.terms)
+    return ModelFunction(by * function.constant, tuple(by * c for c in function.coefficients), function.terms)
 
 
 def multiplied(one: ModelFunction, other: ModelFunction) -> ModelFunction:
@@ -59,18 +61,14 @@ def product(one: Term, other: Term) -> Term | None:
     """Multiply two terms; None for 1."""
     by_parameter: dict[int, list[BasisFunction]] = {}
     for factor in (*one.factors, *other.factors):
-        own = by_parameter.setdefault(factor.parameter, [])
-        products = [(place, each.times(factor.basis)) for place, each in enumerate(own)]
+        bases = by_parameter.setdefault(factor.parameter, [])
+        products = [(place, basis.times(factor.basis)) for place, basis in enumerate(bases)]
         place, joint = next(
-            ((place, joint) for place, joint in products if joint is not None), (len(own), factor.basis)
+            ((place, joint) for place, joint in products if joint is not None), (len(bases), factor.basis)
         )
-        own[place : place + 1] = [joint]
-    factors = sorted(Factor(p, basis) for p, own in by_parameter.items() for basis in own if basis.power != 0)
+        bases[place : place + 1] = [joint]
+    factors = sorted(Factor(p, basis) for p, bases in by_parameter.items() for basis in bases if basis.power != 0)
     return Term(tuple(factors)) if factors else None
-
-
-def _order(term: Term) -> tuple[Fraction, int, tuple[Factor, ...]]:
-    return term.growth_order
 
 
 def power(parameter: int, exponent: Fraction | int, log: int = 0) -> ModelFunction:

@@ -46,44 +46,42 @@ def noise_resilient(
 
     Returns
     -------
-    models, said
+    models, statements
         Models of the same call paths, and for each of them, as JSON values, what it is made from.
     """
     if counted is None and has_effort(timed):
         counted = timed
-    found = models_from_priors(timed, counted, processes=processes, aggregate=aggregate, repetition=repetition)
-    models = tuple(
-        own.final if own.final is not None else plain for own, plain in zip(found, alone.models, strict=True)
-    )
+    path_models = models_from_priors(timed, counted, processes=processes, aggregate=aggregate, repetition=repetition)
+    pairs = list(zip(path_models, alone.models, strict=True))
+    models = tuple(plain if made.final is None else made.final for made, plain in pairs)
     at = np.array([target], dtype=np.float64)
-    said = tuple(
-        _said(path, own, plain, alone.parameters, at)
-        for path, own, plain in zip(alone.call_paths, found, alone.models, strict=True)
+    statements = tuple(
+        _statement(path, *pair, alone.parameters, at) for path, pair in zip(alone.call_paths, pairs, strict=True)
     )
-    return replace(alone, models=models), said
+    return replace(alone, models=models), statements
 
 
-def _said(path: str, own: PathModel, plain: Model | None, parameters: tuple[str, ...], at: Any) -> dict[str, Any]:
+def _statement(path: str, made: PathModel, plain: Model | None, parameters: tuple[str, ...], at: Any) -> dict[str, Any]:
     out: dict[str, Any] = {
         "call_path": path,
-        "source": str(own.source),
-        "notes": list(own.notes),
+        "source": str(made.source),
+        "notes": list(made.notes),
         "prior": "",
         "resilient": "",
         "times_alone": "" if plain is None else format_function(plain.function, parameters),
         "waiting": "",
-        "settled": own.settled,
+        "settled": made.settled,
         "at_target_s": None if plain is None else _finite(plain.function.evaluate(at)[0]),
         "difference_s": None,
         "difference_error_s": None,
     }
-    if own.resilient is None or own.final is None:
+    if made.resilient is None or made.final is None:
         return out
-    resilient = own.resilient.model
-    out["prior"] = own.resilient.prior.text(parameters)
+    resilient = made.resilient.model
+    out["prior"] = made.resilient.prior.text(parameters)
     out["resilient"] = format_function(resilient.function, parameters)
-    out["waiting"] = "" if own.waiting is None else waiting_text(own.waiting, parameters)
-    out["at_target_s"] = _finite(own.final.function.evaluate(at)[0])
+    out["waiting"] = "" if made.waiting is None else waiting_text(made.waiting, parameters)
+    out["at_target_s"] = _finite(made.final.function.evaluate(at)[0])
     if plain is not None:
         errors = [float(model.standard_error(at)[0]) for model in (plain, resilient)]
         out["difference_s"] = _finite(plain.function.evaluate(at)[0] - resilient.function.evaluate(at)[0])

@@ -106,7 +106,7 @@ _POSTED = ("Isend", "Issend", "Ibsend", "Irsend")
 _TABLE |= {name: Operation(_MESSAGE, Volume.SENT, PEER) for name in _POSTED}
 _TABLE |= {name: Operation((CostPart.CALL,), Volume.NONE, PEER) for name in ("Irecv", "Imrecv")}
 _COLLECTIVES = tuple(
-    name for name, own in _TABLE.items() if CostPart.STEPS in own.parts or name.startswith("Neighbor_")
+    name for name, operation in _TABLE.items() if CostPart.STEPS in operation.parts or name.startswith("Neighbor_")
 )
 _TABLE |= {
     f"I{name[0].lower()}{name[1:]}": Operation(
@@ -119,7 +119,7 @@ _TABLE |= {
     for name in (*_COLLECTIVES, "Send", "Ssend", "Bsend", "Rsend", "Recv")
 }
 
-OPERATIONS: Mapping[str, Operation] = MappingProxyType({f"MPI_{name}": own for name, own in _TABLE.items()})
+OPERATIONS: Mapping[str, Operation] = MappingProxyType({f"MPI_{name}": operation for name, operation in _TABLE.items()})
 
 POLLS = frozenset(
     f"MPI_{name}"

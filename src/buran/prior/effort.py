@@ -104,9 +104,9 @@ def effort_of(
     residual = np.full(len(values), np.nan)
     rows: Ids = np.flatnonzero(here & ~unsteady)
     if len(rows):
-        found, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space)
+        fitted, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space)
         residual[rows] = gaps
-        for row, function in zip(rows.tolist(), found, strict=True):
+        for row, function in zip(rows.tolist(), fitted, strict=True):
             functions[row] = function
     steadiness = tuple(
         Steadiness.MISSING
@@ -143,23 +143,23 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     if residual <= COUNTS.loose:
         return Steadiness.DATA_DEPENDENT
     here = np.isfinite(counts)
-    own = counts[here]
-    gaps = own - function.evaluate(points[here])
-    varied = float(((own - own.mean()) ** 2).sum())
+    measured = counts[here]
+    gaps = measured - function.evaluate(points[here])
+    varied = float(((measured - measured.mean()) ** 2).sum())
     return Steadiness.DATA_DEPENDENT if (gaps**2).sum() <= (1 - COUNTS.explained) * varied else Steadiness.UNEXPLAINED
 
 
 def _functions(
     points: Array, values: Array, exact: bool, space: HypothesisSpace | None
 ) -> tuple[list[ModelFunction], Array]:
-    found = list[ModelFunction]()
+    functions = list[ModelFunction]()
     residual = np.full(len(values), np.inf)
     if exact:
         fit = exact_functions(points, values, space)
-        found, residual = list(fit.functions), fit.residual.copy()
+        functions, residual = list(fit.functions), fit.residual.copy()
     loose = np.flatnonzero(residual > COUNTS.loose)
     if not len(loose):
-        return found, residual
+        return functions, residual
     searched = [
         ModelFunction(0.0) if model is None else model.function
         for model in fit_models(points, values[loose], space=space).models
@@ -168,5 +168,5 @@ def _functions(
     if not exact:
         return searched, gaps
     for place, row in enumerate(loose.tolist()):
-        found[row], residual[row] = searched[place], gaps[place]
-    return found, residual
+        functions[row], residual[row] = searched[place], gaps[place]
+    return functions, residual

@@ -63,16 +63,16 @@ def exact_functions(points: Array, values: Array, space: HypothesisSpace | None 
     on_lines = [lines(points, p) for p in range(points.shape[1])]
     varying = [len(np.unique(points[:, p])) > 1 for p in range(points.shape[1])]
     tables = [space.candidates(points[:, p]) for p in range(points.shape[1])]
-    if any(vary and not own for vary, own in zip(varying, on_lines, strict=True)):
+    if any(vary and not parameter_lines for vary, parameter_lines in zip(varying, on_lines, strict=True)):
         functions = list(_searched(points, values, space))
     else:
         functions = []
         columns = [
-            _FactorColumns.of(points, p, own, table) if vary else None
-            for p, (own, table, vary) in enumerate(zip(on_lines, tables, varying, strict=True))
+            _FactorColumns.of(points, p, parameter_lines, table) if vary else None
+            for p, (parameter_lines, table, vary) in enumerate(zip(on_lines, tables, varying, strict=True))
         ]
         for row in values:
-            factors = [[] if own is None else own.choose(row) for own in columns]
+            factors = [[] if parameter_lines is None else parameter_lines.choose(row) for parameter_lines in columns]
             functions.append(_combined(points, row, factors))
     return ExactFit(tuple(functions), misfit(points, values, functions))
 
@@ -121,9 +121,9 @@ class _FactorColumns:
         raw = []
         for line in on_lines:
             at = points[line]
-            own = np.array([each.evaluate(at[..., parameter]) for each in functions])
-            own = own - own.mean(axis=2, keepdims=True)
-            raw.append(own / np.maximum(np.linalg.norm(own, axis=2, keepdims=True), np.finfo(float).tiny))
+            centred = np.array([function.evaluate(at[..., parameter]) for function in functions])
+            centred = centred - centred.mean(axis=2, keepdims=True)
+            raw.append(centred / np.maximum(np.linalg.norm(centred, axis=2, keepdims=True), np.finfo(float).tiny))
         return cls(parameter, functions, on_lines, raw)
 
     def choose(self, values: Array) -> list[Factor]:
@@ -168,7 +168,7 @@ class _FactorColumns:
 
     def _few(self, order: Ids) -> Ids:
         """Return the best single factors and the plain ones."""
-        plain = [i for i, each in enumerate(self.functions) if each.is_plain]
+        plain = [i for i, function in enumerate(self.functions) if function.is_plain]
         return np.unique(np.array([*order[: COUNTS.most_triples].tolist(), *plain], dtype=np.int64))
 
     def _left(self, sets: Ids, targets: list[Array], precise: bool = False) -> tuple[Array, Array]:
@@ -183,8 +183,8 @@ class _FactorColumns:
         out, largest = np.zeros(len(sets)), np.zeros(len(sets))
         for raw, target in zip(self.raw, targets, strict=True):
             same = np.ptp(raw, axis=1).max(initial=0.0) == 0  # all lines have the same values of the parameter
-            own = raw[:, :1] if same else raw
-            basis = np.linalg.qr(own[sets].transpose(0, 2, 3, 1))[0]  # set, line, point, column
+            columns = raw[:, :1] if same else raw
+            basis = np.linalg.qr(columns[sets].transpose(0, 2, 3, 1))[0]  # set, line, point, column
             if same:
                 basis = basis[:, 0]
                 along = np.einsum("spk,lp->slk", basis, target, optimize=True)
@@ -216,7 +216,7 @@ def _rounding(values: Array, spread: float) -> float:
 
 def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> ModelFunction:
     """Fit all products of the chosen factors and drop what explains nothing."""
-    choices: list[list[Factor | None]] = [[None, *own] for own in factors]
+    choices: list[list[Factor | None]] = [[None, *parameter_factors] for parameter_factors in factors]
     terms = [Term(tuple(f for f in chosen if f is not None)) for chosen in product(*choices) if any(chosen)]
     if len(terms) > COUNTS.most_products:
         terms = [term for term in terms if len(term.factors) <= 2]
@@ -225,17 +225,17 @@ def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> Mode
     kept = _selected(np.stack(columns, axis=1), values, noise)
     coefficients = least_norm(np.stack(columns, axis=1)[:, kept], values)
     constant = 0.0
-    found: list[tuple[float, Term]] = []
+    parts: list[tuple[float, Term]] = []
     for column, coefficient in zip(kept, coefficients.tolist(), strict=True):
         if column == 0:
             constant = coefficient
         else:
-            found.append((coefficient, terms[column - 1]))
-    found.sort(key=lambda each: each[1].growth_order, reverse=True)
+            parts.append((coefficient, terms[column - 1]))
+    parts.sort(key=lambda part: part[1].growth_order, reverse=True)
     largest = float(np.abs(values).max(initial=0.0))
-    if found and abs(constant) <= 1e-9 * largest:
+    if parts and abs(constant) <= 1e-9 * largest:
         constant = 0.0
-    return ModelFunction(constant, tuple(c for c, _ in found), tuple(term for _, term in found))
+    return ModelFunction(constant, tuple(c for c, _ in parts), tuple(term for _, term in parts))
 
 
 def _selected(design: Array, values: Array, noise: float) -> list[int]:
@@ -265,20 +265,20 @@ def _selected(design: Array, values: Array, noise: float) -> list[int]:
         start = next((chosen for chosen in path if fits(chosen)), None)
         return None if start is None else _pruned(start, fits)
 
-    found = fewest(lambda chosen: left(chosen) <= floor)
-    if found is None and rounding:
-        found = fewest(lambda chosen: float(np.abs(rest(chosen)).max()) <= rounding)
-        if found is not None and len(found) > 1 and float(np.abs(rest(found[1:])).max()) <= rounding:
-            found = found[1:]
-    if found is None:
-        found = min(path, key=score)
-        lowest = score(found)
-        found = _pruned(found, lambda chosen: score(chosen) <= lowest)
-    return sorted(found)
+    kept = fewest(lambda chosen: left(chosen) <= floor)
+    if kept is None and rounding:
+        kept = fewest(lambda chosen: float(np.abs(rest(chosen)).max()) <= rounding)
+        if kept is not None and len(kept) > 1 and float(np.abs(rest(kept[1:])).max()) <= rounding:
+            kept = kept[1:]
+    if kept is None:
+        kept = min(path, key=score)
+        lowest = score(kept)
+        kept = _pruned(kept, lambda chosen: score(chosen) <= lowest)
+    return sorted(kept)
 
 
 def _pruned(chosen: list[int], fits: Callable[[list[int]], bool]) -> list[int]:
     """Drop columns, but not the constant, as long as the others fit."""
-    while fewer := next((own for c in chosen[1:] if fits(own := [o for o in chosen if o != c])), None):
+    while fewer := next((rest for c in chosen[1:] if fits(rest := [o for o in chosen if o != c])), None):
         chosen = fewer
     return chosen

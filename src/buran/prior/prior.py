@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.text import format_function
 from buran.prior.algebra import added, multiplied, reciprocal, scaled, single
 from buran.prior.communication import CostPart, Operation, Volume
 
@@ -62,19 +65,19 @@ class Prior:
 
     def design(self, points: Array) -> Array:
         """Return shape (point, column)."""
-        import numpy as np
-
         return np.stack([column.function.evaluate(points) for column in self.columns], axis=1)
 
     def text(self, parameters: tuple[str, ...]) -> str:
         """Return it as ``c0 + c1 n + c2 n * p``."""
-        from buran.model.text import format_function
-
         parts = ["c0"]
         for number, column in enumerate(self.columns[1:], start=1):
-            own = format_function(column.function, parameters)
-            parts.append(f"c{number} ({own})" if " + " in own or " - " in own else f"c{number} {own}")
+            text = format_function(column.function, parameters)
+            parts.append(f"c{number} ({text})" if " + " in text or " - " in text else f"c{number} {text}")
         return " + ".join(parts)
+
+    def function(self, coefficients: Array) -> ModelFunction:
+        """Return the model with these coefficients of the columns, shape (column,)."""
+        return added(scaled(column.function, float(c)) for column, c in zip(self.columns, coefficients, strict=True))
 
     @property
     def asymptote(self) -> ModelFunction:
@@ -128,7 +131,7 @@ def communication_prior(
     logs, inverse = (None, None) if size is None else (_log2(size), _inverse(size))
     volume = _volume(operation.volume, sent, received, size, inverse)
     notes = []
-    if volume is not None and _is_zero(volume):
+    if volume is not None and volume.is_zero:
         notes.append(f"{name} moves no bytes: latency alone is in its prior")
         volume = None
     if size == ONE and CostPart.STEPS in operation.parts:
@@ -144,7 +147,7 @@ def communication_prior(
                 why="it is not known" if size is None else "it is no single power of the parameters",
                 hint="the model of its time is made without a prior",
             )
-        if not _is_zero(made) and not any(_parallel(made, column.function) for column in columns):
+        if not made.is_zero and not any(_parallel(made, column.function) for column in columns):
             columns.append(Column(part.value, made))
     return Prior(tuple(columns), f"{name}: {operation.source}", tuple(notes))
 
@@ -222,10 +225,6 @@ def _inverse(size: ModelFunction) -> ModelFunction | None:
         return ModelFunction(1.0 / coefficient)
     turned = reciprocal(term)
     return None if turned is None else ModelFunction(0.0, (1.0 / coefficient,), (turned,))
-
-
-def _is_zero(function: ModelFunction) -> bool:
-    return not function.constant and not function.terms
 
 
 def _parallel(one: ModelFunction, other: ModelFunction) -> bool:

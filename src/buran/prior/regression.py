@@ -100,30 +100,30 @@ def regress(
     here = np.isfinite(values)
     target = np.where(here, values, 0.0)
     guess = np.broadcast_to(np.abs(columns).sum(axis=1), values.shape) if start is None else start
-    own = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale)
+    scaled_belief = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale)
     share = np.full(len(values), 0.1) if noise is None else noise
-    own_worth = np.ones_like(target) if worth is None else worth
+    value_worth = np.ones_like(target) if worth is None else worth
     trust = np.ones_like(target)
     for step in range(COEFFICIENTS.rounds):
-        weights = _weights(guess, here) * own_worth * trust
+        weights = _weights(guess, here) * value_worth * trust
         if step == 0:
             # a first guess has the right shape, but not the right size
             size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
             weights = weights / np.where(size > 0, size, 1.0)[:, None]
-        found = _solve(columns, target, weights, nonnegative, own, share)
-        guess = found.coefficients @ columns.T
+        solution = _solve(columns, target, weights, nonnegative, scaled_belief, share)
+        guess = solution.coefficients @ columns.T
         if np.isfinite(outliers):
-            trust = _trust(target, guess, here, outliers * _few(here, found.free), own_worth)
+            trust = _trust(target, guess, here, outliers * _few(here, solution.free), value_worth)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
-        degrees = np.maximum(here.sum(axis=1) - found.free.sum(axis=1), 0)
+        degrees = np.maximum(here.sum(axis=1) - solution.free.sum(axis=1), 0)
         if noise is None:
             share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
-    known = degrees > 0
-    spread = np.where(known, np.sqrt(rest / np.maximum(degrees, 1)), np.nan)
-    leverage = np.einsum("pk,ckl,pl->cp", columns, found.inverse, columns) * weights**2
-    covariance = found.inverse * (share**2)[:, None, None] / scale[:, None] / scale
+    has_freedom = degrees > 0
+    spread = np.where(has_freedom, np.sqrt(rest / np.maximum(degrees, 1)), np.nan)
+    leverage = np.einsum("pk,ckl,pl->cp", columns, solution.inverse, columns) * weights**2
+    covariance = solution.inverse * (share**2)[:, None, None] / scale[:, None] / scale
     return Fitted(
-        found.coefficients / scale,
+        solution.coefficients / scale,
         covariance,
         spread,
         degrees.astype(np.float64),
@@ -167,7 +167,7 @@ def _solve(
         expected = np.where(sure, belief.mean, 0.0)
     largest = (weights**2 @ columns**2 + pull).max(axis=1, keepdims=True)
     ridge = _RIDGE * np.maximum(largest, np.finfo(float).tiny)  # where points do not decide, the shortest will do
-    own = condensed(columns, target, weights, pull * expected / (pull + ridge), np.sqrt(pull + ridge))
-    problem = (*own, np.ones(own[1].shape))
-    found = solve(*problem)
-    return without_negative(found, *problem) if at_least_0 else found
+    system = condensed(columns, target, weights, pull * expected / (pull + ridge), np.sqrt(pull + ridge))
+    problem = (*system, np.ones(system[1].shape))
+    solution = solve(*problem)
+    return without_negative(solution, *problem) if at_least_0 else solution

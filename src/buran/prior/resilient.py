@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,6 @@ from buran.model.candidates import Mask
 from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.terms import Array, ModelFunction
-from buran.prior.algebra import added, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior
 from buran.prior.regression import LEAST_NOISE, Belief, Fitted, regress
@@ -107,13 +107,13 @@ def fit_priors(
     values = _checked(points, values, priors)
     out: list[Resilient | None] = [None] * len(priors)
     for rows in _groups(values, priors):
-        own = [prior for row in rows if (prior := priors[row]) is not None]
+        group_priors = [prior for row in rows if (prior := priors[row]) is not None]
         worth = None if noise is None else noise.of_rows(rows).worth
-        design, fitted = _fit_group(points, values[rows], own, options, worth)
-        models = _models(points, values[rows], own, design, fitted)
+        design, fitted = _fit_group(points, values[rows], group_priors, options, worth)
+        models = _models(points, values[rows], group_priors, design, fitted)
         for place, row in enumerate(rows):
             out[row] = Resilient(
-                own[place],
+                group_priors[place],
                 tuple(fitted.coefficients[place].tolist()),
                 models[place],
                 float(fitted.noise[place]),
@@ -142,30 +142,30 @@ def predictions(
     values = _checked(points, values, priors)
     out = np.full((len(priors), len(at)), np.nan)
     for rows in _groups(values, priors):
-        own = [prior for row in rows if (prior := priors[row]) is not None]
-        _, fitted = _fit_group(points, values[rows], own, options)
-        out[rows] = fitted.coefficients @ own[0].design(at).T
+        group_priors = [prior for row in rows if (prior := priors[row]) is not None]
+        _, fitted = _fit_group(points, values[rows], group_priors, options)
+        out[rows] = fitted.coefficients @ group_priors[0].design(at).T
     return out
 
 
 def _checked(points: Array, values: Array, priors: Sequence[Prior | None]) -> Array:
-    own = np.asarray(values, dtype=np.float64)
-    if own.shape != (len(priors), len(points)):
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.shape != (len(priors), len(points)):
         raise UsageError(
             "points, values and priors do not match",
-            why=f"{len(points)} points, values of shape {own.shape}, {len(priors)} priors",
+            why=f"{len(points)} points, values of shape {checked.shape}, {len(priors)} priors",
         )
-    return own
+    return checked
 
 
 def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
     """Return rows of call paths whose priors have the same columns; without those that have no prior or no value."""
-    known: Mask = np.asarray(np.isfinite(values).any(axis=1))
+    measured: Mask = np.asarray(np.isfinite(values).any(axis=1))
     same = {id(prior): prior.functions for prior in priors if prior is not None}  # hashing them takes long
     places: dict[tuple[ModelFunction, ...], list[int]] = {}
-    groups = {number: places.setdefault(own, []) for number, own in same.items()}
+    groups = {number: places.setdefault(functions, []) for number, functions in same.items()}
     for row, prior in enumerate(priors):
-        if prior is not None and bool(known[row]):
+        if prior is not None and bool(measured[row]):
             groups[id(prior)].append(row)
     return [rows for rows in places.values() if rows]
 
@@ -176,37 +176,19 @@ def _fit_group(
     """Fit call paths that have the same columns."""
     design = priors[0].design(points)
     effort = np.array([[column.effort for column in prior.columns] for prior in priors])
-    known: Mask = np.asarray(effort[:, 1:].any(axis=1))
-    start = np.where(known[:, None], effort @ design.T, np.abs(design).sum(axis=1))
+    with_effort: Mask = np.asarray(effort[:, 1:].any(axis=1))
+    start = np.where(with_effort[:, None], effort @ design.T, np.abs(design).sum(axis=1))
     start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
     belief = _own_belief(design, values, effort, start, options)
-    first = regress(
-        design,
-        values,
-        nonnegative=options.nonnegative,
-        start=start,
-        belief=belief,
-        outliers=options.outliers,
-        worth=worth,
-    )
+    fit = partial(regress, design, values, outliers=options.outliers, worth=worth)
+    first = fit(nonnegative=options.nonnegative, start=start, belief=belief)
     if not options.share or len(priors) < COEFFICIENTS.fewest or design.shape[1] < 2:
         return design, first
     noise = _pooled_noise(first)
     # what is held at 0 would make the mean over call paths too large
     positive = np.maximum(first.coefficients @ design.T, 0.0)
-    free = regress(design, values, nonnegative=False, start=positive, outliers=options.outliers, worth=worth)
-    shared = _shared_belief(free, effort, belief)
-    second = regress(
-        design,
-        values,
-        nonnegative=options.nonnegative,
-        start=start,
-        belief=shared,
-        noise=noise,
-        outliers=options.outliers,
-        worth=worth,
-    )
-    return design, second
+    shared = _shared_belief(fit(nonnegative=False, start=positive), effort, belief)
+    return design, fit(nonnegative=options.nonnegative, start=start, belief=shared, noise=noise)
 
 
 def _own_belief(design: Array, values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
@@ -224,14 +206,14 @@ def _own_belief(design: Array, values: Array, effort: Array, start: Array, optio
 
 
 def _pooled_noise(fitted: Fitted) -> Array:
-    known = fitted.degrees > 0
-    squares = np.where(known, np.nan_to_num(fitted.noise) ** 2, 0.0)
+    has_freedom = fitted.degrees > 0
+    squares = np.where(has_freedom, np.nan_to_num(fitted.noise) ** 2, 0.0)
     pooled = (squares * fitted.degrees).sum() / max(fitted.degrees.sum(), 1.0)
     drawn = (fitted.degrees * squares + COEFFICIENTS.pooled * pooled) / (fitted.degrees + COEFFICIENTS.pooled)
     return np.asarray(np.sqrt(drawn) + LEAST_NOISE)
 
 
-def _shared_belief(fitted: Fitted, effort: Array, own: Belief | None) -> Belief:
+def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) -> Belief:
     """Expect coefficients, for each unit of effort, near those of the other call paths with this prior.
 
     Mean and spread over call paths are those of a random-effects model (DerSimonian and Laird 1986).
@@ -240,8 +222,8 @@ def _shared_belief(fitted: Fitted, effort: Array, own: Belief | None) -> Belief:
     unit[:, 0] = 1.0
     cost = fitted.coefficients / unit
     variance = np.einsum("ckk->ck", fitted.covariance) / unit**2
-    mean = np.zeros_like(cost) if own is None else own.mean.copy()
-    deviation = np.full(cost.shape, np.inf) if own is None else own.deviation.copy()
+    mean = np.zeros_like(cost) if path_belief is None else path_belief.mean.copy()
+    deviation = np.full(cost.shape, np.inf) if path_belief is None else path_belief.deviation.copy()
     for column in range(1, cost.shape[1]):  # constants are each call path's own
         some = np.flatnonzero(variance[:, column] > 0)
         if len(some) < COEFFICIENTS.fewest:
@@ -277,10 +259,7 @@ def _models(points: Array, values: Array, priors: Sequence[Prior], design: Array
     figures = np.stack(columns, axis=1).tolist()
     out = []
     for place, prior in enumerate(priors):
-        coefficients = fitted.coefficients[place]
-        function = added(
-            scaled(column.function, float(c)) for column, c in zip(prior.columns, coefficients, strict=True)
-        )
+        function = prior.function(fitted.coefficients[place])
         covariance: tuple[tuple[float, ...], ...] = ()
         if fitted.degrees[place] > 0:
             mapping = _mapping(function, prior)
@@ -296,9 +275,9 @@ def _mapping(function: ModelFunction, prior: Prior) -> Array:
     """Return shape (1 + term of the function, column): what each column's coefficient adds to each coefficient."""
     out = np.zeros((1 + len(function.terms), len(prior.columns)))
     place = {term: number for number, term in enumerate(function.terms, start=1)}
-    for column, own in enumerate(prior.columns):
-        out[0, column] = own.function.constant
-        for coefficient, term in zip(own.function.coefficients, own.function.terms, strict=True):
+    for column, prior_column in enumerate(prior.columns):
+        out[0, column] = prior_column.function.constant
+        for coefficient, term in zip(prior_column.function.coefficients, prior_column.function.terms, strict=True):
             if term in place:
                 out[place[term], column] = coefficient
     return out

@@ -168,10 +168,13 @@ def _finals(
     noise: PointNoise,
 ) -> list[Model | None]:
     wider: list[Prior | None] = [
-        with_waiting(prior, own.term)
-        if prior is not None and own is not None and own.verdict is not Verdict.NONE and own.term is not None
+        with_waiting(prior, finding.term)
+        if prior is not None
+        and finding is not None
+        and finding.verdict is not Verdict.NONE
+        and finding.term is not None
         else None
-        for prior, own in zip(priors, waiting, strict=True)
+        for prior, finding in zip(priors, waiting, strict=True)
     ]
     again = fit_priors(points, values, wider, options, noise)
     return [
@@ -182,9 +185,9 @@ def _finals(
 
 def _work(efforts: Sequence[ModelFunction | None], sources: Sequence[Source]) -> list[Term]:
     """List the leading terms of all computation: what other ranks may be waiting for."""
-    found: dict[Term, int] = {}
+    terms: dict[Term, int] = {}
     for effort, source in zip(efforts, sources, strict=True):
         if source is Source.COMPUTATION and effort is not None:
             for term in effort.dominating_terms():
-                found[term] = found.get(term, 0) + 1
-    return list(found)
+                terms[term] = terms.get(term, 0) + 1
+    return list(terms)

@@ -45,9 +45,9 @@ def bytes_of(
     functions, residual = list(whole.functions), whole.residual.copy()
     steadiness = list(whole.steadiness)
     for row, function in enumerate(whole.functions):
-        own_calls = calls[row]
+        calls_model = calls[row]
         here = np.isfinite(counts[row]).any(axis=1)
-        if function is None or own_calls is None or not (visits[row][here] > 0).all():
+        if function is None or calls_model is None or not (visits[row][here] > 0).all():
             continue
         choices = [(function, float(residual[row]))]
         least = np.inf
@@ -57,16 +57,16 @@ def bytes_of(
             if size is not None and np.nanmax(np.abs(quotient - np.rint(quotient))) > _WHOLE * np.nanmax(quotient):
                 continue  # no rank has such a message
             least = min(least, float(np.nanmin(quotient)))
-            each = effort_of(points, quotient[None], metric=metric)
-            if (message := each.functions[0]) is not None:
-                product = multiplied(multiplied(own_calls, message), _ONE if size is None else size)
-                choices.append((product, float(each.residual[0])))
+            message_effort = effort_of(points, quotient[None], metric=metric)
+            if (message := message_effort.functions[0]) is not None:
+                product = multiplied(multiplied(calls_model, message), _ONE if size is None else size)
+                choices.append((product, float(message_effort.residual[0])))
         closest = min(gap for _, gap in choices)
         rounding = 1.0 / least if least > 0 else COUNTS.exact  # messages have whole numbers of bytes
         good = [choice for choice in choices if choice[1] <= max(COUNTS.close * closest, COUNTS.exact, rounding)]
         functions[row], residual[row] = min(good, key=lambda choice: (_coefficients(choice[0]), choice[1]))
-        own = over_repetitions(counts[row][None], "median")[0]
-        steadiness[row] = steadiness_of(points, own, functions[row], float(residual[row]))
+        median_counts = over_repetitions(counts[row][None], "median")[0]
+        steadiness[row] = steadiness_of(points, median_counts, functions[row], float(residual[row]))
     return Effort(metric, tuple(functions), tuple(steadiness), residual)
 
 

@@ -13,7 +13,7 @@ from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.least_squares import beside, span, unit_columns
-from buran.prior.algebra import added, product, scaled
+from buran.prior.algebra import added, product
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
 from buran.prior.regression import Fitted, regress
@@ -128,12 +128,12 @@ def diagnose(
         prior = priors[rows[0]]
         here = np.isfinite(values[rows[0]])
         assert prior is not None
-        known = None if noise is None else PointNoise(noise.deviation[np.ix_(rows, here)], noise.degrees[rows])
-        own = _diagnose_group(
-            points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed, known
+        group_noise = None if noise is None else PointNoise(noise.deviation[np.ix_(rows, here)], noise.degrees[rows])
+        group_verdicts = _diagnose_group(
+            points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed, group_noise
         )
-        for row, each in zip(rows, own, strict=True):
-            out[row] = each
+        for row, waiting in zip(rows, group_verdicts, strict=True):
+            out[row] = waiting
     return tuple(out)
 
 
@@ -145,50 +145,50 @@ def _diagnose_group(
     companions: Sequence[Term],
     level: float,
     seed: int,
-    known: PointNoise | None,
+    point_noise: PointNoise | None,
 ) -> list[Waiting]:
     design = prior.design(points)
-    worth = np.ones(values.shape) if known is None else known.worth
+    worth = np.ones(values.shape) if point_noise is None else point_noise.worth
     base = regress(design, values, nonnegative=True, worth=worth)
     rank = span(design).shape[1]
-    plain = [_function(prior, row) for row in base.coefficients]
+    plain = [prior.function(row) for row in base.coefficients]
+
+    def without(row: int, verdict: Verdict, p_value: float = float("nan")) -> Waiting:
+        return Waiting(verdict, p_value, plain[row], ModelFunction(0.0), noise=float(base.noise[row]))
+
     terms = _candidates(points, design, prior, processes, companions)
     degrees = len(points) - rank
-    sure = known is not None and known.degrees.max(initial=0) >= WAITING_TEST.fewest
+    sure = point_noise is not None and point_noise.degrees.max(initial=0) >= WAITING_TEST.fewest
     if degrees < (1 if sure else WAITING_TEST.fewest) or not terms:
         verdict = Verdict.UNKNOWN if degrees < WAITING_TEST.fewest else Verdict.NONE
-        return [
-            Waiting(verdict, float("nan"), function, ModelFunction(0.0), noise=float(noise))
-            for function, noise in zip(plain, base.noise, strict=True)
-        ]
+        return [without(row, verdict) for row in range(len(plain))]
     columns = np.stack([term.evaluate(points) for term in terms], axis=1)
     random = np.random.default_rng(seed)
     drawn = random.normal(size=(WAITING_TEST.draws, len(points)))
     out = []
-    for row, function in enumerate(plain):
+    for row in range(len(plain)):
         gains, along = _gains(design, columns, base.weights[row], base.weights[row] * values[row])
         chance, far = _gains(design, columns, base.weights[row], drawn)
         ratio = gains[0] * (along[0] > 0)
-        noise = float(base.noise[row])
-        if known is not None and known.degrees[row] >= WAITING_TEST.fewest:
-            own = known.degrees[row]
-            unsure = np.sqrt(own / random.chisquare(own, WAITING_TEST.draws))
-            p_value = _rarity(along[0].max(), known.deviation[row].min() * unsure * np.abs(far).max(axis=1))
+        if point_noise is not None and point_noise.degrees[row] >= WAITING_TEST.fewest:
+            degrees_of_noise = point_noise.degrees[row]
+            unsure = np.sqrt(degrees_of_noise / random.chisquare(degrees_of_noise, WAITING_TEST.draws))
+            p_value = _rarity(along[0].max(), point_noise.deviation[row].min() * unsure * np.abs(far).max(axis=1))
         elif degrees >= WAITING_TEST.fewest:
             p_value = _rarity(ratio.max(), chance.max(axis=1))
         else:
-            out.append(Waiting(Verdict.UNKNOWN, float("nan"), function, ModelFunction(0.0), noise=noise))
+            out.append(without(row, Verdict.UNKNOWN))
             continue
         if p_value > level:
-            out.append(Waiting(Verdict.NONE, p_value, function, ModelFunction(0.0), noise=noise))
+            out.append(without(row, Verdict.NONE, p_value))
             continue
         out.append(_named(points, values[row], prior, terms, ratio, p_value, processes, degrees, worth[row]))
     return out
 
 
-def _rarity(found: float, chance: Array) -> float:
+def _rarity(gain: float, chance: Array) -> float:
     """Return how often chance alone reaches what was found."""
-    return float((1 + (chance >= found).sum()) / (1 + WAITING_TEST.draws))
+    return float((1 + (chance >= gain).sum()) / (1 + WAITING_TEST.draws))
 
 
 def _candidates(
@@ -204,21 +204,21 @@ def _candidates(
         None,
         *sorted(others, key=lambda term: term.growth_order)[-WAITING_TEST.most_companions :],
     ]
-    found: list[Term] = []
+    terms: list[Term] = []
     if processes is not None:
         for power, log in WAITING:
             factor = Factor(processes, PowerLog(power, log))
             for term in work:
-                own = (factor,) if term is None else (*term.factors, factor)
-                found.append(Term(tuple(sorted(own, key=lambda f: f.parameter))))
+                factors = (factor,) if term is None else (*term.factors, factor)
+                terms.append(Term(tuple(sorted(factors, key=lambda f: f.parameter))))
     for parameter in range(points.shape[1]):
         if parameter != processes:
-            found += [Term((Factor(parameter, PowerLog(power, log)),)) for power, log in _OTHER]
-            found += _dearer(prior, parameter)
+            terms += [Term((Factor(parameter, PowerLog(power, log)),)) for power, log in _OTHER]
+            terms += _dearer(prior, parameter)
     lowest = points.min(axis=0)
     basis = span(design)
     chosen: list[Term] = []
-    for term in dict.fromkeys(found):
+    for term in dict.fromkeys(terms):
         if not all(f.basis.is_defined(lowest[f.parameter]) for f in term.factors):
             continue
         column = term.evaluate(points)
@@ -271,23 +271,23 @@ def _named(
     for number in np.argsort(-gains, kind="stable")[: WAITING_TEST.fitted]:
         term = terms[number]
         design = np.column_stack([prior.design(points), term.evaluate(points)])
-        own = regress(design, values[None], nonnegative=True, worth=worth[None])
+        fitted = regress(design, values[None], nonnegative=True, worth=worth[None])
         # deviance of noise that is a share of the prediction (gamma)
-        predicted = np.maximum(own.coefficients[0] @ design.T, np.finfo(float).tiny)
+        predicted = np.maximum(fitted.coefficients[0] @ design.T, np.finfo(float).tiny)
         ratio = np.maximum(values / predicted, 1e-12)
-        fits.append((term, own, float((worth**2 * (ratio - 1 - np.log(ratio))).sum())))
+        fits.append((term, fitted, float((worth**2 * (ratio - 1 - np.log(ratio))).sum())))
     lowest = min(deviance for _, _, deviance in fits)
     scale = max(lowest / max(degrees - 1, 1), 1e-30)
     weights = np.array([np.exp(-(deviance - lowest) / scale) for _, _, deviance in fits])
     weights = weights / weights.sum()
     order = np.argsort(-weights, kind="stable")
-    term, own, _ = fits[int(order[0])]
-    effort = _function(prior, own.coefficients[0, :-1])
-    waiting = ModelFunction(0.0, (float(own.coefficients[0, -1]),), (term,))
+    term, fitted, _ = fits[int(order[0])]
+    effort = prior.function(fitted.coefficients[0, :-1])
+    waiting = ModelFunction(0.0, (float(fitted.coefficients[0, -1]),), (term,))
     largest = points.max(axis=0)
     total = float(added((effort, waiting)).evaluate(largest))
     part = float(waiting.evaluate(largest)) / total if total > 0 else float("nan")
-    error = float(np.sqrt(own.covariance[0, -1, -1]) * term.evaluate(largest)) / total if total > 0 else float("nan")
+    error = float(np.sqrt(fitted.covariance[0, -1, -1]) * term.evaluate(largest)) / total if total > 0 else float("nan")
     grows = processes is not None and term.lead(processes) > (Fraction(0), 0)
     return Waiting(
         Verdict.WAITING if grows else Verdict.BEYOND,
@@ -295,14 +295,10 @@ def _named(
         effort,
         waiting,
         tuple((fits[int(i)][0], float(weights[i])) for i in order if weights[i] >= 0.01),
-        float(own.noise[0]),
+        float(fitted.noise[0]),
         part,
         error,
     )
-
-
-def _function(prior: Prior, coefficients: Array) -> ModelFunction:
-    return added(scaled(column.function, float(c)) for column, c in zip(prior.columns, coefficients, strict=True))
 
 
 def with_waiting(prior: Prior, term: Term) -> Prior:

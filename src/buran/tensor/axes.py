@@ -72,16 +72,16 @@ class Axis:
         }
 
     @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Axis:
+    def from_json(cls, data: dict[str, Any]) -> Axis:
         """Read what `to_json` made."""
         return cls(
-            str(given["name"]),
-            given["scale"],
-            float(given["low"]),
-            float(given["high"]),
-            np.asarray(given["values"], dtype=np.float64),
-            bool(given["whole"]),
-            tuple(given["categories"]),
+            str(data["name"]),
+            data["scale"],
+            float(data["low"]),
+            float(data["high"]),
+            np.asarray(data["values"], dtype=np.float64),
+            bool(data["whole"]),
+            tuple(data["categories"]),
         )
 
 
@@ -112,12 +112,12 @@ def columns_of(X: ArrayLike) -> list[NDArray[Any]]:
     return [_column(table[:, j]) for j in range(table.shape[1])]
 
 
-def _column(given: NDArray[Any]) -> NDArray[Any]:
+def _column(column: NDArray[Any]) -> NDArray[Any]:
     try:
-        return np.asarray(given, dtype=np.float64)
+        return np.asarray(column, dtype=np.float64)
     except (ValueError, TypeError):
-        if all(isinstance(each, str | int | float | np.number) for each in given):
-            return np.asarray([str(each) for each in given], dtype=object)
+        if all(isinstance(value, str | int | float | np.number) for value in column):
+            return np.asarray([str(value) for value in column], dtype=object)
         raise TypeError("argument must be a string or a real number: a parameter's value is neither") from None
 
 
@@ -129,12 +129,12 @@ def fit_axes(columns: Sequence[NDArray[Any]], scale: Sequence[str] | None, names
     InputError
         A scale is unknown or does not suit the values; a value is not finite.
     """
-    wanted = ["auto"] * len(columns) if scale is None else list(scale)
-    if len(wanted) != len(columns):
+    scales = ["auto"] * len(columns) if scale is None else list(scale)
+    if len(scales) != len(columns):
         raise InputError(
-            "there must be one scale for each parameter", why=f"{len(wanted)} scales, {len(columns)} parameters"
+            "there must be one scale for each parameter", why=f"{len(scales)} scales, {len(columns)} parameters"
         )
-    return tuple(_axis(c, s, n) for c, s, n in zip(columns, wanted, names, strict=True))
+    return tuple(_axis(c, s, n) for c, s, n in zip(columns, scales, names, strict=True))
 
 
 def _axis(column: NDArray[Any], scale: str, name: str) -> Axis:
@@ -203,12 +203,12 @@ def encode(
 def _codes(column: NDArray[Any], axis: Axis, unseen: Unseen) -> Whole:
     texts = isinstance(axis.categories[0], str)
     if texts != (column.dtype == object):
-        column = np.asarray([str(each) for each in column], dtype=object) if texts else _numbers(column, axis)
-    known = np.asarray(axis.categories, dtype=object if texts else np.float64)
-    place = np.minimum(np.searchsorted(known, column), len(known) - 1)
-    here = np.asarray(known[place] == column)
+        column = np.asarray([str(value) for value in column], dtype=object) if texts else _numbers(column, axis)
+    categories = np.asarray(axis.categories, dtype=object if texts else np.float64)
+    place = np.minimum(np.searchsorted(categories, column), len(categories) - 1)
+    here = np.asarray(categories[place] == column)
     if not here.all() and unseen == "error":
-        missing = sorted({str(each) for each in column[~here][:100]})
+        missing = sorted({str(value) for value in column[~here][:100]})
         raise InputError(
             f"parameter {axis.name}: a category was never measured",
             why=f"{', '.join(missing[:5])}; measured are {', '.join(map(str, axis.categories[:20]))}",
@@ -224,32 +224,37 @@ def _numbers(column: NDArray[Any], axis: Axis) -> Array:
         raise InputError(f"parameter {axis.name}: its categories are numbers, and a text is given") from None
 
 
-def check_range(points: Array, axes: Sequence[Axis], slack: Array, free: Sequence[bool]) -> None:
-    """Refuse points outside the measured range.
+def too_far(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> NDArray[np.bool_]:
+    """Return shape (point, parameter): whether a value leaves the measured range by more than its edge.
 
     Parameters
     ----------
     points
         Shape (point, parameter), encoded.
-    slack
-        Shape (parameter,): tolerated beyond either end, where the scale is equidistant.
     free
-        For each parameter, whether it may leave the range.
+        Places of the parameters that may leave the range.
+    """
+    out = np.zeros(points.shape, dtype=bool)
+    for j, axis in enumerate(axes):
+        if not axis.is_categorical and j not in free:
+            at, (low, high) = axis.position(points[:, j]), axis.position(np.array([axis.low, axis.high]))
+            slack = SMOOTH.edge * (high - low)
+            out[:, j] = (at < low - slack) | (at > high + slack)
+    return out
+
+
+def refuse(points: Array, axes: Sequence[Axis], far: NDArray[np.bool_]) -> None:
+    """Refuse points that are `too_far`.
 
     Raises
     ------
     InputError
-        A point lies outside in a parameter that is not free.
+        There is one.
     """
-    for j, axis in enumerate(axes):
-        if axis.is_categorical or free[j]:
-            continue
-        at = axis.position(points[:, j])
-        ends = axis.position(np.array([axis.low, axis.high]))
-        out = (at < ends[0] - slack[j]) | (at > ends[1] + slack[j])
-        if out.any():
-            raise InputError(
-                f"parameter {axis.name}: a point lies outside what was measured",
-                why=f"{points[out, j][0]:g} is not between {axis.low:g} and {axis.high:g}",
-                hint=f"fit with extrapolate=[..., {axis.name!r}] (or its place), or predict with outside='clamp'",
-            )
+    for j in np.flatnonzero(far.any(axis=0)).tolist()[:1]:
+        axis = axes[j]
+        raise InputError(
+            f"parameter {axis.name}: a point lies outside what was measured",
+            why=f"{points[far[:, j], j][0]:g} is not between {axis.low:g} and {axis.high:g}",
+            hint=f"fit with extrapolate=[..., {axis.name!r}] (or its place), or predict with outside='clamp'",
+        )

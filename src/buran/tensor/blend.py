@@ -11,7 +11,7 @@ import numpy as np
 from buran.tensor.axes import Array, Axis, Whole
 from buran.tensor.boost import Boosting, Features, Trees, grow, join, make_features
 from buran.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
-from buran.tensor.trial import Room, Trial, Wanted, choose_trees
+from buran.tensor.trial import Room, Trial, UserChoices, choose_trees
 from buran.tensor.tuning import BLEND
 
 _CHUNK = 1 << 16
@@ -57,8 +57,8 @@ class Blend:
         points
             Shape (point, parameter), encoded; a little beyond the ends, functions go on linearly.
         """
-        found = [self._predict(points[i : i + _CHUNK]) for i in range(0, max(len(points), 1), _CHUNK)]
-        return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
+        chunks = [self._predict(points[i : i + _CHUNK]) for i in range(0, max(len(points), 1), _CHUNK)]
+        return np.concatenate([f[0] for f in chunks]), np.concatenate([f[1] for f in chunks])
 
     def _predict(self, points: Array) -> tuple[Array, Array]:
         places = Places.of(points, self.bases)
@@ -84,7 +84,7 @@ class Training:
 
 
 def fit_blend(
-    points: Array, logs: Array, axes: tuple[Axis, ...], wanted: Wanted, random: np.random.Generator
+    points: Array, logs: Array, axes: tuple[Axis, ...], choices: UserChoices, random: np.random.Generator
 ) -> tuple[Blend, Training]:
     """Fit to observations; everything that is not given is chosen on observations that are left out.
 
@@ -100,10 +100,10 @@ def fit_blend(
     order = random.permutation(len(values))
     folds = np.empty(len(values), dtype=np.int64)
     folds[order] = np.arange(len(values)) % BLEND.folds
-    options = choose(points, values, axes, wanted, folds, order, random)
+    options = choose(points, values, axes, choices, folds, order, random)
     bases = tuple(make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes))
     places = Places.of(points, bases)
-    room = Room.of(bases, options, wanted, len(values))
+    room = Room.of(bases, options, choices, len(values))
     several = _left_out(places, values, bases, options, folds, room.members(0), random)
     left_out = several.mean(axis=0)
     main = fit_part(places, values, bases, replace(options, rank=0), random)
@@ -115,8 +115,8 @@ def fit_blend(
     if boosting.trees and len(values) >= 8 * BLEND.folds and len(features.weights) + len(features.orders):
         inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
         inside, outside = inside[: BLEND.most_choosing], outside[: BLEND.most_choosing]
-        known = make_features(points[inside], axes, main.main, (values - alone)[inside])
-        tried = Trial(known.bins(points, axes), values, several, alone, inside, outside)
+        inside_features = make_features(points[inside], axes, main.main, (values - alone)[inside])
+        tried = Trial(inside_features.bins(points, axes), values, several, alone, inside, outside)
         base, mixed, boosting, residuals = choose_trees(tried, boosting, room, random)
         grown = grow(features.bins(points, axes), values - base * left_out - (1 - base) * alone, boosting, random)
         trees = grown.scaled(1 - mixed)
@@ -124,12 +124,12 @@ def fit_blend(
     members = room.members(boosting.trees) if share else 0
     parts = tuple(fit_part(places, values, bases, options, random) for _ in range(members))
     quantiles = np.quantile(np.abs(residuals) * spread, np.linspace(0, 1, 101))
-    own = Blend(axes, bases, centre, spread, parts, main, share, features, trees, options, quantiles)
-    return own, Training(points, logs, left_out, base, mixed, boosting)
+    blend = Blend(axes, bases, centre, spread, parts, main, share, features, trees, options, quantiles)
+    return blend, Training(points, logs, left_out, base, mixed, boosting)
 
 
-def _nodes(axis: Axis, column: Array, wanted: int) -> int:
-    return max(min(wanted, len(np.unique(column)) if len(column) < 10 * wanted else wanted), 2)
+def _nodes(axis: Axis, column: Array, count: int) -> int:
+    return max(min(count, len(np.unique(column)) if len(column) < 10 * count else count), 2)
 
 
 def update_blend(
@@ -165,8 +165,8 @@ def update_blend(
     quantiles = blend.residuals
     if len(new) >= BLEND.enough_new:
         quantiles = np.quantile(np.abs(before - logs[-len(new) :]), np.linspace(0, 1, 101))
-    own = replace(blend, parts=parts, main=main, trees=trees, residuals=quantiles)
-    return own, replace(training, points=points, logs=logs, left_out=left_out)
+    updated = replace(blend, parts=parts, main=main, trees=trees, residuals=quantiles)
+    return updated, replace(training, points=points, logs=logs, left_out=left_out)
 
 
 def _left_out(
@@ -179,11 +179,11 @@ def _left_out(
     random: np.random.Generator,
 ) -> Array:
     """Return predictions of each observation by CP parts that have not seen it, shape (part, point)."""
-    own = folds % 2 if len(values) > BLEND.large else folds
+    part_of = folds % 2 if len(values) > BLEND.large else folds
     several = min(members, 1 if len(values) > BLEND.large else 3 if len(values) > BLEND.large // 4 else 4)
     out = np.full((several, len(values)), values.mean())
-    for fold in range(int(own.max()) + 1):
-        inside, outside = np.flatnonzero(own != fold), np.flatnonzero(own == fold)
+    for fold in range(int(part_of.max()) + 1):
+        inside, outside = np.flatnonzero(part_of != fold), np.flatnonzero(part_of == fold)
         if len(inside) == 0 or len(outside) == 0:
             continue
         here, there = places.take(inside), places.take(outside)
@@ -196,7 +196,7 @@ def choose(
     points: Array,
     values: Array,
     axes: tuple[Axis, ...],
-    wanted: Wanted,
+    choices: UserChoices,
     folds: Whole,
     order: Whole,
     random: np.random.Generator,
@@ -208,33 +208,35 @@ def choose(
     inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
     few = len(values) < 1000
     options = PartOptions(
-        wanted.nodes or (8 if few else 16),
-        8 if wanted.rank is None and few else 16 if wanted.rank is None else wanted.rank,
-        1e-2 if wanted.ridge is None else wanted.ridge,
-        1e-2 if wanted.smooth is None else wanted.smooth,
+        choices.nodes or (8 if few else 16),
+        8 if choices.rank is None and few else 16 if choices.rank is None else choices.rank,
+        1e-2 if choices.ridge is None else choices.ridge,
+        1e-2 if choices.smooth is None else choices.smooth,
     )
     if len(outside) == 0 or len(inside) < 8:
-        return replace(options, rank=wanted.rank or 0)
+        return replace(options, rank=choices.rank or 0)
     seed = int(random.integers(2**31))
     number = 1 if len(values) > BLEND.one_fold_from else 2
     seen: dict[PartOptions, tuple[float, int]] = {}
 
-    def error(given: PartOptions) -> float:
-        if given not in seen:
+    def error(options: PartOptions) -> float:
+        if options not in seen:
             tried = [
-                _validate(points, values, axes, given, np.flatnonzero(folds != k), np.flatnonzero(folds == k), seed + k)
+                _validate(
+                    points, values, axes, options, np.flatnonzero(folds != k), np.flatnonzero(folds == k), seed + k
+                )
                 for k in range(number)
             ]
-            mean = np.mean([each for each, _ in tried])
-            seen[given] = float(mean), int(np.ceil(np.mean([sweeps for _, sweeps in tried])))
-        return seen[given][0]
+            mean = np.mean([trial_error for trial_error, _ in tried])
+            seen[options] = float(mean), int(np.ceil(np.mean([sweeps for _, sweeps in tried])))
+        return seen[options][0]
 
     shapes = {
-        (wanted.nodes or nodes, rank if wanted.rank is None else wanted.rank)
+        (choices.nodes or nodes, rank if choices.rank is None else choices.rank)
         for nodes, rank in (BLEND.shapes_few if few else BLEND.shapes)
     }
     options = min((replace(options, nodes=n, rank=r) for n, r in sorted(shapes)), key=error)
-    for name, free in (("smooth", wanted.smooth is None), ("ridge", wanted.ridge is None)):
+    for name, free in (("smooth", choices.smooth is None), ("ridge", choices.ridge is None)):
         for factor in (0.3, 3.0) if free else ():
             other = replace(options, **{name: factor * getattr(options, name)})
             while error(other) < error(options) and 1e-5 < getattr(other, name) < 1:

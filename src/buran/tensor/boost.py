@@ -88,7 +88,7 @@ def make_features(points: Array, axes: Sequence[Axis], main: Sequence[Array], re
     for j, axis in enumerate(axes):
         if axis.is_categorical:
             orders.append((j, _ranks(main[j])))
-            orders += [(j, _ranks(each)) for each in _profiles(j, len(axis.categories), pieces, rest)]
+            orders += [(j, _ranks(profile)) for profile in _profiles(j, len(axis.categories), pieces, rest)]
     count = min(TREES.fine if len(axes) <= TREES.fine_upto else TREES.coarse, max(len(points) // 8, TREES.fewest))
     return Features(weights, values.min(axis=1), values.max(axis=1), tuple(orders), count)
 

@@ -97,5 +97,5 @@ def find_fastest(
     times, spread = model.predict(columns_of(table))
     best = np.argsort(times, kind="stable")[:count]
     interval = of_logarithm(times[best], model.error_quantile(level), spread[best])
-    rows = zip(best, *(each.tolist() for each in (times[best], *interval)), strict=True)
-    return [Configuration(dict(zip(model.names, table[i], strict=True)), *own) for i, *own in rows], complete
+    rows = zip(best, *(column.tolist() for column in (times[best], *interval)), strict=True)
+    return [Configuration(dict(zip(model.names, table[i], strict=True)), *figures) for i, *figures in rows], complete

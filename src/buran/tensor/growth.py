@@ -113,7 +113,7 @@ class Extrapolation:
         rises: dict[bool, list[Array]] = {True: [], False: []}
         for model in self.models:
             rises[isinstance(model, Monomials)].append(model.predict_log(there) - model.predict_log(here))
-        means = [np.mean(own, axis=0) for own in rises.values() if own]
+        means = [np.mean(kind_rises, axis=0) for kind_rises in rises.values() if kind_rises]
         if len(means) == 1:
             return np.asarray(means[0])
         # Products of lines run away where several parameters are far out: they may correct monomials by so much.
@@ -148,21 +148,21 @@ def fit_growth(
         if len(outside) < 20 or len(inside) < 50:
             continue
         held = max(held, len(outside)) if octaves == 1 else held
-        own = narrowed(points[inside], axes, free)
-        base = _lines(points[inside], logs[inside], own, 12, 6, 1e-2, random)
+        inner_axes = narrowed(points[inside], axes, free)
+        base = _lines(points[inside], logs[inside], inner_axes, 12, 6, 1e-2, random)
         for name in CANDIDATES:
-            models = _fit(name, points[inside], logs[inside], own, free, random)
-            grown = Extrapolation(free, models, _slopes(points[inside], logs[inside], own, random), "")
-            edge, rise = grown.add(points[outside], own)
-            found = base.predict_log(edge) + rise
-            scores[name].append(float(np.abs(found - logs[outside]).mean()))
+            models = _fit(name, points[inside], logs[inside], inner_axes, free, random)
+            grown = Extrapolation(free, models, _slopes(points[inside], logs[inside], inner_axes, random), "")
+            edge, rise = grown.add(points[outside], inner_axes)
+            predicted = base.predict_log(edge) + rise
+            scores[name].append(float(np.abs(predicted - logs[outside]).mean()))
     if len(free) > 1:
         name, reason = _FALLBACK, "several parameters may leave the range together"
     elif held < GROWTH.enough:
         name, reason = _FALLBACK, f"only {held} observations are left to try candidates on"
     else:
-        means = {each: float(np.mean(own)) for each, own in scores.items()}
-        name = min(means, key=lambda each: means[each])
+        means = {candidate: float(np.mean(inner_axes)) for candidate, inner_axes in scores.items()}
+        name = min(means, key=lambda candidate: means[candidate])
         name = name if means[name] < GROWTH.better * means[_FALLBACK] else _FALLBACK
         reason = f"mean error {np.mean(scores[name]):.3g} at the largest measured values, predicted from smaller ones"
     models = _fit(name, points, logs, axes, free, random)
@@ -237,11 +237,11 @@ def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis], towards: Se
     weight = np.ones(len(logs))
     for j in towards:
         weight *= np.sqrt(points[:, j] / axes[j].high) if axes[j].low > 0 else 1.0
-    found = nonnegative(weight[:, None] * ratio, weight)
-    own = Monomials(numeric, exponents, found, low)
-    shift = float(np.median(logs - own.predict_log(points)))
-    kept = found > 0
-    return Monomials(numeric, exponents[kept], found[kept] * np.exp(shift), low)
+    coefficients = nonnegative(weight[:, None] * ratio, weight)
+    monomials = Monomials(numeric, exponents, coefficients, low)
+    shift = float(np.median(logs - monomials.predict_log(points)))
+    kept = coefficients > 0
+    return Monomials(numeric, exponents[kept], coefficients[kept] * np.exp(shift), low)
 
 
 def _monomials(ratios: Array, exponents: Array) -> Array:

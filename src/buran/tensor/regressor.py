@@ -17,7 +17,7 @@ from buran.tensor.blend import Blend, fit_blend, update_blend
 from buran.tensor.growth import fit_growth
 from buran.tensor.model import TensorModel
 from buran.tensor.presets import PRESETS, GridOptions, Inner
-from buran.tensor.trial import Wanted
+from buran.tensor.trial import UserChoices
 
 Outside = Literal["error", "clamp", "nan"]
 
@@ -132,7 +132,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         axes = fit_axes(columns, self.scale, self._names(X, len(columns)))
         points = encode(columns, axes)
         names = [axis.name for axis in axes]
-        free = tuple(sorted({_place(each, names) for each in self.extrapolate}))
+        free = tuple(sorted({_place(parameter, names) for parameter in self.extrapolate}))
         for j in free:
             if axes[j].is_categorical:
                 raise InputError(f"parameter {names[j]}: categories cannot be extrapolated")
@@ -146,8 +146,10 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.preset == "default":
             if self.nodes is not None or not isinstance(self.cells, int | np.integer | None):
                 raise InputError("nodes of one's own need the preset 'paper'")
-            wanted = Wanted(self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb)
-            inner, self._training = fit_blend(points, np.log(times), axes, wanted, random)
+            choices = UserChoices(
+                self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb
+            )
+            inner, self._training = fit_blend(points, np.log(times), axes, choices, random)
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
         elif self.preset not in PRESETS.possible_names:
@@ -187,14 +189,14 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             np.concatenate([old_times, times]),
         )
         inner, axes = self.model_.inner, self.model_.axes
-        known = all(
+        is_inside = all(
             np.isin(c, a.categories).all()
             if a.is_categorical
             else c.dtype != object and bool(((c >= a.low) & (c <= a.high)).all())
             and (not len(a.values) or bool(np.isin(c, a.values).all()))
             for c, a in zip(columns, axes, strict=True)
         )  # fmt: skip
-        if isinstance(inner, Blend) and self._training is not None and known:
+        if isinstance(inner, Blend) and self._training is not None and is_inside:
             points = encode(columns, axes)
             blend, self._training = update_blend(inner, self._training, points, np.log(times), self._random_of(times))
             growth = self.model_.growth
@@ -260,22 +262,22 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "model_"):
             raise NotFittedError("this CPRegressor has no model yet: call fit first")
 
-    def _check_width(self, given: int) -> None:
-        if given != self.n_features_in_:
+    def _check_width(self, width: int) -> None:
+        if width != self.n_features_in_:
             raise InputError(
                 "the points have another number of parameters than the model",
-                why=f"X has {given} features, but CPRegressor is expecting {self.n_features_in_} features as input",
+                why=f"X has {width} features, but CPRegressor is expecting {self.n_features_in_} features as input",
             )
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[list[NDArray[Any]], Array]:
         columns = columns_of(X)
         if y is None:
             raise InputError("times are missing", why="requires y to be passed, but the target y is None")
-        given = column_or_1d(y, warn=True)
-        if np.iscomplexobj(given):
+        target = column_or_1d(y, warn=True)
+        if np.iscomplexobj(target):
             raise InputError("times are real numbers", why="Complex data not supported")
         try:
-            times = given.astype(np.float64)
+            times = target.astype(np.float64)
         except (ValueError, TypeError) as error:
             raise InputError("times are numbers", why=str(error)) from error
         if len(times) != len(columns[0]):
@@ -306,24 +308,24 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return [None] * count
         if len(self.nodes) != count:
             raise InputError("nodes are given for each parameter, or None", why=f"{len(self.nodes)} for {count}")
-        return [None if each is None else np.asarray(each, dtype=np.float64) for each in self.nodes]
+        return [None if nodes is None else np.asarray(nodes, dtype=np.float64) for nodes in self.nodes]
 
     def _random_of(self, times: Array) -> np.random.Generator:
         return np.random.default_rng(len(times) + len(self._seen[1]))
 
 
-def _place(given: int | str, names: Sequence[str]) -> int:
-    if isinstance(given, str):
-        if given not in names:
-            raise InputError(f"no parameter is called {given!r}", hint=f"choose from {', '.join(names)}")
-        return list(names).index(given)
-    if not 0 <= given < len(names):
-        raise InputError(f"there is no parameter {given}", why=f"there are {len(names)}, counted from 0")
-    return int(given)
+def _place(parameter: int | str, names: Sequence[str]) -> int:
+    if isinstance(parameter, str):
+        if parameter not in names:
+            raise InputError(f"no parameter is called {parameter!r}", hint=f"choose from {', '.join(names)}")
+        return list(names).index(parameter)
+    if not 0 <= parameter < len(names):
+        raise InputError(f"there is no parameter {parameter}", why=f"there are {len(names)}, counted from 0")
+    return int(parameter)
 
 
 def _spread(cells: int | Sequence[int], count: int) -> list[int]:
-    out = [int(cells)] * count if isinstance(cells, int | np.integer) else [int(each) for each in cells]
+    out = [int(cells)] * count if isinstance(cells, int | np.integer) else [int(number) for number in cells]
     if len(out) != count or min(out) < 2:
         raise InputError("cells is a number of 2 or more, or one for each parameter", why=f"{cells}")
     return out

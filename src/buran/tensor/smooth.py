@@ -209,10 +209,10 @@ def _sweep(places: Places, values: Array, modes: Sequence[_Mode], part: CPPart, 
     for j, mode in enumerate(modes):
         np.multiply(before, after[j], out=regressors[:, 1:])
         rest += places.rows(j, part.main[j])
-        found = mode.solve(regressors, rest, options)
-        part.main[j] = found[:, 0].copy()
+        solution = mode.solve(regressors, rest, options)
+        part.main[j] = solution[:, 0].copy()
         if rank:
-            part.factors[j] = found[:, 1:].copy()
+            part.factors[j] = solution[:, 1:].copy()
             before *= places.rows(j, part.factors[j].astype(single))
         if j:
             _centre(part.main, j, places)
@@ -301,8 +301,8 @@ def _solve_blocks(diagonal: Array, below: Array, beyond: Array, right: Array) ->
     band = np.zeros((2 * width + 1, size, width))
     row, column = np.tril_indices(width)
     band[row - column, :, column] = diagonal[:, row, column].T
-    row, column = (each.ravel() for each in np.indices((width, width)))
+    row, column = (index.ravel() for index in np.indices((width, width)))
     band[width + row - column, :, column] = below[:, row, column].T
     band[2 * width, : len(beyond)] = beyond
-    found = solveh_banded(band.reshape(2 * width + 1, size * width), right.ravel(), lower=True, check_finite=False)
-    return np.asarray(found.reshape(size, width))
+    solution = solveh_banded(band.reshape(2 * width + 1, size * width), right.ravel(), lower=True, check_finite=False)
+    return np.asarray(solution.reshape(size, width))

@@ -82,7 +82,7 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
                 where=path,
                 why=f"version {header['version']}; versions up to {VERSION} are read",
             )
-        axes = tuple(Axis.from_json(each) for each in header["axes"])
+        axes = tuple(Axis.from_json(axis) for axis in header["axes"])
         inner: Inner
         if "blend" in header:
             inner = _get_blend(header["blend"], arrays, axes)
@@ -164,26 +164,26 @@ def _put_blend(blend: Blend, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _get_blend(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Blend:
-    sizes = own["sizes"]
+def _get_blend(header: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Blend:
+    sizes = header["sizes"]
     features = Features(
         arrays["features"].astype(np.float64),
         arrays["ranges"][0],
         arrays["ranges"][1],
-        _get_orders(own["ordered"], arrays, axes),
-        int(own["bins"]),
+        _get_orders(header["ordered"], arrays, axes),
+        int(header["bins"]),
     )
     return Blend(
         axes,
         _get_bases("blend", sizes, arrays, axes),
-        float(own["centre"]),
-        float(own["spread"]),
-        tuple(_get_part(f"part{i}", sizes, arrays) for i in range(own["parts"])),
+        float(header["centre"]),
+        float(header["spread"]),
+        tuple(_get_part(f"part{i}", sizes, arrays) for i in range(header["parts"])),
         _get_part("main", sizes, arrays),
-        float(own["share"]),
+        float(header["share"]),
         features,
         Trees(arrays["questions"][0], arrays["questions"][1], arrays["values"]),
-        PartOptions(**own["options"]),
+        PartOptions(**header["options"]),
         arrays["residuals"].astype(np.float64),
     )
 
@@ -209,9 +209,9 @@ def _put_growth(growth: Extrapolation, arrays: Arrays) -> dict[str, Any]:
     return {"free": list(growth.free), "models": kinds, "reason": growth.reason}
 
 
-def _get_growth(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Extrapolation:
+def _get_growth(header: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Extrapolation:
     models: list[GrowthModel] = []
-    for i, kind in enumerate(own["models"]):
+    for i, kind in enumerate(header["models"]):
         if "places" in kind:
             models.append(
                 Monomials(
@@ -225,4 +225,4 @@ def _get_growth(own: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> 
             bases = _get_bases(f"growth{i}", kind["sizes"], arrays, axes)
             part = _get_part(f"growth{i}", kind["sizes"], arrays)
             models.append(StraightLines(bases, part, float(kind["centre"]), float(kind["spread"])))
-    return Extrapolation(tuple(own["free"]), tuple(models), arrays["slopes"], own["reason"])
+    return Extrapolation(tuple(header["free"]), tuple(models), arrays["slopes"], header["reason"])

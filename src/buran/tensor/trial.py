@@ -14,7 +14,7 @@ from buran.tensor.tuning import BLEND
 
 
 @dataclass(frozen=True)
-class Wanted:
+class UserChoices:
     """What the user fixed.
 
     Attributes
@@ -60,16 +60,16 @@ class Room:
     wanted_members: int | None
 
     @classmethod
-    def of(cls, bases: Sequence[Basis], options: PartOptions, wanted: Wanted, count: int) -> Room:
+    def of(cls, bases: Sequence[Basis], options: PartOptions, choices: UserChoices, count: int) -> Room:
         """Measure parts and trees."""
         nodes = sum(basis.size for basis in bases)
-        room = max(1000 * wanted.size_kb - 2500 - 60 * len(bases) - 5 * nodes, 0)
+        room = max(1000 * choices.size_kb - 2500 - 60 * len(bases) - 5 * nodes, 0)
         part = nodes * (2 * options.rank + 4) + 500  # arrays have headers
-        depth = 4 if count < 1000 else 5 if wanted.size_kb < 50 else 6
+        depth = 4 if count < 1000 else 5 if choices.size_kb < 50 else 6
         tree = 2 * depth + (2 << depth)
-        fit = int(max(room - min((wanted.members or 1) * part, 0.5 * room), 0) / tree)
+        fit = int(max(room - min((choices.members or 1) * part, 0.5 * room), 0) / tree)
         fit = min(fit, max(count // 2, BLEND.fewest_trees))
-        return cls(room, part, tree, depth, fit if wanted.trees is None else wanted.trees, wanted.members)
+        return cls(room, part, tree, depth, fit if choices.trees is None else choices.trees, choices.members)
 
     def members(self, trees: int) -> int:
         """Return the number of CP parts that fit beside so many trees."""
@@ -135,15 +135,15 @@ def choose_trees(
         return replace(boosting, rate=float(factor * rate))
 
     candidates = [(share, at(share)) for share in BLEND.shares]
-    found = [tried.attempt(share, own, room, seed) for share, own in candidates]
-    best = min(range(len(found)), key=lambda i: found[i][0])
+    attempts = [tried.attempt(share, candidate, room, seed) for share, candidate in candidates]
+    best = min(range(len(attempts)), key=lambda i: attempts[i][0])
     for factor in BLEND.rates:
         candidates.append((candidates[best][0], at(candidates[best][0], factor)))
-        found.append(tried.attempt(*candidates[-1], room, seed))
-    best = min(range(len(found)), key=lambda i: found[i][0])
-    share, own = candidates[best]
-    _, mixed, number, rest = found[best]
+        attempts.append(tried.attempt(*candidates[-1], room, seed))
+    best = min(range(len(attempts)), key=lambda i: attempts[i][0])
+    share, candidate = candidates[best]
+    _, mixed, number, rest = attempts[best]
     # With more observations than were tried, more trees are worth their room, but not that of the CP parts.
     more = np.sqrt(0.75 * len(tried.values) / len(tried.inside))
     beside = max(int((room.room - room.members(number) * room.part) / room.tree), number)
-    return share, mixed, replace(own, trees=min(int(max(more, 1.0) * number), boosting.trees, beside)), rest
+    return share, mixed, replace(candidate, trees=min(int(max(more, 1.0) * number), boosting.trees, beside)), rest

@@ -13,7 +13,7 @@ from buran.model.tuning import SEARCH
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class BestHypotheses:
     """The best hypotheses of each call path, best first.
 
     Attributes
@@ -31,14 +31,14 @@ class Found:
     ahead: Array
 
     @classmethod
-    def of(cls, calls: int, hypotheses: int, terms: int, parameters: int) -> Found:
+    def of(cls, calls: int, hypotheses: int, terms: int, parameters: int) -> BestHypotheses:
         """Make room for that many hypotheses."""
         rows = np.zeros((calls, hypotheses, terms, parameters), dtype=np.int16)
         return cls(rows, np.full((calls, hypotheses), np.inf), np.zeros((calls, hypotheses)))
 
-    def of_calls(self, part: slice) -> Found:
+    def of_calls(self, part: slice) -> BestHypotheses:
         """Return a view of some call paths."""
-        return Found(self.rows[part], self.scores[part], self.ahead[part])
+        return BestHypotheses(self.rows[part], self.scores[part], self.ahead[part])
 
     def enter(self, calls: Ids, rows: Ids, scores: Array, ahead: Array) -> None:
         """Add hypotheses (call path, hypothesis, term, parameter) with their scores; the best remain."""
@@ -73,8 +73,8 @@ class Found:
         chosen = np.argmin(gap, axis=1)
         moved = np.flatnonzero(steady & (chosen > 0))
         place = np.arange(self.scores.shape[1])[None]
-        own = chosen[moved, None]
-        turned = np.where(place == 0, own, np.where(place <= own, place - 1, place))
+        place_before = chosen[moved, None]
+        turned = np.where(place == 0, place_before, np.where(place <= place_before, place - 1, place))
         rows = moved[:, None]
         self.rows[moved], self.scores[moved] = self.rows[rows, turned], self.scores[rows, turned]
         self.ahead[moved] = self.ahead[rows, turned]
