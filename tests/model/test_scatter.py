@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from buran.model import Scatter, SearchOptions, fit_models
-from buran.model.best_hypotheses import Found, beyond
+from buran.model.best_hypotheses import BestHypotheses, beyond
 from buran.model.repetitions import scatter_of
 from buran_studies.noise import inject
 
@@ -83,7 +83,7 @@ def test_equal_repetitions_of_exact_values_stay_exact():
 
 
 def test_the_central_hypothesis_comes_first():
-    found = Found(
+    found = BestHypotheses(
         np.array([[[[1]], [[2]], [[3]]], [[[0]], [[2]], [[3]]]], dtype=np.int16),
         np.zeros((2, 3)),
         np.array([[1.0, 9.0, 4.0], [1.0, 9.0, 4.0]]),
