@@ -43,8 +43,8 @@ def _metrics(metrics: Sequence[Metric]) -> Iterator[str]:
 
 def _regions(regions: Sequence[Region]) -> Iterator[str]:
     for number, region in enumerate(regions):
-        begin = region.line if region.line > 0 else -1
-        yield f'<region id="{number}" mod="{text(region.file)}" begin="{begin}" end="-1">'
+        line = region.line if region.line > 0 else -1
+        yield f'<region id="{number}" mod="{text(region.file)}" begin="{line}" end="{line}">'
         yield f"<name>{text(region.name)}</name>"
         yield f"<mangled_name>{text(region.mangled or region.name)}</mangled_name>"
         yield f"<paradigm>{region.paradigm}</paradigm>"

@@ -19,7 +19,7 @@ from pycubexr.classes.metric import MetricType
 
 from buran.errors import FormatError
 from buran.profile.anchor import WRAPPED
-from buran.profile.cubex_write import LARGEST_COUNT
+from buran.profile.cubex_write import LARGEST_COUNT, NOTHING_LARGE
 from buran.profile.metrics import Metric, metric_of
 from buran.profile.profile import CallTree, Location, Paradigm, Profile, Region
 
@@ -205,6 +205,8 @@ def _values(parser: Any, metric: Any, dtype: _Dtype, index: dict[int, int], colu
     given = np.asarray(stored.values.astype(array)).reshape(len(stored.cnode_indices), -1)
     rows = np.fromiter((index[node] for node in stored.cnode_indices), dtype=np.int64, count=len(given))
     out = np.zeros((len(index), len(columns)), dtype=array)
+    if dtype == "MAXDOUBLE":
+        given[given == NOTHING_LARGE] = 0.0
     out[rows] = given[list(stored.cnode_indices.values())][:, columns]
     return out
 

@@ -28,6 +28,10 @@ from buran.profile.regroup import children, preorder
 LARGEST_COUNT = 0xFFFFFFFFFFFFFBFF
 """Readers of cubex turn unsigned counts above this into 0."""
 
+NOTHING_LARGE = 5e-324
+"""Stands for 0 where the largest of something is 0 at all locations: a row of zeros is a missing one to Cube's library,
+which then shows the least number there is."""
+
 _STORED = {"UINT64": "<u8", "INT64": "<i8", "DOUBLE": "<f8", "MINDOUBLE": "<f8", "MAXDOUBLE": "<f8"}
 _BLOCK = 512
 _WRAPPER = Region("roots", "roots", paradigm="measurement", role="artificial")
@@ -108,7 +112,10 @@ def _checked(profile: Profile, metric: Metric, path: Path) -> NDArray[np.generic
                 f"readers show counts above {LARGEST_COUNT} as 0",
                 path,
             )
-    return values.astype(_STORED[metric.dtype])
+    stored = values.astype(_STORED[metric.dtype])
+    if metric.dtype == "MAXDOUBLE":
+        stored[~stored.any(axis=1)] = NOTHING_LARGE
+    return stored
 
 
 def _one_root(profile: Profile) -> Profile:

@@ -1,0 +1,73 @@
+"""Whole campaigns under a real Score-P, where there is one."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from buran.profile.cubex_read import read_cubex
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.thorough,
+    pytest.mark.mpi,
+    pytest.mark.skipif(shutil.which("scorep") is None, reason="Score-P is not installed"),
+]
+
+
+def runs(workbench):
+    """Return the records of all timed runs that were measured."""
+    records = [json.loads(path.read_text()) for path in workbench.results.glob("store/*/*~*/rep-*/run.json")]
+    return [record for record in records if record["mode"] == "time"]
+
+
+def test_a_campaign_runs_to_its_end_and_ends_with_a_list(workbench):
+    workbench.write(backend="scorep", compiler="auto", refinement={"start": "everything", "target": {"p": 4, "n": 400}})
+    said = workbench.buran("run", "campaign.yaml")
+    assert " 0 failed" in said and "Score-P" not in said.partition("report:")[2]
+    measured = runs(workbench)
+    assert measured and all(record["status"] == "measured" for record in measured)
+    latest = workbench.results / "latest"
+    assert "basic_blocks" in (latest / "experiment.jsonl").read_text()
+    report = (latest / "report.txt").read_text()
+    assert "priors from counts" in report and "its basic blocks were not counted" not in report
+    builds = [json.loads(path.read_text()) for path in workbench.results.glob("store/*/build.json")]
+    costs = [record["visit_cost_s"] for record in builds if record.get("visit_cost_s")]
+    assert costs and all(10e-9 < cost < 5e-6 for cost in costs)
+
+
+def test_filters_at_run_time_take_one_build(workbench):
+    workbench.write(backend="scorep", refinement={"filtering": "run", "drop": ["fill*"], "target": {"p": 4, "n": 400}})
+    workbench.buran("run", "campaign.yaml")
+    measured = runs(workbench)
+    assert {record["status"] for record in measured} == {"measured"}
+    assert len({record["build"] for record in measured}) >= 1
+    assert "run" in (workbench.results / "latest" / "report.txt").read_text()
+
+
+def test_killed_it_goes_on_and_measures_nothing_twice(workbench):
+    workbench.write(backend="scorep", repetitions=3)
+    first = subprocess.Popen(
+        workbench.command("run", "campaign.yaml"),
+        cwd=workbench.folder,
+        env=workbench.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 300
+    while len(runs(workbench)) < 3 and time.monotonic() < deadline and first.poll() is None:
+        time.sleep(0.2)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    before = {path: path.stat().st_mtime_ns for path in workbench.results.glob("store/*/*~*/rep-*/profile.cubex")}
+    assert len(before) >= 3
+    workbench.buran("run", "campaign.yaml")
+    assert len(runs(workbench)) == 4 * 3
+    for path, written in before.items():
+        assert path.stat().st_mtime_ns == written
+        assert "time" in read_cubex(path).values or "basic_blocks" in read_cubex(path).values
