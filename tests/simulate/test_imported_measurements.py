@@ -31,7 +31,7 @@ from buran.experiment.read import read_experiment
 from buran.files import not_synced, write_json
 from buran.loop.history import History
 from buran.loop.import_runs import import_runs
-from buran.loop.imported import import_plan
+from buran.loop.imported import import_plan, imports_of
 from buran.loop.model import make_models
 from buran.loop.remeasure import open_generation
 from buran.loop.report import gather, write_results
@@ -320,6 +320,8 @@ def test_what_is_imported_outlives_its_files(tmp_path: Path, tree: Path) -> None
         ({"fixed": {"q": 1}}, "'q' is no parameter"),
         ({"filter": "nowhere"}, "the filter 'nowhere' cannot be read"),
         ({"core_hours": "q"}, "q"),
+        ({"pattern": "n(?P<n>"}, "must be a regular expression"),
+        ({"pattern": "n([0-9]+)"}, "must have a named group for each parameter"),
     ],
 )
 def test_mistakes_in_the_campaign_file(tmp_path: Path, tree: Path, entry: dict[str, Any], message: str) -> None:
@@ -344,6 +346,35 @@ def test_parameters_that_the_names_do_not_tell_can_be_given(tmp_path: Path, tree
     carry_out(session)
     assert imported(session) == len(list(own.iterdir()))
     assert f"had cost {2 * imported(session)} core hours elsewhere" in render(gather(History.open(session)))
+
+
+def test_folders_as_score_p_names_them_are_read_by_a_pattern(tmp_path: Path, tree: Path) -> None:
+    own, number = tmp_path / "tree", 0
+    for run in sorted(tree.iterdir()):
+        point, repetition = run.name.split(".")[1:]
+        number += 1
+        where = own / point.replace("n", "/n") / f"scorep-20260101_12{int(repetition[1:]):02}_{number:012}"
+        shutil.copytree(run, where)
+    trace = own / "p4/n20/scorep-20260101_1300_1"
+    trace.mkdir(parents=True)
+    (trace / "traces.otf2").write_bytes(b"OTF2")
+    (own / "p4/notes").mkdir()
+    shutil.copytree(next(tree.iterdir()), own / "p4/other/scorep-20260101_1300_2")
+    with pytest.raises(CampaignError) as caught:
+        importing(tmp_path / "one", own / "p4/n20")
+    assert "the key `pattern`" in str(caught.value)
+    session = importing(tmp_path / "two", own, entry={"pattern": r"p(?P<p>\d+)/n(?P<n>\d+)/scorep-"})
+    outcome = imports_of(session.campaign, session.layout)[0]
+    assert len(outcome.runs) == number
+    assert {run.repetition for run in outcome.runs} == set(range(1, 1 + max(run.repetition for run in outcome.runs)))
+    assert sorted(Path(each.where).name for each in outcome.problems) == [
+        "scorep-20260101_1300_1",
+        "scorep-20260101_1300_2",
+    ]
+    assert any("traces (OTF2) are not read" in each.reason for each in outcome.problems)
+    assert any("does not fit the pattern" in each.reason for each in outcome.problems)
+    carry_out(session)
+    assert imported(session) == number
 
 
 def test_a_tree_without_anything_to_import_is_a_mistake(tmp_path: Path, tree: Path) -> None:

@@ -18,6 +18,7 @@ from buran.campaign.values import (
     OfQueue,
     OfRun,
     OfTarget,
+    Pattern,
     Plain,
     PointMapping,
     StrategyName,
@@ -256,6 +257,13 @@ class MeasurementsKeys(Keys, title="Measurements"):
         default_factory=dict,
         description="What the runs' folders, or the file, call parameters of this campaign.",
         examples=[{"size": "n"}],
+    )
+    pattern: OfPlan[Pattern | None] = Field(
+        None,
+        description="Regular expression for the paths of runs' folders below `path`, where they are not named for "
+        "Extra-P: a named group for each parameter; a group `repetition`, or else runs of a point count in the order "
+        "of their names.",
+        examples=[r"p(?P<p>\d+)/n(?P<n>\d+)/scorep-"],
     )
     fixed: OfPlan[PointMapping] = Field(
         default_factory=dict,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -94,12 +95,23 @@ def _options(value: str) -> str:
         raise PydanticCustomError("options", "must be options with closed quotes") from error
 
 
+def _named_groups(value: str) -> str:
+    try:
+        groups = re.compile(value).groupindex
+    except re.error as error:
+        raise PydanticCustomError("pattern", "must be a regular expression: {why}", {"why": str(error)}) from error
+    if not set(groups) - {"repetition"}:
+        raise PydanticCustomError("pattern", "must have a named group for each parameter, as (?P<n>[0-9]+)")
+    return value
+
+
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
 _FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
 
 Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
 Argument = Annotated[Text, AfterValidator(_no_option)]
 JobOptions = Annotated[Text, AfterValidator(_options)]
+Pattern = Annotated[str, AfterValidator(_named_groups)]
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+-]*$")]
 Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["string", "integer"]})]
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,7 @@ from buran.campaign.point import Point, Value
 from buran.campaign.records import read_run
 from buran.campaign.sections import MeasurementsKeys
 from buran.errors import BuranError
+from buran.experiment.extrap_tree import RunFile, list_runs_like
 from buran.experiment.formats import READERS
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.table import Experiment
@@ -130,6 +132,8 @@ def _looked_up(campaign: Campaign, layout: Layout, number: int, entry: Measureme
     if not runs:
         why = "\n".join(f"{each.where}: {each.reason}" for each in listing.problems[:5])
         hint = "give the campaign points that were measured, or take the entry out"
+        if entry.pattern is None and path.is_dir():
+            hint += "; folders that are not named for Extra-P need the key `pattern`"
         raise _mistake(campaign, key, f"nothing in {entry.path!r} can be imported", why or None, hint)
     found = tuple(runs[key] for key in sorted(runs))
     return Import(number, entry, path, spec, found, tuple(listing.problems), listing.table)
@@ -152,6 +156,7 @@ def _spec(campaign: Campaign, number: int, entry: MeasurementsKeys) -> BuildSpec
             key = ("measurements", number, "filter")
             raise _mistake(campaign, key, f"the filter {entry.filter!r} cannot be read", str(error), None) from error
     told = [entry.path, sorted(entry.names.items()), sorted(entry.fixed.items()), entry.core_hours]
+    told += [] if entry.pattern is None else [entry.pattern]
     return BuildSpec(digest([Mode.IMPORTED, *told]), Mode.IMPORTED, text, origin=entry.path, pooled=entry.pool)
 
 
@@ -181,10 +186,14 @@ class _Listing:
     def read(self) -> None:
         errors: list[BuranError] = []
         try:
-            format = detect_format(self.path)
-            if (list_runs := READERS.load(format).list_runs) is not None:
-                files = list_runs(self.path, errors)
+            pattern = self.entry.pattern
+            format = "" if pattern is not None else detect_format(self.path)
+            if pattern is not None:
+                files: Sequence[RunFile] = list_runs_like(self.path, re.compile(pattern), errors)
                 given: list[_Given] = [(run.point, run.repetition, run.path, None) for run in files]
+            elif (list_runs := READERS.load(format).list_runs) is not None:
+                files = list_runs(self.path, errors)
+                given = [(run.point, run.repetition, run.path, None) for run in files]
             else:
                 self.table = read_experiment(self.path, format)
                 given = list(_runs_of(self.table, self.path))
