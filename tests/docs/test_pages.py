@@ -56,6 +56,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(file), f"{name_of(page)}: {target}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_of_the_repository_that_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(
+        r"(?<![\w/.~-])((?:src|tests|studies|tools|docs|scripts|rules|profiles)/[\w./-]*\w/?)", page.read_text()
+    )
+    missing = [name for name in named if not (ROOT / name).exists() and not (page.parent / name).exists()]
+    assert not missing
+
+
 def anchors(page: Path) -> set[str]:
     """Names that headings have on the forge."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
