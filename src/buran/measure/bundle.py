@@ -95,15 +95,7 @@ def measure_bundle(
                 if budget_core_hours is not None and spent() >= budget_core_hours:
                     break
                 claims.beat(claim)
-                for left in reversed(range(_TRIES)):
-                    with store.reserve(slot, wait=wait) as temporary:
-                        if temporary is not None:
-                            place = (target, layout, bundle, run, slot, temporary)
-                            _measure(_Attempt(*place, scheduler, allocation, outages, exact=not wait))
-                    if slot.verdict():
-                        break
-                    if not left:
-                        raise Interrupted(f"{scheduler.title} is away again and again")
+                _settle(_Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact=not wait))
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
 
 
@@ -128,8 +120,6 @@ class _Attempt:
 
     Attributes
     ----------
-    temporary
-        Folder that becomes the verdict, or is kept as an attempt without one.
     scheduler
         In whose job this is.
     allocation
@@ -138,6 +128,8 @@ class _Attempt:
         Of the scheduler, since the last attempt; None outside of jobs.
     exact
         Whether the job was submitted for this bundle, and must have what that needs, not more.
+    temporary
+        Folder that becomes the verdict, or is kept as an attempt without one; there is one once the slot is reserved.
     """
 
     target: Target
@@ -145,11 +137,11 @@ class _Attempt:
     bundle: Bundle
     run: Run
     slot: store.Slot
-    temporary: Path
     scheduler: Scheduler
     allocation: Allocation | None
     outages: Outages | None
     exact: bool
+    temporary: Path = Path()
 
     def beat(self) -> None:
         """Show that somebody is at work."""
@@ -157,14 +149,21 @@ class _Attempt:
         claims.beat(self.layout.bundle_claim(self.bundle.id))
 
 
+def _settle(attempt: _Attempt) -> None:
+    """Try until there is a verdict on a run; without one after some outages, give up."""
+    for _ in range(_TRIES):
+        with store.reserve(attempt.slot, wait=not attempt.exact) as temporary:
+            if temporary is not None:
+                _measure(replace(attempt, temporary=temporary))
+        if attempt.slot.verdict():
+            return
+    raise Interrupted(f"{attempt.scheduler.title} is away again and again")
+
+
 def _measure(attempt: _Attempt) -> None:
     """Make a run; afterwards there is a verdict on it, unless the scheduler was away."""
-    temporary, allocation, outages, scheduler = (
-        attempt.temporary,
-        attempt.allocation,
-        attempt.outages,
-        attempt.scheduler,
-    )
+    temporary, allocation = attempt.temporary, attempt.allocation
+    outages, scheduler = attempt.outages, attempt.scheduler
     machine = attempt.target.backend.machine
     record = _opened(attempt)
     refusal = _refusal(attempt)

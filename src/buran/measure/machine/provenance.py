@@ -53,8 +53,7 @@ def machine_state() -> dict[str, Any]:
     throttled = [
         read_system_file(str(path)) for path in sorted(cpus.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
     ]
-    memory = dict(line.split(":", 1) for line in (read_system_file("/proc/meminfo") or "").splitlines() if ":" in line)
-    available = memory.get("MemAvailable", "").split()
+    available = _pairs(read_system_file("/proc/meminfo")).get("MemAvailable", "").split()
     return {
         "load": list(os.getloadavg()),
         "cpu_mask": sorted(os.sched_getaffinity(0)),
@@ -87,14 +86,19 @@ def _lscpu() -> dict[str, str] | None:
     text = _run("lscpu")
     if text is None:
         return None
-    lines = (line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return {key.strip(): value.strip() for key, value in lines if not any(word in key for word in _VARYING)}
+    return {key: value for key, value in _pairs(text).items() if not any(word in key for word in _VARYING)}
+
+
+def _pairs(text: str | None) -> dict[str, str]:
+    """Return the pairs of lines such as ``key: value``."""
+    lines = (line.split(":", 1) for line in (text or "").splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in lines}
 
 
 @cache
 def describe_node() -> dict[str, Any]:
     """Describe the hardware and system software of this host; what cannot be read is None."""
-    cpu = _cpuinfo()
+    cpu = _pairs((read_system_file("/proc/cpuinfo") or "").partition("\n\n")[0])  # the first processor
     return {
         "host": current_scheduler().this_node() or socket.gethostname(),
         "kernel": platform.release(),
@@ -120,16 +124,6 @@ def record_node(store: Path) -> str:
     if not path.is_file():
         write_json(path, description)
     return name
-
-
-def _cpuinfo() -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for line in (read_system_file("/proc/cpuinfo") or "").splitlines():
-        if not line.strip():
-            break
-        name, _, value = line.partition(":")
-        pairs[name.strip()] = value.strip()
-    return pairs
 
 
 def read_system_file(path: str) -> str | None:
