@@ -47,6 +47,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--drop", metavar="PATTERN", action="append", default=[], help="always drop")
     verbs = parser.add_argument_group("instead of a list")
     verbs.add_argument("--check", type=Path, metavar="FILTER", help="say what a Score-P filter lets through")
+    verbs.add_argument(
+        "--with",
+        dest="judge",
+        nargs=2,
+        metavar=("scorep", "PROFILE"),
+        help="for --check: let scorep-score say what is left of a profile.cubex",
+    )
     verbs.add_argument("--diff", type=Path, nargs=2, metavar=("A", "B"), help="say where two Score-P filters differ")
 
 
@@ -59,6 +66,17 @@ def run(arguments: argparse.Namespace) -> int:
     others = ("experiment", "callgraph", "functions", "select", "initial", "check", "diff")
     if arguments.file is None and not any(getattr(arguments, name) for name in others):
         arguments.file = CAMPAIGN_FILE
+    if arguments.judge:
+        if arguments.check is None or arguments.judge[0] != "scorep":
+            raise UsageError(
+                "--with belongs to --check, and knows scorep alone",
+                hint="buran filter --check FILTER --with scorep PROFILE",
+            )
+        cost_s = None if arguments.visit_cost is None else arguments.visit_cost * 1e-9
+        profile = Path(arguments.judge[1])
+        text = filters.judged_by_scorep(arguments.check, profile, cost_s, as_json=arguments.json)
+        _put(text, arguments.output)
+        return int(Exit.DONE)
     universe = filters.Universe.open(arguments.file, arguments.experiment, arguments.callgraph, arguments.functions)
     if arguments.check or arguments.diff:
         if arguments.check:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from buran.loop.history import History
 from buran.loop.refine import known_verdicts, refinement_of, rules_of, static_features
 from buran.loop.report import commented_filter
 from buran.loop.session import open_session
+from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
@@ -346,6 +347,31 @@ def check(path: Path, universe: Universe, *, as_json: bool = False) -> tuple[str
             "skipped_inline": skipped,
         }
     return (json.dumps(found, indent=2) + "\n" if as_json else "".join(f"{line}\n" for line in lines)), fine
+
+
+def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = None, *, as_json: bool = False) -> str:
+    """Return what ``scorep-score`` says of a filter and a profile, and what hooks that are left would cost.
+
+    Raises
+    ------
+    ToolError
+        See `score`.
+    FormatError
+        The filter has a syntax error.
+    """
+    read_filter(path)
+    found, cost_s = score(profile, path), FILTERS.visit_cost_s if visit_cost_s is None else visit_cost_s
+    overhead = found.overhead(cost_s)
+    if as_json:
+        finite = overhead if np.isfinite(overhead) else None
+        return json.dumps({**asdict(found), "visit_cost_s": cost_s, "overhead": finite}, indent=2) + "\n"
+    costs = f"{100 * overhead:.2g} % of the time" if np.isfinite(overhead) else "more than the time itself"
+    return (
+        f"{path}, by scorep-score on {profile}:\n"
+        f"visits left: {found.visits_left} of {found.visits}, of functions with hooks of the compiler\n"
+        f"trace left: {found.trace_bytes_left} of {found.trace_bytes} bytes, in the process with the largest\n"
+        f"overhead left: {costs}, at {1e9 * cost_s:.0f} ns a visit\n"
+    )
 
 
 def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:
