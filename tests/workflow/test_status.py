@@ -140,7 +140,7 @@ def test_a_claim_of_a_scheduler_that_is_not_known_here_is_said(workbench: Workbe
     owner = {"host": "elsewhere", "pid": 1, "started": 1, "boot": "x", "nonce": "a", "scheduler": "moon", "job": "7"}
     slot.claim.write_text(json.dumps(owner))
     os.utime(slot.claim, (1, 1))
-    state = progress_of(session)
+    state = progress_of(History.open(session))
     assert sum(row.running for row in state.rows) == 1
     (problem,) = state.problems
     assert str(slot.claim.relative_to(session.layout.root)) in problem and "moon job 7" in problem
