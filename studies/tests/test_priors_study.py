@@ -65,7 +65,7 @@ def test_presets() -> None:
 def test_priors_of_sparse_counts_have_the_exponents(part: str) -> None:
     program = priors_simulated.Program.of(part, 6, 0, 7)
     for prior, function in zip(program.priors, program.functions, strict=True):
-        assert exponent_deviation(prior.asymptote, function.expected, 2).max() == 0
+        assert exponent_deviation(added(prior.functions), function.expected, 2).max() == 0
     assert len(program.counted) < len(priors_simulated.POINTS)
     assert program.cost["sparse"] < program.cost["single"] < program.cost["paper"]
 

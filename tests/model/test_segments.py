@@ -27,7 +27,7 @@ def test_a_switch_is_found_where_it_is(percent):
     assert found.parameter == 0
     assert found.error < 0.2 * found.error_before
     assert found.evaluate(np.array([[4.0], [1024.0]])) == pytest.approx([14, 400 + 2 * 1024**2], rel=0.1)
-    assert 16 < found.wanted[0] < 32 or any(16 < value < 32 for value in found.wanted)
+    assert 16 < found.next_values[0] < 32 or any(16 < value < 32 for value in found.next_values)
 
 
 def test_three_regimes():
@@ -55,9 +55,9 @@ def test_one_model_is_preferred_where_it_suffices():
 
 def test_points_are_asked_for_where_segments_are_short():
     found = segments(POINTS[:7], np.where(X[:7] < 16, 10 + X[:7], 400 + 2 * X[:7] ** 2))[0]
-    assert any(8 < value < 16 for value in found.wanted)
-    below = {*X[:3], *(value for value in found.wanted if value < 8)}
-    above = {*X[3:7], *(value for value in found.wanted if value > 16)}
+    assert any(8 < value < 16 for value in found.next_values)
+    below = {*X[:3], *(value for value in found.next_values if value < 8)}
+    above = {*X[3:7], *(value for value in found.next_values if value > 16)}
     assert len(below) >= 5
     assert len(above) >= 5
 

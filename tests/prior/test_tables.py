@@ -10,6 +10,7 @@ from prior_tables import POINTS, N, P, table, tree_of
 
 from buran.errors import UsageError
 from buran.experiment.table import Experiment
+from buran.prior.algebra import added
 from buran.prior.campaign import noise_resilient
 from buran.prior.paths import Source, project
 from buran.prior.tables import models_from_priors
@@ -209,8 +210,8 @@ def test_instructions_that_scatter_still_stand_in() -> None:
     scattered = 1000 * N[:, None] ** 2 * (1 + 0.001 * random.uniform(-1, 1, (len(N), 3)))
     timed = table({"app": {"time": N}, "app->main": {"time": 1e-9 * N**2}})
     found = models_from_priors(timed, table({"app": {}, "app->main": {"instructions": scattered}}), processes="p")[1]
-    assert found.resilient is not None and found.resilient.prior.asymptote.lead(1) == (2, 0)
-    assert found.resilient.prior.asymptote.lead(0) == (0, 0)
+    assert found.resilient is not None and added(found.resilient.prior.functions).lead(1) == (2, 0)
+    assert added(found.resilient.prior.functions).lead(0) == (0, 0)
 
 
 def test_instructions_of_timed_runs_stand_in_for_effort_runs() -> None:

@@ -260,7 +260,7 @@ def _segment_rows(
     name = parameters[segmentation.parameter]
     where = ", ".join(f"{low:g} < {name} < {high:g}" for low, high in segmentation.breaks)
     models = "; ".join(format_function(model.function, parameters) for model in segmentation.models)
-    measure_next = f"{name} = " + ", ".join(f"{value:g}" for value in segmentation.wanted)
+    measure_next = f"{name} = " + ", ".join(f"{value:g}" for value in segmentation.next_values)
     errors = f"{100 * segmentation.error_before:.2g} -> {100 * segmentation.error:.2g}"
     rows: list[tuple[str, ...]] = [(*head, where, models, errors, measure_next)]
     for number, inner in enumerate(segmentation.inner):

@@ -155,8 +155,8 @@ def _compiled(node: ast.expr) -> _Evaluator:
             condition, then, otherwise = _compiled(test), _compiled(body), _compiled(orelse)
             return lambda values: np.where(condition(values), then(values), otherwise(values))
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            call, given = _FUNCTIONS[name], [_compiled(argument) for argument in arguments]
-            return lambda values: call(*(argument(values) for argument in given))
+            call, evaluators = _FUNCTIONS[name], [_compiled(argument) for argument in arguments]
+            return lambda values: call(*(argument(values) for argument in evaluators))
         case _:
             raise AssertionError(f"a node that the whitelist does not allow: {ast.dump(node)}")
 

@@ -154,11 +154,11 @@ _PROGRAM: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _to_sympy(node: ast.expr, known: Mapping[str, Any]) -> Any:
+def _to_sympy(node: ast.expr, symbols: Mapping[str, Any]) -> Any:
     """Translate a node that the whitelist of expressions allows."""
 
     def inner(child: ast.expr) -> Any:
-        return _to_sympy(child, known)
+        return _to_sympy(child, symbols)
 
     match node:
         case ast.Constant(value=int() as value):
@@ -166,7 +166,7 @@ def _to_sympy(node: ast.expr, known: Mapping[str, Any]) -> Any:
         case ast.Constant(value=value):
             return sympy.Float(value, 17)
         case ast.Name(id=name):
-            return known[name]
+            return symbols[name]
         case ast.UnaryOp(op=op, operand=operand):
             value = inner(operand)
             return sympy.Not(value) if isinstance(op, ast.Not) else -value if isinstance(op, ast.USub) else value

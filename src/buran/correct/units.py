@@ -63,7 +63,23 @@ def parse_unit(text: str, where: str) -> Any:
     except ExpressionError as error:
         raise UsageError(f"{text!r} is no unit", where=where, why=error.what, hint="as in s/word") from None
     symbols = {name: sympy.Symbol(name, positive=True) for name in names}
-    return _Builder(symbols, text, where).unit(_tree(text, where))
+
+    def unit(node: ast.expr) -> Any:
+        match node:
+            case ast.Name(id=name):
+                return symbols[name]
+            case ast.Constant(value=1):
+                return sympy.Integer(1)
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return unit(left) * unit(right)
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return unit(left) / unit(right)
+            case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int() as power)):
+                return unit(left) ** power
+            case _:
+                raise UsageError(f"{text!r} is no unit", where=where, hint="as in s/word or m**2/s")
+
+    return unit(_tree(text, where))
 
 
 def _tree(text: str, where: str) -> ast.expr:
@@ -71,26 +87,6 @@ def _tree(text: str, where: str) -> ast.expr:
         return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError):
         raise UsageError(f"{text!r} is no unit", where=where, hint="as in s/word") from None
-
-
-class _Builder:
-    def __init__(self, symbols: dict[str, Any], text: str, where: str) -> None:
-        self.symbols, self.text, self.where = symbols, text, where
-
-    def unit(self, node: ast.expr) -> Any:
-        match node:
-            case ast.Name(id=name):
-                return self.symbols[name]
-            case ast.Constant(value=1):
-                return sympy.Integer(1)
-            case ast.BinOp(left=left, op=ast.Mult(), right=right):
-                return self.unit(left) * self.unit(right)
-            case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return self.unit(left) / self.unit(right)
-            case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int() as power)):
-                return self.unit(left) ** power
-            case _:
-                raise UsageError(f"{self.text!r} is no unit", where=self.where, hint="as in s/word or m**2/s")
 
 
 class _Checker:

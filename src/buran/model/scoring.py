@@ -86,7 +86,7 @@ def score(
     """
     if scatter is None:
         return np.asarray(np.log(np.hypot(error, ROUNDING_ERROR)) + cost / (points - coefficients + 1))
-    freedom = (SEARCH.known * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
+    freedom = (SEARCH.freedom * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
     noise = MEAN_ABSOLUTE * scatter.share.reshape(freedom.shape)
     total = points + freedom
     share = np.hypot(np.sqrt(points / total) * error, np.sqrt(freedom / total) * noise)

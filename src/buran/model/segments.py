@@ -35,7 +35,7 @@ class Segmentation:
         One for each segment, one more than breaks.
     error, error_before
         Mean relative error at left-out points, with the segments and with one model.
-    wanted
+    next_values
         Values of the parameter to measure next: between those of each break, and where a segment has less than
         five values.
     inner
@@ -48,7 +48,7 @@ class Segmentation:
     models: tuple[Model, ...]
     error: float
     error_before: float
-    wanted: tuple[float, ...]
+    next_values: tuple[float, ...]
     inner: tuple[Segmentation | None, ...] = ()
 
     def evaluate(self, points: Array | Sequence[float]) -> Array:
@@ -161,7 +161,7 @@ def _along(
         segment_models = tuple(model for begin, end in pairs if (model := fitted(begin, end)[0][call]) is not None)
         breaks = tuple((float(levels[cut - 1]), float(levels[cut])) for cut in edges[1:-1])
         total = sum(float(fitted(begin, end)[1][call]) for begin, end in pairs) / float(sizes[call])
-        next_values = _wanted([levels[begin:end] for begin, end in pairs])
+        next_values = _next_values([levels[begin:end] for begin, end in pairs])
         segmentation = Segmentation(parameter, breaks, segment_models, total, float(before[call]), next_values)
         out.append((call, segmentation, float(best[call])))
     return out
@@ -177,12 +177,12 @@ def _scores(error: Array, coefficients: Ids, points: Ids, segments: int) -> Arra
     return out
 
 
-def _wanted(segments: Sequence[Array]) -> tuple[float, ...]:
+def _next_values(segments: Sequence[Array]) -> tuple[float, ...]:
     out = []
     for left, right in pairwise(segments):
         out.append(_middle(float(left[-1]), float(right[0])))
     for levels in segments:
-        missing, have = SEGMENTS.wanted - len(levels), levels.tolist()
+        missing, have = SEGMENTS.enough - len(levels), levels.tolist()
         while missing > 0:  # halve the widest gap
             gap = int(np.argmax(np.diff(np.log(have)) if have[0] > 0 else np.diff(have)))
             have.insert(gap + 1, _middle(have[gap], have[gap + 1]))

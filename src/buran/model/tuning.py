@@ -43,7 +43,7 @@ class SearchTuning:
     )
     belief: float = tuned(0.45, "nats of odds for a nat of the score, times the points", MODELLER)
     likely: float = tuned(0.1, "odds of hypotheses that may be chosen for predicting the median", MODELLER)
-    known: float = tuned(0.3, "points that a degree of freedom of the repetitions is worth", MODELLER)
+    freedom: float = tuned(0.3, "points that a degree of freedom of the repetitions is worth", MODELLER)
 
 
 SEARCH = SearchTuning()
@@ -76,7 +76,7 @@ class SegmentTuning:
     """Of behaviour that changes along a parameter."""
 
     shortest: int = tuned(3, "values of the parameter in a segment", "two lie on every line")
-    wanted: int = tuned(
+    enough: int = tuned(
         5,
         "values of the parameter in a segment, to trust its exponents",
         JUDGED,

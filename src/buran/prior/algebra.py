@@ -18,9 +18,8 @@ def added(functions: Iterable[ModelFunction]) -> ModelFunction:
         constant += function.constant
         for coefficient, term in zip(function.coefficients, function.terms, strict=True):
             coefficients[term] = coefficients.get(term, 0.0) + coefficient
-    kept = sorted(
-        (term for term, value in coefficients.items() if value), key=lambda term: term.growth_order, reverse=True
-    )
+    kept = [term for term, value in coefficients.items() if value]
+    kept.sort(key=lambda term: term.growth_order, reverse=True)
     return ModelFunction(constant, tuple(coefficients[term] for term in kept), tuple(kept))
 
 

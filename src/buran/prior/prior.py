@@ -79,11 +79,6 @@ class Prior:
         """Return the model with these coefficients of the columns, shape (column,)."""
         return added(scaled(column.function, float(c)) for column, c in zip(self.columns, coefficients, strict=True))
 
-    @property
-    def asymptote(self) -> ModelFunction:
-        """The prior with all coefficients 1, for its leading exponents."""
-        return added(self.functions)
-
 
 def computation_prior(effort: ModelFunction, metric: str = "basic_blocks") -> Prior:
     """Take an effort model's terms without their coefficients (section 3.2 of the noise-resilient priors paper).

@@ -107,19 +107,21 @@ def models_from_priors(
         )
     repetitions = timed.over_locations(metric, aggregate)
     values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
-    found = priors_of(timed.tree, counted, timed.points)
-    sources, notes, priors, efforts = list(found.sources), list(found.notes), list(found.priors), found.efforts
-    settled = list(found.settled)
-    for row, prior in enumerate(priors):
-        known = int(np.isfinite(values[row]).sum())
-        if prior is not None and known <= len(prior.columns):
-            priors[row], sources[row] = None, Source.TIMES
-            said = f"{known} points cannot tell the {len(prior.columns)} coefficients of its prior: {TIMES_ALONE}"
-            notes[row] = (*notes[row], said)
-    for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, sources)).tolist():
+    derived = priors_of(timed.tree, counted, timed.points)
+    sources, notes, priors, efforts = list(derived.sources), list(derived.notes), list(derived.priors), derived.efforts
+    settled = list(derived.settled)
+
+    def drop_prior(row: int, why: str) -> None:
         priors[row], sources[row] = None, Source.TIMES
-        said = "its time is spent outside of the code whose effort was counted, in libraries or the system"
-        notes[row], settled[row] = (*notes[row], f"{said}: {TIMES_ALONE}"), True
+        notes[row] = (*notes[row], f"{why}: {TIMES_ALONE}")
+
+    for row, prior in enumerate(priors):
+        measured = int(np.isfinite(values[row]).sum())
+        if prior is not None and measured <= len(prior.columns):
+            drop_prior(row, f"{measured} points cannot tell the {len(prior.columns)} coefficients of its prior")
+    for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, sources)).tolist():
+        drop_prior(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
+        settled[row] = True
     fitted = fit_priors(timed.points, values, priors, options, noise)
     column = None if processes is None else timed.parameters.index(processes)
     companions = _work(efforts, sources)
@@ -185,9 +187,9 @@ def _finals(
 
 def _work(efforts: Sequence[ModelFunction | None], sources: Sequence[Source]) -> list[Term]:
     """List the leading terms of all computation: what other ranks may be waiting for."""
-    terms: dict[Term, int] = {}
-    for effort, source in zip(efforts, sources, strict=True):
-        if source is Source.COMPUTATION and effort is not None:
-            for term in effort.dominating_terms():
-                terms[term] = terms.get(term, 0) + 1
-    return list(terms)
+    computations = (
+        effort
+        for effort, source in zip(efforts, sources, strict=True)
+        if source is Source.COMPUTATION and effort is not None
+    )
+    return list(dict.fromkeys(term for effort in computations for term in effort.dominating_terms()))

@@ -171,8 +171,8 @@ def _diagnose_group(
         chance, far = _gains(design, columns, base.weights[row], drawn)
         ratio = gains[0] * (along[0] > 0)
         if point_noise is not None and point_noise.degrees[row] >= WAITING_TEST.fewest:
-            degrees_of_noise = point_noise.degrees[row]
-            unsure = np.sqrt(degrees_of_noise / random.chisquare(degrees_of_noise, WAITING_TEST.draws))
+            freedom = point_noise.degrees[row]
+            unsure = np.sqrt(freedom / random.chisquare(freedom, WAITING_TEST.draws))
             p_value = _rarity(along[0].max(), point_noise.deviation[row].min() * unsure * np.abs(far).max(axis=1))
         elif degrees >= WAITING_TEST.fewest:
             p_value = _rarity(ratio.max(), chance.max(axis=1))

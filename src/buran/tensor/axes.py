@@ -171,9 +171,7 @@ def _check_finite(column: Array, name: str) -> None:
 Unseen = Literal["error", "mean"]
 
 
-def encode(
-    columns: Sequence[NDArray[Any]], axes: Sequence[Axis], unseen: Unseen = "error", infinite: bool = False
-) -> Array:
+def encode(columns: Sequence[NDArray[Any]], axes: Sequence[Axis], unseen: Unseen = "error") -> Array:
     """Return shape (point, parameter): numbers as they are, categories as their places; -1 for unseen ones.
 
     Raises
@@ -189,8 +187,7 @@ def encode(
             continue
         if column.dtype == object:
             raise InputError(f"parameter {axis.name}: a text stands where a number is expected")
-        if not infinite:
-            _check_finite(column, axis.name)
+        _check_finite(column, axis.name)
         if axis.scale == "log" and (column <= 0).any():
             raise InputError(
                 f"parameter {axis.name}: its scale is logarithmic",

@@ -12,7 +12,7 @@ from buran.errors import UsageError
 from buran.files import write_json, write_text
 from buran.model.terms import Factor, ModelFunction, Term
 from buran.model.text import format_function, growth_class
-from buran.prior.algebra import multiplied, power
+from buran.prior.algebra import added, multiplied, power
 from buran.prior.communication import operation_of
 from buran.prior.prior import Prior, communication_prior
 from buran_studies.generator.spec import MOST_ROUNDS, SPREADING, Kernel, Spec, communicator
@@ -118,7 +118,7 @@ class Truth:
                 "bytes_received": said(self.bytes_received),
                 "time": {
                     "prior": self.prior.text(parameters),
-                    "grows_like": growth_class(self.prior.asymptote, parameters),
+                    "grows_like": growth_class(added(self.prior.functions), parameters),
                     "source": self.prior.source,
                 },
             }

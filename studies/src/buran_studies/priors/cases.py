@@ -20,7 +20,7 @@ from buran.experiment.table import Experiment
 from buran.model.model import Model
 from buran.model.terms import Array, ModelFunction
 from buran.model.text import growth_class
-from buran.prior.algebra import multiplied, power
+from buran.prior.algebra import added, multiplied, power
 from buran.prior.campaign import waiting_text
 from buran.prior.communication import operation_of
 from buran.prior.prior import communication_prior
@@ -121,7 +121,7 @@ def claims(example: str) -> list[Claim]:
         effort, known = _function(volume)
         visits, _ = _function(metrics["visits"])
         prior = communication_prior(operation, name=name, visits=visits, size=power(0, 1), sent=effort, received=effort)
-        out.append(Claim(kernel, prior.asymptote, effort, known))
+        out.append(Claim(kernel, added(prior.functions), effort, known))
     return out
 
 
@@ -225,7 +225,7 @@ def _both(model: PathModel, claim: Claim, at: Array, actual: float) -> dict[str,
     if model.resilient is None or model.final is None:
         keys = ("resilient", "ed_resilient", "re_resilient", "re_final", "waiting")
         return dict.fromkeys(keys)
-    prior = model.resilient.prior.asymptote
+    prior = added(model.resilient.prior.functions)
     return {
         "resilient": growth_class(prior, PARAMETERS),
         "ed_resilient": _deviation(prior, claim.time, claim),

@@ -89,7 +89,7 @@ def judge(functions: int, seed: int, results: Sequence[Mapping[str, Any]]) -> di
 
 def _expected(truth: Truth, part: str) -> ModelFunction:
     assert truth.prior is not None
-    return truth.rounds if part == "computation" else truth.prior.asymptote
+    return truth.rounds if part == "computation" else added(truth.prior.functions)
 
 
 def _effort(truth: Truth, part: str) -> ModelFunction:
@@ -135,7 +135,7 @@ def _deviations_of_priors(
     priors: Sequence[Prior | None], expected: Sequence[ModelFunction]
 ) -> list[list[float] | None]:
     return [
-        None if prior is None else exponent_deviation(prior.asymptote, function, 2).tolist()
+        None if prior is None else exponent_deviation(added(prior.functions), function, 2).tolist()
         for prior, function in zip(priors, expected, strict=True)
     ]
 

@@ -126,7 +126,7 @@ def functions(part: str, count: int, first: int, seed: int) -> list[Function]:
             expected = rounds
         else:
             assert truth.prior is not None
-            expected = truth.prior.asymptote
+            expected = added(truth.prior.functions)
             columns = [column.function for column in truth.prior.columns[1:]] or [ModelFunction(1.0)]
             time = _balanced(columns, random, 1e-3)
         constant = float(random.uniform(0, 0.2)) * float(time.evaluate(POINTS[_CENTRE]))
@@ -211,7 +211,7 @@ def draw(part: str, count: int, first: int, seed: int, level: float, draws: int)
         "re": {name: each.reshape(len(own), draws).mean(axis=1).tolist() for name, each in errors.items()},
         "ed_sensitive": deviations.mean(axis=1).tolist(),
         "ed_resilient": [
-            exponent_deviation(prior.asymptote, function.expected, 2).tolist()
+            exponent_deviation(added(prior.functions), function.expected, 2).tolist()
             for prior, function in zip(priors, own, strict=True)
         ],
         "cost": program.cost,
