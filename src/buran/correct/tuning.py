@@ -27,9 +27,7 @@ class CorrectionTuning:
     steps: int = tuned(40, "places on each of these lines", JUDGED)
     span: float = tuned(10.0, "a coefficient of a normal form may become this many times smaller or larger", JUDGED)
     most_points: int = tuned(
-        200,
-        "points up to which a Gaussian process is tried",
-        "the time of a fit grows with the third power; first 400",
+        200, "points up to which a Gaussian process is tried", "the time of a fit grows with the third power; first 400"
     )
     fewest: int = tuned(8, "points below which no correction can be judged", JUDGED)
     places: int = tuned(33, "places of a threshold that are tried", JUDGED)

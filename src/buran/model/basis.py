@@ -91,12 +91,7 @@ class TermFamily(Protocol):
         """Read what `BasisFunction.to_json` gave; KeyError, TypeError or ValueError where it is damaged."""
 
 
-FAMILIES: Door[TermFamily] = Door(
-    "term family",
-    "buran.terms",
-    TermFamily,
-    {"powers": "buran.model.powers:POWERS"},
-)
+FAMILIES: Door[TermFamily] = Door("term family", "buran.terms", TermFamily, {"powers": "buran.model.powers:POWERS"})
 
 
 def read_basis(data: Mapping[str, Any]) -> BasisFunction:

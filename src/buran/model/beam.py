@@ -155,10 +155,7 @@ def extend(dictionary: Dictionary, beam: Beam, width: int, most: int | None = No
     if most is not None:
         fine &= ~_crowded(dictionary, members, most)
     chosen = fine & np.concatenate(
-        [
-            np.cumsum(fine[:, :by_residual], axis=1) <= width,
-            np.cumsum(fine[:, by_residual:], axis=1) <= 2 * width,
-        ],
+        [np.cumsum(fine[:, :by_residual], axis=1) <= width, np.cumsum(fine[:, by_residual:], axis=1) <= 2 * width],
         axis=1,
     )
     survivors = best((~chosen).astype(np.float64), 3 * width)  # ties keep their order

@@ -156,8 +156,7 @@ def _check(points: Array, values: Array, weights: Array | None) -> None:
     large = (np.abs(values) > _LARGEST).any(axis=1)
     if large.any():
         raise UsageError(
-            "values to model must be finite, or NaN where missing",
-            where=f"call path number {np.flatnonzero(large)[0]}",
+            "values to model must be finite, or NaN where missing", where=f"call path number {np.flatnonzero(large)[0]}"
         )
     if weights is not None and (
         np.shape(weights) != values.shape or not (np.asarray(weights)[np.isfinite(values)] > 0).all()

@@ -48,12 +48,7 @@ class Regression:
 
 
 def regress(
-    points: Array,
-    values: Array,
-    weights: Array,
-    tables: list[TermTable],
-    chosen: Ids,
-    nonnegative: bool = False,
+    points: Array, values: Array, weights: Array, tables: list[TermTable], chosen: Ids, nonnegative: bool = False
 ) -> Regression:
     """Fit `chosen` hypotheses (call path, term, parameter) exactly and drop what contributes nothing.
 

@@ -144,10 +144,7 @@ class ModelFunction:
         return {
             "constant": self.constant,
             "terms": [
-                {
-                    "coefficient": coefficient,
-                    "factors": [factor.to_json() for factor in term.factors],
-                }
+                {"coefficient": coefficient, "factors": [factor.to_json() for factor in term.factors]}
                 for coefficient, term in zip(self.coefficients, self.terms, strict=True)
             ],
         }

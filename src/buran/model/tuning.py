@@ -18,9 +18,7 @@ class SearchTuning:
         5, "beam for a single parameter", "as measured by studies/benchmarks/modeller.py; no figures kept"
     )
     middle: int = tuned(
-        8,
-        "beam where there are many points",
-        "as measured by studies/benchmarks/modeller.py; no figures kept",
+        8, "beam where there are many points", "as measured by studies/benchmarks/modeller.py; no figures kept"
     )
     wide: int = tuned(24, "beam elsewhere", "as measured by studies/benchmarks/modeller.py; no figures kept")
     many: int = tuned(10, "points a parameter from which on there are many", MODELLER)
@@ -76,11 +74,7 @@ class SegmentTuning:
     """Of behaviour that changes along a parameter."""
 
     shortest: int = tuned(3, "values of the parameter in a segment", "two lie on every line")
-    enough: int = tuned(
-        5,
-        "values of the parameter in a segment, to trust its exponents",
-        JUDGED,
-    )
+    enough: int = tuned(5, "values of the parameter in a segment, to trust its exponents", JUDGED)
     coefficient: float = tuned(2.5, "cost in nats of each coefficient and each break; see `score`", JUDGED)
     steady: float = tuned(1e-6, "error of one model for all below which there is nothing to explain", JUDGED)
     most: int = tuned(3, "segments", JUDGED)

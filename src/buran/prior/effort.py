@@ -88,8 +88,7 @@ def effort_of(
     values = values[..., None] if values.ndim == 2 else values
     if values.ndim != 3 or values.shape[1] != len(points):
         raise UsageError(
-            "points and counts do not match",
-            why=f"points have shape {np.shape(points)}, counts {np.shape(counts)}",
+            "points and counts do not match", why=f"points have shape {np.shape(points)}, counts {np.shape(counts)}"
         )
     if (values < 0).any():
         raise UsageError("counts cannot be negative", where=metric)

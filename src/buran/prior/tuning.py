@@ -61,9 +61,7 @@ class CoefficientTuning:
     fewest: int = tuned(3, "call paths that share costs", JUDGED)
     closest: float = tuned(0.05, "costs of one kind of effort differ at least by this share", JUDGED)
     discrepancy: float = tuned(
-        0.03,
-        "relative standard deviation that runs of one point have in common, and repetitions do not show",
-        JUDGED,
+        0.03, "relative standard deviation that runs of one point have in common, and repetitions do not show", JUDGED
     )
     first: float = tuned(0.03, "relative noise of one run until repetitions say more", JUDGED)
     worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)

@@ -190,8 +190,7 @@ def encode(columns: Sequence[NDArray[Any]], axes: Sequence[Axis], unseen: Unseen
         _check_finite(column, axis.name)
         if axis.scale == "log" and (column <= 0).any():
             raise InputError(
-                f"parameter {axis.name}: its scale is logarithmic",
-                why=f"{float(column.min()):g} is not above zero",
+                f"parameter {axis.name}: its scale is logarithmic", why=f"{float(column.min()):g} is not above zero"
             )
         out[:, j] = column
     return out

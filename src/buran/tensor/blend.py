@@ -246,13 +246,7 @@ def choose(
 
 
 def _validate(
-    points: Array,
-    values: Array,
-    axes: tuple[Axis, ...],
-    options: PartOptions,
-    inside: Whole,
-    outside: Whole,
-    seed: int,
+    points: Array, values: Array, axes: tuple[Axis, ...], options: PartOptions, inside: Whole, outside: Whole, seed: int
 ) -> tuple[float, int]:
     """Return the smallest error at observations that are left out, and the sweeps it takes."""
     bases = [make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes)]

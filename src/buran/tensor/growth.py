@@ -174,12 +174,7 @@ CANDIDATES = (_FALLBACK, "monomials", "smooth lines 1", "lines 1")
 
 
 def _fit(
-    name: str,
-    points: Array,
-    logs: Array,
-    axes: tuple[Axis, ...],
-    free: tuple[int, ...],
-    random: np.random.Generator,
+    name: str, points: Array, logs: Array, axes: tuple[Axis, ...], free: tuple[int, ...], random: np.random.Generator
 ) -> tuple[GrowthModel, ...]:
     out: list[GrowthModel] = []
     if name.startswith("monomials"):
