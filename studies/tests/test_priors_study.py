@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
+from buran.prior.algebra import added
 from buran_studies.evaluation.evaluation import Kind
 from buran_studies.evaluation.study import Settings
 from buran_studies.priors import simulated as priors_simulated
