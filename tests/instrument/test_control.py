@@ -11,7 +11,7 @@ from buran.instrument.callgraph import CALL, make_graph
 from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Wishes, refine
-from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
+from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profile.profile import CallTree, Region
 
@@ -127,7 +127,7 @@ def test_measured_times_save_a_kernel_whose_model_is_wrong():
 def test_what_was_kept_stays_down_to_half_the_threshold():
     near = models("time", kernel=(1e-6,), setup=(4e-9,))
     assert "setup" not in kept(refine(TREE, near, None, [80.0]))
-    assert "setup" in kept(refine(TREE, near, None, [80.0], known={"setup": Verdict(True, "before")}))
+    assert "setup" in kept(refine(TREE, near, None, [80.0], known={"setup": FunctionVerdict(True, "before")}))
 
 
 GRAPH = make_graph(
@@ -142,7 +142,7 @@ def test_loops_below_kernels_are_tried_once():
     result = refine(TREE, TIME, VISITS, [80.0], visit_cost_s=1e-12, graph=GRAPH)
     assert set(result.added) == {"inner", "deep"}  # below the kernel; `library` is below what does not matter
     assert {"inner", "deep"} <= set(result.names)
-    known = {"inner": Verdict(False, "0.1 % of the time")}
+    known = {"inner": FunctionVerdict(False, "0.1 % of the time")}
     again = refine(TREE, TIME, VISITS, [80.0], visit_cost_s=1e-12, graph=GRAPH, known=known, hooked=["deep"])
     assert not again.added
     assert again.never_called == ("deep",) and again.verdicts["deep"].reason == "never called"

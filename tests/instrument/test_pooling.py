@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from buran.campaign.plan import Mode
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
-from buran.instrument.pooling import Earlier, HookCost, Pooled, hook_cost, pool
+from buran.instrument.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
 from buran.instrument.tuning import POOLING
 from buran_studies.simulate.program import program_of
 from buran_studies.simulate.run import Variant
@@ -61,7 +61,7 @@ def runs(built: Variant, sizes: tuple[int, ...] = SIZES, repetitions: int = 1, k
 def pooled(
     now: frozenset[str], then: frozenset[str], cost: HookCost, sizes: tuple[int, ...] = (1, 2), **program: float
 ) -> Pooled:
-    earlier = Earlier(
+    earlier = EarlierRuns(
         runs(variant(then, **program), key="then"), lambda each: each.name in then, lambda each: each.name in now
     )
     return pool(runs(variant(now, **program), sizes, key="now"), [earlier], cost)
@@ -83,7 +83,7 @@ def test_without_noise_corrected_times_are_those_of_the_newest_filter(
     truth = seconds(experiment_from_profiles(runs(variant(now))))
     for name, values in seconds(found.experiment).items():
         own = truth.get(name)
-        corrected = values[:, ~found.own]
+        corrected = values[:, ~found.direct]
         if own is None:  # a call path that only the earlier filter had
             assert np.isnan(corrected).all()
         else:
@@ -91,7 +91,7 @@ def test_without_noise_corrected_times_are_those_of_the_newest_filter(
             assert np.allclose(corrected[known], np.broadcast_to(own, corrected.shape)[known], rtol=1e-9)
     if now <= then:
         # Nothing is measured now that was not then: every time is known at the points that only the earlier runs have.
-        far = np.stack([values[2:, ~found.own] for values in seconds(found.experiment).values()])
+        far = np.stack([values[2:, ~found.direct] for values in seconds(found.experiment).values()])
         assert np.isfinite(far).all()
 
 
@@ -102,8 +102,8 @@ def test_what_is_more_uncertain_than_allowed_is_left_out() -> None:
     assert 0.1 < sure.share < 0.11 and sure.doubt == pytest.approx(0.05 * sure.share)
     unsure = pooled(now, then, HookCost(COST_S, 0.5 * COST_S), visits=4e6)
     times = seconds(unsure.experiment)
-    assert np.isnan(times["simulated->main->solve"][:, ~unsure.own]).all()
-    assert np.isfinite(times["simulated->main->solve->MPI_Barrier"][:, ~unsure.own]).all()
+    assert np.isnan(times["simulated->main->solve"][:, ~unsure.direct]).all()
+    assert np.isfinite(times["simulated->main->solve->MPI_Barrier"][:, ~unsure.direct]).all()
     assert unsure.doubt <= POOLING.most_doubt
 
 
@@ -112,13 +112,13 @@ def test_a_wrong_cost_is_noticed_where_both_filters_measured() -> None:
     right = pooled(now, then, HookCost(COST_S, 0.02 * COST_S), visits=1e6)
     wrong = pooled(now, then, HookCost(2 * COST_S, 0.02 * COST_S), visits=1e6)
     path = "simulated->main->solve"
-    assert np.isfinite(seconds(right.experiment)[path][2:, ~right.own]).all()
-    assert np.isnan(seconds(wrong.experiment)[path][:, ~wrong.own]).all()
+    assert np.isfinite(seconds(right.experiment)[path][2:, ~right.direct]).all()
+    assert np.isnan(seconds(wrong.experiment)[path][:, ~wrong.direct]).all()
 
 
 def test_functions_that_are_measured_only_now_cannot_be_told_from_their_callers() -> None:
     found = pooled(frozenset(NAMES), frozenset(NAMES) - {"inner"}, HookCost(COST_S, 0.01 * COST_S))
-    known = {name for name, values in seconds(found.experiment).items() if np.isfinite(values[:, ~found.own]).any()}
+    known = {name for name, values in seconds(found.experiment).items() if np.isfinite(values[:, ~found.direct]).any()}
     lost = set(found.experiment.tree.names) - known
     assert {name.rpartition("->")[2] for name in lost} == {"solve", "inner", "tiny"}
 
@@ -126,7 +126,7 @@ def test_functions_that_are_measured_only_now_cannot_be_told_from_their_callers(
 def test_without_earlier_runs_the_table_is_that_of_the_runs() -> None:
     now = frozenset(NAMES)
     found = pool(runs(variant(now)), [], HookCost(COST_S, COST_S))
-    assert found.runs == 0 and found.own.all()
+    assert found.runs == 0 and found.direct.all()
     assert np.array_equal(
         found.experiment.values["time"], experiment_from_profiles(runs(variant(now))).values["time"], equal_nan=True
     )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from buran.compare.counts import count_measured, unsteady_rows
 from buran.compare.difference import Change
 from buran.compare.fold import common_call_paths, fold, fold_models
-from buran.compare.measured import folded_values, measured_in_both
+from buran.compare.measured import folded_values, measured_in_both, shares_of
 from buran.compare.side import RUNTIME, Side
 from buran.compare.tuning import COMPARED
 from buran.experiment.table import Aggregate, Experiment
@@ -74,7 +74,7 @@ def check_counts(before: Side, table: Experiment, share: float = COMPARED.share)
         counted = count_measured(measured_in_both((before.counts, table), (models, models), common))
         usable = counted.known
         usable[unsteady_rows(before.unsteady.get(metric, ()), common)] = False
-        shares = np.maximum(*(_shares(np.nan_to_num(each)) for each in (counted.first, counted.second)))
+        shares = np.maximum(*(shares_of(np.nan_to_num(each)) for each in (counted.first, counted.second)))
         for row in np.flatnonzero(usable & (shares >= share).any(axis=1)).tolist():
             found.append(Checked(metric, common[row], counted.change(row), float(shares[row].max())))
         if usable.any():
@@ -111,7 +111,7 @@ def check_times(
     measured = over_repetitions(own, cast(Repetition, models.repetition))
     folded = fold_models(models, fold(models.call_paths, common), common)
     predicted = folded.predict(points)
-    shares = np.maximum(*(_shares(np.maximum(np.nan_to_num(each), 0.0)) for each in (predicted, measured)))
+    shares = np.maximum(*(shares_of(np.maximum(np.nan_to_num(each), 0.0)) for each in (predicted, measured)))
     matter = np.flatnonzero((shares >= share).any(axis=1))
     whole = before.models.get(RUNTIME)
     single = 1 - (1 - level) / ((len(matter) + (whole is not None)) * len(points))
@@ -144,8 +144,3 @@ def _changes(models: ModelSet, points: Array, measured: Array, level: float) -> 
     at = [tuple(point) for point in points.tolist()]
     rows = np.stack([predicted, measured, ratio, lower, upper], axis=-1).tolist()
     return [[Change(point, *numbers) for point, numbers in zip(at, row, strict=True)] for row in rows]
-
-
-def _shares(values: Array) -> Array:
-    total = values.sum(axis=0)
-    return np.asarray(np.divide(values, total, out=np.zeros_like(values), where=total > 0))

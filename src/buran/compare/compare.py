@@ -12,7 +12,7 @@ from buran.compare.counts import Counted, count_measured, count_modelled, unstea
 from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.growth import faster_in
-from buran.compare.measured import common_points, measured_in_both
+from buran.compare.measured import common_points, measured_in_both, shares_of
 from buran.compare.side import RUNTIME, Side
 from buran.compare.tuning import COMPARED
 from buran.errors import UsageError
@@ -36,17 +36,17 @@ def compare_sides(
     """
     _check(before, after)
     target = tuple(float(after.target[name]) for name in after.parameters)
-    found: list[Difference] = []
+    differences: list[Difference] = []
     gone: list[OneSided] = []
     new: list[OneSided] = []
     for metric in (name for name in after.models if name in before.models):
         pair = before.models[metric], after.models[metric]
         common = common_call_paths(pair[0].call_paths, pair[1].call_paths)
         if common:
-            found += _Metric(before, after, metric, common, target, level, share).differences()
+            differences += _Metric(before, after, metric, common, target, level, share).differences()
             gone += _one_sided(pair[0], common, target)
             new += _one_sided(pair[1], common, target)
-    if not any(each.metric != RUNTIME for each in found):
+    if not any(each.metric != RUNTIME for each in differences):
         raise UsageError(
             "the two campaigns have no call path in common",
             where=f"{before.name} and {after.name}",
@@ -56,7 +56,7 @@ def compare_sides(
     notes = tuple(_notes(before, after))
     names = after.parameters
     return Comparison(
-        before.name, after.name, names, target, level, share, tuple(found), tuple(gone), tuple(new), notes
+        before.name, after.name, names, target, level, share, tuple(differences), tuple(gone), tuple(new), notes
     )
 
 
@@ -98,8 +98,8 @@ def _notes(before: Side, after: Side) -> list[str]:
         if only:
             notes.append(f"Measured only {word}: {', '.join(only)}.")
     if before.target and dict(before.target) != dict(after.target):
-        own = ", ".join(f"{name}={before.target[name]:g}" for name in after.parameters)
-        notes.append(f"The earlier campaign had another target, {own}; both are compared at the later one's.")
+        target = ", ".join(f"{name}={before.target[name]:g}" for name in after.parameters)
+        notes.append(f"The earlier campaign had another target, {target}; both are compared at the later one's.")
     for name in (name for name in after.models if name in before.models):
         pair = before.models[name], after.models[name]
         for what in ("aggregate", "repetition", "unit"):
@@ -121,11 +121,11 @@ def _notes(before: Side, after: Side) -> list[str]:
 def _one_sided(models: ModelSet, common: Sequence[str], target: Sequence[float]) -> list[OneSided]:
     at = _values(models, np.array([target]))[:, 0]
     total = at.sum() or 1.0
-    known = set(common)
+    in_common = set(common)
     return [
         OneSided(models.metric, name, float(value), float(value / total))
         for name, value, model in zip(models.call_paths, at, models.models, strict=True)
-        if name not in known and model is not None
+        if name not in in_common and model is not None
     ]
 
 
@@ -148,8 +148,8 @@ class _Metric:
         share: float,
     ) -> None:
         sides = (before, after)
-        own = [side.models[metric] for side in sides]
-        folded = [fold_models(each, fold(each.call_paths, common), common) for each in own]
+        models = [side.models[metric] for side in sides]
+        folded = [fold_models(each, fold(each.call_paths, common), common) for each in models]
         self.names, self.first, self.second = common, folded[0], folded[1]
         shared = common_points(self.first.points, self.second.points)
         points = [target]
@@ -159,11 +159,8 @@ class _Metric:
         self.points = points
         at = np.array(points, dtype=np.float64)
         self.values = _values(self.first, at), _values(self.second, at)
-        self.shares = [
-            np.divide(each, each.sum(axis=0), out=np.zeros_like(each), where=each.sum(axis=0) > 0)
-            for each in self.values
-        ]
-        self.matters = (np.maximum(*self.shares) >= share).any(axis=1)
+        self.shares = [shares_of(values) for values in self.values]
+        self.matters: NDArray[np.bool_] = np.any(np.maximum(*self.shares) >= share, axis=1)
         # All call paths that matter, at both points, are to be right together (Bonferroni).
         single = 1 - (1 - level) / max(int(self.matters.sum()) * len(points), 1)
         ends = [each.predict_interval(at, single) for each in folded]
@@ -196,7 +193,7 @@ class _Metric:
         first, second = self.first.models[row], self.second.models[row]
         target, *measured = (self._change(row, place) for place in range(len(self.points)))
         exact, parameters = bool(self.exact[row]), self.second.parameters
-        found = Difference(
+        difference = Difference(
             metric=self.second.metric,
             unit=self.second.unit,
             call_path=self.names[row],
@@ -217,10 +214,11 @@ class _Metric:
             faster_in=(),
             verdict="undecided",
         )
-        found = replace(found, verdict=self._verdict(found))
-        if found.verdict != "grown" or target.verdict != "grown" or first is None or second is None:
-            return found
-        return replace(found, faster_in=tuple(parameters[each] for each in faster_in(first, second, len(parameters))))
+        difference = replace(difference, verdict=self._verdict(difference))
+        if difference.verdict != "grown" or target.verdict != "grown" or first is None or second is None:
+            return difference
+        faster = faster_in(first, second, len(parameters))
+        return replace(difference, faster_in=tuple(parameters[number] for number in faster))
 
     def _change(self, row: int, place: int) -> Change:
         before, after = (
@@ -229,13 +227,13 @@ class _Metric:
         )
         return Change(self.points[place], before, after, *self.intervals[:, row, place].tolist())
 
-    def _verdict(self, found: Difference) -> Verdict:
-        measured = None if found.measured is None else found.measured.verdict
+    def _verdict(self, difference: Difference) -> Verdict:
+        measured = None if difference.measured is None else difference.measured.verdict
         alike = self.counted is not None and len(self.counted.points) >= COMPARED.alike
-        if found.exact and measured is not None and (measured != "same" or alike):
+        if difference.exact and measured is not None and (measured != "same" or alike):
             return measured
-        told = [found.target.verdict] if measured is None else [found.target.verdict, measured]
+        verdicts = [difference.target.verdict] if measured is None else [difference.target.verdict, measured]
         for verdict in ("grown", "shrunk"):
-            if verdict in told:
+            if verdict in verdicts:
                 return verdict
-        return told[0] if len(set(told)) == 1 else "no difference seen"
+        return verdicts[0] if len(set(verdicts)) == 1 else "no difference seen"

@@ -102,8 +102,8 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
             if each.share >= comparison.share and (each.metric == "time" or metric_of(each.metric).noise_resilient)
         ]
     exact = noise_resilient(table())
-    own = {"runtime": (RUNTIME,), "effort": exact, "class": (*_TIMES, *exact)}
-    metrics = own.get(condition.kind, _TIMES)
+    metrics_of = {"runtime": (RUNTIME,), "effort": exact, "class": (*_TIMES, *exact)}
+    metrics = metrics_of.get(condition.kind, _TIMES)
     asked = [each for each in comparison.differences if each.metric in metrics and each.matters]
     if not asked:
         raise UsageError(
@@ -122,7 +122,7 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
     return [Broken(str(condition), each.metric, each.call_path) for each in asked if _holds(each, condition)]
 
 
-def _holds(each: Difference, condition: Condition) -> bool:
+def _holds(difference: Difference, condition: Condition) -> bool:
     if condition.kind == "class":
-        return bool(each.faster_in)
-    return each.verdict == "grown" and each.grown_by > condition.above
+        return bool(difference.faster_in)
+    return difference.verdict == "grown" and difference.grown_by > condition.above

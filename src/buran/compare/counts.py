@@ -69,7 +69,7 @@ class Counted:
 
 def count_measured(both: Measured) -> Counted:
     """Take what was measured for counts; steady are those that all repetitions agree on."""
-    ends = [_ends(own) for own in both.values]
+    ends = [_ends(values) for values in both.values]
     with np.errstate(invalid="ignore"):
         wobbly = [((most - least) > ROUNDING * np.abs(most)).any(axis=1) for least, most in ends]
     return Counted(both.points, ends[0][0], ends[1][0], np.asarray(~(wobbly[0] | wobbly[1]), dtype=np.bool_))

@@ -18,8 +18,8 @@ Places = NDArray[np.int64]
 
 def common_call_paths(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
     """Return the full call paths that two lists have, in the order of the second."""
-    known = set(first)
-    return tuple(name for name in second if name in known)
+    first_names = set(first)
+    return tuple(name for name in second if name in first_names)
 
 
 def fold(names: Sequence[str], common: Sequence[str]) -> Places:

@@ -18,7 +18,7 @@ def faster_in(first: Model, second: Model, parameters: int) -> tuple[int, ...]:
 
 def _chance(first: Model, second: Model, parameter: int) -> float:
     one, other = _leads(first, parameter), _leads(second, parameter)
-    return sum(a * b for lead, a in one.items() for own, b in other.items() if own > lead)
+    return sum(a * b for earlier, a in one.items() for later, b in other.items() if later > earlier)
 
 
 def _leads(model: Model, parameter: int) -> dict[Lead, float]:

@@ -76,13 +76,19 @@ def measured_in_both(
         rows.append([tuple(point) for point in table.points[:, columns].tolist()])
     points = common_points(*rows)
     values = []
-    for table, own in zip(tables, rows, strict=True):
-        number = {point: row for row, point in enumerate(own)}
+    for table, of_table in zip(tables, rows, strict=True):
+        number = {point: row for row, point in enumerate(of_table)}
         chosen = table.over_locations(metric, cast(Aggregate, models[1].aggregate))
         values.append(
             folded_values(chosen[:, [number[point] for point in points]], fold(table.tree.names, common), len(common))
         )
     return Measured(points, (values[0], values[1]), cast(Repetition, models[1].repetition))
+
+
+def shares_of(values: Array) -> Array:
+    """Return shape (call path, point): of the total of each point; 0 where that is 0."""
+    total = values.sum(axis=0)
+    return np.asarray(np.divide(values, total, out=np.zeros_like(values), where=total > 0))
 
 
 def folded_values(values: Array, places: NDArray[np.int64], size: int) -> Array:

@@ -88,13 +88,13 @@ class CallGraph:
         if self.entry is not None:
             return self.entry
         for name in MAINS:
-            found = [i for i in self.by_symbol.get(name, ()) if self.has_body[i]] or self.by_symbol.get(name, [])
-            if len(found) == 1:
-                return found[0]
-            if found:
+            numbers = [i for i in self.by_symbol.get(name, ()) if self.has_body[i]] or self.by_symbol.get(name, [])
+            if len(numbers) == 1:
+                return numbers[0]
+            if numbers:
                 raise UsageError(
-                    f"the call graph has {len(found)} functions {name!r}",
-                    why="in " + ", ".join(sorted(self.files[i] or "an unknown file" for i in found)[:4]),
+                    f"the call graph has {len(numbers)} functions {name!r}",
+                    why="in " + ", ".join(sorted(self.files[i] or "an unknown file" for i in numbers)[:4]),
                     hint="make the call graph of one program, not of all programs of a source tree",
                 )
         raise UsageError(
@@ -111,24 +111,18 @@ class CallGraph:
     @cached_property
     def by_symbol(self) -> Mapping[str, list[int]]:
         """Function numbers by linker symbol."""
-        out: dict[str, list[int]] = {}
-        for i, symbol in enumerate(self.symbols):
-            out.setdefault(symbol, []).append(i)
-        return out
+        return _numbers_by(self.symbols)
 
     def find(self, symbol: str, name: str = "", file: str = "") -> int | None:
         """Return the function of a measured region: by symbol, then by name; files decide between namesakes."""
-        found = self.by_symbol.get(symbol) or self._by_name.get(name or symbol, [])
-        if len(found) > 1 and file:
-            found = [i for i in found if self.files[i] and _same_file(self.files[i], file)] or found
-        return found[0] if found else None
+        numbers = self.by_symbol.get(symbol) or self._by_name.get(name or symbol, [])
+        if len(numbers) > 1 and file:
+            numbers = [i for i in numbers if self.files[i] and _same_file(self.files[i], file)] or numbers
+        return numbers[0] if numbers else None
 
     @cached_property
     def _by_name(self) -> Mapping[str, list[int]]:
-        out: dict[str, list[int]] = {}
-        for i, name in enumerate(self.names):
-            out.setdefault(name, []).append(i)
-        return out
+        return _numbers_by(self.names)
 
     def edges(self, kinds: int = CALL | POINTER | OVERRIDE | MEASURED) -> Mask:
         """Return shape (edge,): those of any of some kinds."""
@@ -213,18 +207,25 @@ class CallGraph:
         """Return shape (function, kind): weights (function, kind) added over everything reachable, each once."""
         component, caller, callee = self.components
         count = int(component.max(initial=-1)) + 1
-        own = np.zeros((count, weights.shape[1]), dtype=np.int64)
-        np.add.at(own, component, weights)
-        total = np.zeros_like(own)
+        of_component = np.zeros((count, weights.shape[1]), dtype=np.int64)
+        np.add.at(of_component, component, weights)
+        total = np.zeros_like(of_component)
         cuts = np.searchsorted(caller, np.arange(count + 1)).tolist()
         ends = callee.tolist()
         uses = np.bincount(callee, minlength=count).tolist()
-        heavy = np.flatnonzero(own.any(axis=1))  # only these can add anything
+        heavy = np.flatnonzero(of_component.any(axis=1))  # only these can add anything
         for first in range(0, len(heavy), _CHUNK):
             chosen = heavy[first : first + _CHUNK]
-            total += _sums_over(count, cuts, ends, list(uses), chosen, own[chosen])
+            total += _sums_over(count, cuts, ends, list(uses), chosen, of_component[chosen])
         out: Ids = total[component]
         return out
+
+
+def _numbers_by(texts: Sequence[str]) -> dict[str, list[int]]:
+    out: dict[str, list[int]] = {}
+    for number, text in enumerate(texts):
+        out.setdefault(text, []).append(number)
+    return out
 
 
 def _same_file(one: str, other: str) -> bool:
@@ -240,9 +241,9 @@ def _callees_first(count: int, pairs: Ids) -> Ids:
     ready = [i for i in range(count) if not waiting[i]]
     rank = np.zeros(count, dtype=np.int64)
     for place in range(count):
-        own = ready[place]
-        rank[own] = place
-        for caller in callers[cuts[own] : cuts[own + 1]]:
+        component = ready[place]
+        rank[component] = place
+        for caller in callers[cuts[component] : cuts[component + 1]]:
             waiting[caller] -= 1
             if not waiting[caller]:
                 ready.append(caller)
@@ -257,10 +258,10 @@ def _sums_over(count: int, cuts: list[int], ends: list[int], uses: list[int], ch
     """
     total = np.zeros((count, weights.shape[1]), dtype=np.int64)
     sets: list[int] = [0] * count
-    bit = {int(own): i for i, own in enumerate(chosen.tolist())}
+    bit = {int(component): i for i, component in enumerate(chosen.tolist())}
     sizes = [0] * count
-    for own in range(count):
-        below = ends[cuts[own] : cuts[own + 1]]
+    for component in range(count):
+        below = ends[cuts[component] : cuts[component + 1]]
         base, size = -1, 0
         whole = 0
         for callee in below:
@@ -269,25 +270,25 @@ def _sums_over(count: int, cuts: list[int], ends: list[int], uses: list[int], ch
                 whole |= reach
                 if sizes[callee] > size:
                     base, size = callee, sizes[callee]
-        number = bit.get(own)
+        number = bit.get(component)
         if number is not None:
             whole |= 1 << number
         if base >= 0:
-            total[own] = total[base]
+            total[component] = total[base]
             extra = whole ^ sets[base]
         else:
             extra = whole
         if extra:
             if extra & (extra - 1):
-                total[own] += weights[_bits(extra)].sum(axis=0)
+                total[component] += weights[_bits(extra)].sum(axis=0)
             else:
-                total[own] += weights[extra.bit_length() - 1]
+                total[component] += weights[extra.bit_length() - 1]
         for callee in below:
             uses[callee] -= 1
             if not uses[callee]:
                 sets[callee] = 0
-        if uses[own]:
-            sets[own], sizes[own] = whole, whole.bit_count()
+        if uses[component]:
+            sets[component], sizes[component] = whole, whole.bit_count()
     return total
 
 
@@ -323,31 +324,28 @@ def make_graph(
     if len(set(ids)) != len(ids):
         raise ValueError("ids of functions must be unique")
     n = len(ids)
-    table = np.array(list(edges), dtype=np.int64).reshape(-1, 3)
-    pairs, where = np.unique(table[:, :2], axis=0, return_inverse=True)
-    kind = np.zeros(len(pairs), dtype=np.int64)
-    np.bitwise_or.at(kind, where.reshape(-1), table[:, 2])
+    caller, callee, kind = _distinct(edges)
 
-    def flags(given: Sequence[bool] | None, otherwise: bool) -> Mask:
-        return np.full(n, otherwise) if given is None else np.array(given, dtype=bool)
+    def flags(values: Sequence[bool] | None, otherwise: bool) -> Mask:
+        return np.full(n, otherwise) if values is None else np.array(values, dtype=bool)
 
-    known = features or {}
-    own_symbols = tuple(ids if symbols is None else symbols)
+    sizes = features or {}
+    linker_symbols = tuple(ids if symbols is None else symbols)
     return CallGraph(
         ids=tuple(ids),
-        symbols=own_symbols,
-        names=own_symbols if names is None else tuple(names),
+        symbols=linker_symbols,
+        names=linker_symbols if names is None else tuple(names),
         files=("",) * n if files is None else tuple(files),
         has_body=flags(has_body, True),
         inline=flags(inline, False),
         system=flags(system, False),
         features={
-            name: np.array(known[name], dtype=np.int64) if name in known else np.full(n, -1, dtype=np.int64)
+            name: np.array(sizes[name], dtype=np.int64) if name in sizes else np.full(n, -1, dtype=np.int64)
             for name in FEATURES
         },
-        caller=pairs[:, 0],
-        callee=pairs[:, 1],
-        kind=kind.astype(np.int8),
+        caller=caller,
+        callee=callee,
+        kind=kind,
         **rest,
     )
 
@@ -355,8 +353,16 @@ def make_graph(
 def with_edges(graph: CallGraph, edges: Iterable[tuple[int, int, int]]) -> CallGraph:
     """Return a graph with more edges (caller, callee, kind)."""
     old = np.stack([graph.caller, graph.callee, graph.kind.astype(np.int64)], axis=1)
-    table = np.concatenate([old, np.array(list(edges), dtype=np.int64).reshape(-1, 3)])
+    caller, callee, kind = _distinct(edges, old)
+    return replace(graph, caller=caller, callee=callee, kind=kind)
+
+
+def _distinct(edges: Iterable[tuple[int, int, int]], old: Ids | None = None) -> tuple[Ids, Ids, NDArray[np.int8]]:
+    """Return edges as arrays (caller, callee, kind), each pair once with the kinds of all its edges."""
+    table = np.array(list(edges), dtype=np.int64).reshape(-1, 3)
+    if old is not None:
+        table = np.concatenate([old, table])
     pairs, where = np.unique(table[:, :2], axis=0, return_inverse=True)
     kind = np.zeros(len(pairs), dtype=np.int64)
     np.bitwise_or.at(kind, where.reshape(-1), table[:, 2])
-    return replace(graph, caller=pairs[:, 0], callee=pairs[:, 1], kind=kind.astype(np.int8))
+    return pairs[:, 0], pairs[:, 1], kind.astype(np.int8)

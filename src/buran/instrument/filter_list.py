@@ -38,10 +38,10 @@ class Listed:
     @property
     def comment(self) -> str:
         """What is known of it, in one line."""
-        known = [self.reason] if self.reason else []
+        facts = [self.reason] if self.reason else []
         if self.visits is not None:
-            known.append(f"{self.visits:.3g} visits")
-        return f"{self.name}: {', '.join(known)}" if known else ""
+            facts.append(f"{self.visits:.3g} visits")
+        return f"{self.name}: {', '.join(facts)}" if facts else ""
 
 
 @dataclass(frozen=True)
@@ -63,53 +63,53 @@ def list_of(refinement: Refinement) -> FilterList:
     shown = {region.mangled or region.name: region.name for region in refinement.regions}
     functions = []
     for symbol in refinement.names:
-        own = verdicts.get(symbol)
-        reason = refinement.added.get(symbol) or (own.reason if own else "begin of the program")
+        verdict = verdicts.get(symbol)
+        reason = refinement.added.get(symbol) or (verdict.reason if verdict else "begin of the program")
         functions.append(
-            Listed(symbol, shown.get(symbol, symbol), reason, own.share if own else None, own.visits if own else None)
+            Listed(symbol, shown.get(symbol, symbol), reason, *((verdict.share, verdict.visits) if verdict else ()))
         )
     return FilterList(tuple(functions), (*refinement.head, *refinement.notes))
 
 
-def _scorep(own: FilterList) -> str:
-    comments = [*own.comments, *(function.comment for function in own.functions if function.comment)]
-    return format_filter(only(own.symbols), comments)
+def _scorep(chosen: FilterList) -> str:
+    comments = [*chosen.comments, *(function.comment for function in chosen.functions if function.comment)]
+    return format_filter(only(chosen.symbols), comments)
 
 
-def _tau(own: FilterList) -> str:
+def _tau(chosen: FilterList) -> str:
     """Return a selective instrumentation file; ``#`` is TAU's wildcard, so names must not have one."""
-    for function in own.functions:
+    for function in chosen.functions:
         if "#" in function.name or "\n" in function.name:
             raise UsageError("a TAU select file cannot hold a function's name", where=function.name)
-    lines = [f"# {comment}" for comment in _plain_comments(own)]
-    return _lines([*lines, "BEGIN_INCLUDE_LIST", *(function.name for function in own.functions), "END_INCLUDE_LIST"])
+    lines = [f"# {comment}" for comment in _plain_comments(chosen)]
+    return _lines([*lines, "BEGIN_INCLUDE_LIST", *(function.name for function in chosen.functions), "END_INCLUDE_LIST"])
 
 
-def _plain(own: FilterList) -> str:
-    return _lines(function.symbol for function in own.functions)
+def _plain(chosen: FilterList) -> str:
+    return _lines(function.symbol for function in chosen.functions)
 
 
-def _xray(own: FilterList) -> str:
+def _xray(chosen: FilterList) -> str:
     """Return an attribute list for ``-fxray-attr-list``: entries are globs, the section ``always`` comes first."""
-    for function in own.functions:
+    for function in chosen.functions:
         if any(char in function.symbol for char in "*?[]{}\\\n"):
             raise UsageError("an XRay attribute list cannot hold a linker symbol", where=function.symbol)
-    lines = [f"# {comment}" for comment in _plain_comments(own)]
-    entries = [f"fun:{function.symbol}" for function in own.functions]
+    lines = [f"# {comment}" for comment in _plain_comments(chosen)]
+    entries = [f"fun:{function.symbol}" for function in chosen.functions]
     return _lines([*lines, "[always]", *entries, "[never]", "fun:*"])
 
 
-def _json(own: FilterList) -> str:
+def _json(chosen: FilterList) -> str:
     data = {
         "schema": SCHEMA,
-        "comments": list(own.comments),
-        "functions": [asdict(function) for function in own.functions],
+        "comments": list(chosen.comments),
+        "functions": [asdict(function) for function in chosen.functions],
     }
     return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
 
-def _plain_comments(own: FilterList) -> list[str]:
-    return [line for comment in own.comments for line in comment.splitlines()]
+def _plain_comments(chosen: FilterList) -> list[str]:
+    return [line for comment in chosen.comments for line in comment.splitlines()]
 
 
 def _lines(lines: Iterable[str]) -> str:

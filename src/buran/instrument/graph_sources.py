@@ -71,17 +71,17 @@ def with_measured(graph: CallGraph, tree: CallTree) -> CallGraph:
     seen. The root of a profile, which stands for the executable, is no function.
     """
     regions = tree.regions
-    found = [graph.find(region.mangled or region.name, region.name, region.file) for region in regions]
-    own = [region.paradigm != "measurement" for region in regions]
-    lacking = [i for i, at in enumerate(found) if at is None and own[i]]
+    places = [graph.find(region.mangled or region.name, region.name, region.file) for region in regions]
+    is_function = [region.paradigm != "measurement" for region in regions]
+    lacking = [i for i, at in enumerate(places) if at is None and is_function[i]]
     whole = graph
     if lacking:
         taken, ids = set(graph.ids), list[str]()
         for i in lacking:
             ids.append(_unique(regions[i].mangled or regions[i].name, regions[i].file, taken))
             taken.add(ids[-1])
-        for place, i in enumerate(lacking):
-            found[i] = len(graph) + place
+        for extra, i in enumerate(lacking):
+            places[i] = len(graph) + extra
         whole = _extended(
             graph,
             ids,
@@ -90,7 +90,7 @@ def with_measured(graph: CallGraph, tree: CallTree) -> CallGraph:
             [regions[i].file for i in lacking],
             [regions[i].paradigm == "compiler" for i in lacking],
         )
-    numbers = np.array([-1 if at is None or not own[i] else at for i, at in enumerate(found)], dtype=np.int64)
+    numbers = np.array([at if at is not None and is_function[i] else -1 for i, at in enumerate(places)], dtype=np.int64)
     below = numbers[tree.region]
     above = np.where(tree.parent >= 0, below[np.maximum(tree.parent, 0)], -1)
     real = (below >= 0) & (above >= 0)

@@ -16,7 +16,7 @@ from buran.instrument.filter_file import Filter, Rule, format_filter, parse
 from buran.instrument.pattern import literal
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
 from buran.instrument.tuning import FILTERS
-from buran.instrument.verdicts import Verdict
+from buran.instrument.verdicts import FunctionVerdict
 from buran.model.repetitions import over_repetitions
 from buran.profile.profile import CallTree
 
@@ -34,7 +34,7 @@ class Throttled:
         left.
     """
 
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, FunctionVerdict]
     before: float
     after: float
 
@@ -94,8 +94,8 @@ def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> f
         Of the runs at the point of this place, or at all points, of all ranks, once each.
     """
     tree = experiment.tree
-    own = np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)[tree.region]
-    seconds = _mean(experiment.over_locations("time", "sum")[own])
+    filterable = np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)[tree.region]
+    seconds = _mean(experiment.over_locations("time", "sum")[filterable])
     lasted_s = float(seconds.sum() if place is None else seconds[:, place].sum())
     return max(lasted_s / cpu_s, 1.0) if cpu_s > 0 else 1.0
 
@@ -145,7 +145,7 @@ def throttle(
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
     count = int(np.argmax(left <= allowed)) if (left <= allowed).any() else len(order)
     verdicts = {
-        symbol_of(regions[i]): Verdict(
+        symbol_of(regions[i]): FunctionVerdict(
             False,
             f"throttled: {number[i]:.3g} visits of {1e9 * own_s[i] / number[i]:.3g} ns in a pilot run",
             visits=float(number[i]),

@@ -21,7 +21,7 @@ from buran.instrument.callgraph import CALL, MEASURED, OVERRIDE, POINTER, CallGr
 
 Version = Literal[2, 4]
 _HEAD = "_MetaCG"
-_OWN = {"statements": "numStatements", "branches": "numConditionalBranches", "loop_depth": "loopDepth"}
+_META_KEYS = {"statements": "numStatements", "branches": "numConditionalBranches", "loop_depth": "loopDepth"}
 _HINT = "make it again with MetaCG, or write one with: buran filter CAMPAIGN --format metacg"
 
 
@@ -88,9 +88,9 @@ def _read_fourth(data: Mapping[str, Any], graph: Mapping[str, Any]) -> CallGraph
             j = _number(number, callee, key)
             edges.append((i, j, CALL))
             edge_metadata[i, j] = meta
-        known = (node.get("meta") or {}).get("overrideMD") or {}
-        overrides += [(_number(number, str(other), key), i) for other in known.get("overriddenBy") or ()]
-        overrides += [(i, _number(number, str(other), key)) for other in known.get("overrides") or ()]
+        overriding = (node.get("meta") or {}).get("overrideMD") or {}
+        overrides += [(_number(number, str(other), key), i) for other in overriding.get("overriddenBy") or ()]
+        overrides += [(i, _number(number, str(other), key)) for other in overriding.get("overrides") or ()]
     files = [node["origin"] or "" for node in nodes.values()]
     made = _graph(
         _unique_ids(symbols, files),
@@ -145,7 +145,7 @@ def _graph(
     files: Sequence[str] | None = None,
 ) -> CallGraph:
     places = [meta.get("fileProperties") or {} for meta in metas]
-    features = {name: [int(meta.get(key, -1)) for meta in metas] for name, key in _OWN.items()}
+    features = {name: [int(meta.get(key, -1)) for meta in metas] for name, key in _META_KEYS.items()}
     features["loops"] = [-1 if depth < 0 else int(depth > 0) for depth in features["loop_depth"]]
     return make_graph(
         ids,
@@ -164,8 +164,8 @@ def _with_overriders(graph: CallGraph, overrides: Iterable[tuple[int, int]]) -> 
     above: dict[int, list[int]] = {}
     direct = sorted(set(overrides))
     graph = replace(graph, document={**graph.document, "overrides": direct})
-    for own, other in direct:
-        above.setdefault(other, []).append(own)
+    for function, other in direct:
+        above.setdefault(other, []).append(function)
     reach: dict[int, list[int]] = {}
     extra: list[tuple[int, int, int]] = []
     for caller, callee in zip(graph.caller.tolist(), graph.callee.tolist(), strict=True):
@@ -206,8 +206,8 @@ def write_metacg(graph: CallGraph, path: Path, version: Version = 4) -> None:
 
 
 def _own_meta(graph: CallGraph, i: int, old: Mapping[str, Any]) -> dict[str, Any]:
-    known = {key: int(graph.features[name][i]) for name, key in _OWN.items() if graph.features[name][i] >= 0}
-    out: dict[str, Any] = {**old, **known}
+    sizes = {key: int(graph.features[name][i]) for name, key in _META_KEYS.items() if graph.features[name][i] >= 0}
+    out: dict[str, Any] = {**old, **sizes}
     out.setdefault("fileProperties", {"origin": graph.files[i], "systemInclude": bool(graph.system[i])})
     if graph.inline[i]:
         out.setdefault("inlineInfo", {"markedInline": True})
@@ -227,15 +227,15 @@ def _overrides(graph: CallGraph) -> tuple[list[list[int]], list[list[int]]]:
     """Return for each function what it overrides and what overrides it, directly."""
     down: list[list[int]] = [[] for _ in graph.ids]
     up: list[list[int]] = [[] for _ in graph.ids]
-    for own, other in graph.document.get("overrides", ()):
-        down[own].append(other)
-        up[other].append(own)
+    for function, other in graph.document.get("overrides", ()):
+        down[function].append(other)
+        up[other].append(function)
     return down, up
 
 
 def _second(graph: CallGraph, callees: list[list[int]], same: bool, path: Path) -> dict[str, Any]:
     if len(set(graph.symbols)) != len(graph):
-        twice = next(symbol for symbol, found in graph.by_symbol.items() if len(found) > 1)
+        twice = next(symbol for symbol, functions in graph.by_symbol.items() if len(functions) > 1)
         places = sorted(graph.files[i] or "an unknown file" for i in graph.by_symbol[twice])
         raise FormatError(
             "MetaCG's version 2 cannot hold two functions of one name",
@@ -244,8 +244,8 @@ def _second(graph: CallGraph, callees: list[list[int]], same: bool, path: Path) 
             hint="write version 4",
         )
     callers: list[list[int]] = [[] for _ in graph.ids]
-    for a, own in enumerate(callees):
-        for b in own:
+    for a, function in enumerate(callees):
+        for b in function:
             callers[b].append(a)
     down, up = _overrides(graph)
     return {

@@ -69,7 +69,7 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
 
 
 @dataclass(frozen=True)
-class Corrected:
+class BareProfile:
     """A profile without the hooks of some functions.
 
     Attributes
@@ -87,7 +87,7 @@ class Corrected:
     doubt: Floats
 
 
-def without_hooks(profile: Profile, keep: Mask, cost: HookCost) -> Corrected:
+def without_hooks(profile: Profile, keep: Mask, cost: HookCost) -> BareProfile:
     """Take the hooks of functions out of a profile.
 
     Parameters
@@ -98,8 +98,8 @@ def without_hooks(profile: Profile, keep: Mask, cost: HookCost) -> Corrected:
         Shape (region,): those that keep their hooks, or never had any.
     """
     folding = fold(profile.tree, keep)
-    own = {name: profile.metrics[name] for name in ("time", "visits")}
-    left = project(replace(profile, metrics=own, values={name: profile.values[name] for name in own}), keep)
+    metrics = {name: profile.metrics[name] for name in ("time", "visits")}
+    left = project(replace(profile, metrics=metrics, values={name: profile.values[name] for name in metrics}), keep)
     visits = profile.exclusive("visits")
     removed = np.where(folding.stays[:, None], 0.0, visits)
     taken = combine(removed, folding.target, len(folding.tree), "add").astype(np.float64) * cost.seconds
@@ -107,13 +107,13 @@ def without_hooks(profile: Profile, keep: Mask, cost: HookCost) -> Corrected:
     off, rest = taken.mean(axis=1), seconds.mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(off > 0, np.where(rest > 0, off / rest, np.inf), 0.0)
-    time = replace(own["time"], kind="exclusive")
+    time = replace(metrics["time"], kind="exclusive")
     corrected = replace(left, metrics={**left.metrics, "time": time}, values={**left.values, "time": seconds})
-    return Corrected(corrected, share, share * (cost.doubt_s / cost.seconds if cost.seconds > 0 else 0.0))
+    return BareProfile(corrected, share, share * (cost.doubt_s / cost.seconds if cost.seconds > 0 else 0.0))
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierRuns:
     """Runs under another filter than that of the models.
 
     Attributes
@@ -139,7 +139,7 @@ class Pooled:
     ----------
     experiment
         Time and visits of earlier runs are corrected; their other metrics, and what is too uncertain, are NaN.
-    own
+    direct
         Shape (repetition,): those under the filter of the models.
     runs
         How many earlier runs tell the time of at least one call path.
@@ -150,7 +150,7 @@ class Pooled:
     """
 
     experiment: Experiment
-    own: Mask
+    direct: Mask
     runs: int = 0
     values: int = 0
     lost: int = 0
@@ -161,12 +161,12 @@ class Pooled:
     def uncorrected(self) -> Experiment:
         """The runs under the filter of the models alone, on the same call paths."""
         table = self.experiment
-        there = np.isfinite(table.over_locations("time")[:, :, self.own]).any(axis=(0, 2))
-        values = {name: each[:, there][:, :, self.own] for name, each in table.values.items()}
+        there = np.isfinite(table.over_locations("time")[:, :, self.direct]).any(axis=(0, 2))
+        values = {name: each[:, there][:, :, self.direct] for name, each in table.values.items()}
         return replace(table, points=table.points[there], values=values)
 
 
-def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pooled:
+def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) -> Pooled:
     """Bring runs under one filter and corrected ones under others into one table.
 
     A time is left out where functions are measured now that were not then: how it would be shared is not known; where
@@ -175,14 +175,14 @@ def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pool
 
     Parameters
     ----------
-    own
+    direct
         Runs under the filter of the models.
     earlier
         By filter.
     """
 
     def every() -> Iterator[Run]:
-        for point, repetition, profile in own:
+        for point, repetition, profile in direct:
             seen.update(map(symbol_of, profile.tree.regions))
             yield point, repetition, profile
         for number, group in enumerate(earlier, start=1):
@@ -191,7 +191,7 @@ def pool(own: Iterable[Run], earlier: Sequence[Earlier], cost: HookCost) -> Pool
                 keep = np.array([stays(each, group) for each in profile.tree.regions], dtype=bool)
                 yield point, number * STRIDE + repetition, _marked(without_hooks(profile, keep, cost))
 
-    def stays(region: Region, group: Earlier) -> bool:
+    def stays(region: Region, group: EarlierRuns) -> bool:
         return _is_free(region) or symbol_of(region) in seen or group.keeps(region)
 
     seen: set[str] = set()
@@ -208,7 +208,7 @@ def _is_free(region: Region) -> bool:
     return region.paradigm not in FILTERABLE
 
 
-def _marked(corrected: Corrected) -> Profile:
+def _marked(corrected: BareProfile) -> Profile:
     """Note share and doubt as metrics of their own, so that they go through the same unions as the times."""
     profile, width = corrected.profile, len(corrected.profile.locations)
     marks = {
@@ -219,7 +219,7 @@ def _marked(corrected: Corrected) -> Profile:
     return replace(profile, metrics={**profile.metrics, **metrics}, values={**profile.values, **marks})
 
 
-def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earlier]) -> Pooled:
+def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[EarlierRuns]) -> Pooled:
     """Leave out what is not to be trusted.
 
     Parameters
@@ -238,10 +238,11 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
     taken = np.zeros(time.shape, dtype=bool)
     for number, group in enumerate(earlier, start=1):
         columns = groups == number
-        told = _told(whole.tree, group.had)
+        comparable = _comparable(whole.tree, group.had)
         for name in values:
-            values[name][np.ix_(~told, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
-        sure = told[:, None, None] & np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= POOLING.most_doubt)
+            values[name][np.ix_(~comparable, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
+        sure = np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= POOLING.most_doubt)
+        sure &= comparable[:, None, None]
         agrees = _agrees(time[:, :, direct], np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns])
         as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= POOLING.as_good)
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
@@ -257,7 +258,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
     )
 
 
-def _told(tree: CallTree, had: Callable[[Region], bool]) -> Mask:
+def _comparable(tree: CallTree, had: Callable[[Region], bool]) -> Mask:
     """Mark call paths that were measured as they are now: no function below them has hooks that it had not then."""
     folding = fold(tree, lambda region: _is_free(region) or had(region))
     members: NDArray[np.int64] = np.bincount(folding.target, minlength=len(folding.tree))
@@ -282,6 +283,6 @@ def _agrees(direct: Floats, corrected: Floats, doubt: Floats) -> Mask:
     mean = gap.sum(axis=1) / np.maximum(number, 1)
     spread = np.sqrt(np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(number - 1, 1))
     spread = np.where(number > 1, spread, POOLING.one_pair) / np.sqrt(np.maximum(number, 1))
-    own = np.where(np.isfinite(corrected), np.nan_to_num(doubt), 0.0).max(axis=(1, 2))
-    agreeing: Mask = (number == 0) | (np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, own))
+    largest = np.where(np.isfinite(corrected), np.nan_to_num(doubt), 0.0).max(axis=(1, 2))
+    agreeing: Mask = (number == 0) | (np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, largest))
     return agreeing

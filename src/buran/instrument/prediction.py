@@ -29,7 +29,7 @@ def symbol_of(region: Region) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class RegionPrediction:
     """Times and visits at the target and at the measured points.
 
     Attributes
@@ -174,7 +174,7 @@ def predict_regions(
     target: ArrayLike,
     visit_cost_s: float,
     work: Sequence[ModelSet] = (),
-) -> Prediction:
+) -> RegionPrediction:
     """Evaluate the models of an iteration.
 
     Parameters
@@ -218,7 +218,7 @@ def predict_regions(
     number = np.full((len(tree), 1 + len(points)), np.nan)
     if visits is not None:
         number = np.maximum(visits.predict(np.concatenate([at[None], points])), 0.0)
-    return Prediction(
+    return RegionPrediction(
         tree,
         seconds[:, 0],
         np.clip(upper, seconds[:, 0], FILTERS.largest_doubt * seconds[:, 0]),
@@ -238,6 +238,6 @@ def _growing_share(tree: CallTree, models: ModelSet, at: Floats, origin: Floats)
         name = path.rsplit(SEPARATOR, 1)[-1]
         by_name[name] = by_name.get(name, np.zeros(2)) + row
     total = float(values[:, 0].sum()) or 1.0
-    own = np.array([by_name.get(region.name, np.zeros(2)) for region in tree.regions]).reshape(-1, 2)
-    share: Floats = np.where(own[:, 0] > (1 + FILTERS.steady) * own[:, 1], own[:, 0] / total, 0.0)
+    of_region = np.array([by_name.get(region.name, np.zeros(2)) for region in tree.regions]).reshape(-1, 2)
+    share: Floats = np.where(of_region[:, 0] > (1 + FILTERS.steady) * of_region[:, 1], of_region[:, 0] / total, 0.0)
     return share

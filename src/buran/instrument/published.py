@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from buran.instrument.aggregation import threshold
 from buran.instrument.callgraph import CallGraph, Ids
-from buran.instrument.prediction import Floats, Mask, Prediction, predict_regions, symbol_of
+from buran.instrument.prediction import Floats, Mask, RegionPrediction, predict_regions, symbol_of
 from buran.instrument.refine import Refinement
 from buran.model import ModelSet
 from buran.profile.profile import CallTree
@@ -27,10 +27,10 @@ def filter_only(
     threshold_s
         Of the exclusive time at the target, all call paths of a function together.
     """
-    own = predict_regions(tree, time, visits, target, 0.0)
+    prediction = predict_regions(tree, time, visits, target, 0.0)
     with np.errstate(invalid="ignore"):
-        above = own.filterable & (own.own_s > threshold_s)
-    return _closed(own.tree, own, above, graph, np.zeros(len(graph), dtype=bool), threshold_s)
+        above = prediction.filterable & (prediction.own_s > threshold_s)
+    return _closed(prediction.tree, prediction, above, graph, np.zeros(len(graph), dtype=bool), threshold_s)
 
 
 def filter_and_expand(
@@ -50,18 +50,18 @@ def filter_and_expand(
         Aggregated statements of a function that is added; by default the upper median of the distinct numbers among
         the functions in question.
     """
-    own = predict_regions(tree, time, visits, target, 0.0)
+    prediction = predict_regions(tree, time, visits, target, 0.0)
     with np.errstate(invalid="ignore"):
-        above = own.filterable & (own.own_s > threshold_s)
+        above = prediction.filterable & (prediction.own_s > threshold_s)
     numbers = _numbers(graph, tree)
     kept = np.zeros(len(graph), dtype=bool)
     kept[numbers[above & (numbers >= 0)]] = True
     modelled = np.zeros(len(graph), dtype=bool)
-    modelled[numbers[(numbers >= 0) & ~np.isnan(own.share)]] = True
+    modelled[numbers[(numbers >= 0) & ~np.isnan(prediction.share)]] = True
     children = graph.callees(kept) & ~modelled & graph.has_body
     sizes: Ids = graph.inclusive["statements"]
     least = least_statements if least_statements is not None else threshold(sizes[children], "unique_median")
-    return _closed(tree, own, above, graph, children & (sizes >= least), threshold_s)
+    return _closed(tree, prediction, above, graph, children & (sizes >= least), threshold_s)
 
 
 def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph, share: float = 0.5) -> Refinement:
@@ -74,11 +74,11 @@ def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph, 
     share
         Of the largest inclusive time.
     """
-    own = predict_regions(tree, time, None, np.array(time.points[-1]), 0.0)
+    prediction = predict_regions(tree, time, None, np.array(time.points[-1]), 0.0)
     inclusive = tree.inclusive(np.nan_to_num(seconds))
     by_region = np.zeros(len(tree.regions))
     np.maximum.at(by_region, tree.region, inclusive)
-    compiled = own.filterable
+    compiled = prediction.filterable
     least = share * float(by_region[compiled].max(initial=0.0))
     above = compiled & (by_region >= least)
     numbers = _numbers(graph, tree)
@@ -96,7 +96,8 @@ def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph, 
         elif (sizes[callees] > 0).any():
             cut = 0.3 * sizes[callees].max() / int((sizes[callees] > 0).sum())
             extra[callees[sizes[callees] > cut]] = True
-    return _refinement(tree, own, above | own.main, graph, extra & graph.has_body, f"{least:.3g} s inclusive")
+    reason = f"{least:.3g} s inclusive"
+    return _refinement(tree, prediction, above | prediction.main, graph, extra & graph.has_body, reason)
 
 
 def _numbers(graph: CallGraph, tree: CallTree) -> Ids:
@@ -105,27 +106,27 @@ def _numbers(graph: CallGraph, tree: CallTree) -> Ids:
 
 
 def _closed(
-    tree: CallTree, own: Prediction, above: Mask, graph: CallGraph, extra: Mask, threshold_s: float
+    tree: CallTree, prediction: RegionPrediction, above: Mask, graph: CallGraph, extra: Mask, threshold_s: float
 ) -> Refinement:
     """Add everything on a path of the call graph from main to what was chosen."""
     numbers = _numbers(graph, tree)
     ends = [*numbers[above & (numbers >= 0)].tolist(), *np.flatnonzero(extra).tolist()]
     leading = graph.on_paths([graph.main], ends) & graph.has_body
     in_graph = np.array([at >= 0 and bool(leading[at]) for at in numbers], dtype=bool)
-    return _refinement(tree, own, above | in_graph, graph, leading | extra, f"above {threshold_s:.3g} s", above)
+    return _refinement(tree, prediction, above | in_graph, graph, leading | extra, f"above {threshold_s:.3g} s", above)
 
 
 def _refinement(
     tree: CallTree,
-    own: Prediction,
+    prediction: RegionPrediction,
     keep: Mask,
     graph: CallGraph,
     chosen: Mask,
     why: str,
     kernels: Mask | None = None,
 ) -> Refinement:
-    held = own.filterable & (keep | own.main)
+    held = prediction.filterable & (keep | prediction.main)
     measured = {symbol_of(region) for region in tree.regions}
     added = {graph.symbols[i]: "by the call graph" for i in np.flatnonzero(chosen) if graph.symbols[i] not in measured}
     reasons = tuple(why if each else "dropped" for each in held)
-    return Refinement(own, held, (held if kernels is None else kernels) & held, reasons, added)
+    return Refinement(prediction, held, (held if kernels is None else kernels) & held, reasons, added)

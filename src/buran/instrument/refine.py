@@ -16,9 +16,9 @@ from buran.instrument.control import within_overhead
 from buran.instrument.expansion import unexplored_kernels
 from buran.instrument.filter_file import Filter, only
 from buran.instrument.pattern import glob
-from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, Prediction, predict_regions, symbol_of
+from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, RegionPrediction, predict_regions, symbol_of
 from buran.instrument.tuning import FILTERS
-from buran.instrument.verdicts import Verdict, Verdicts
+from buran.instrument.verdicts import FunctionVerdict, Verdicts
 from buran.model import ModelSet
 from buran.profile.cubex_read import PARAMETRIZED
 from buran.profile.profile import CallTree, Region
@@ -97,7 +97,7 @@ class Refinement:
         Shape (region,): whose time and work are the same at the smallest point and at the target; None if unknown.
     """
 
-    prediction: Prediction
+    prediction: RegionPrediction
     keep: Mask
     kernels: Mask
     reasons: tuple[str, ...]
@@ -126,8 +126,8 @@ class Refinement:
     @property
     def hook_share(self) -> float:
         """Predicted time in the hooks that a filter reaches, of the total at the target; unknown ones count as 0."""
-        own = self.prediction
-        return float(np.nansum(own.hook_s[own.filterable])) / own.total_s if own.total_s > 0 else 0.0
+        hooks_s = self.prediction.hook_s[self.prediction.filterable]
+        return float(np.nansum(hooks_s)) / self.total_s if self.total_s > 0 else 0.0
 
     @cached_property
     def overhead(self) -> Floats:
@@ -162,16 +162,16 @@ class Refinement:
         return only(self.names)
 
     @cached_property
-    def verdicts(self) -> dict[str, Verdict]:
+    def verdicts(self) -> dict[str, FunctionVerdict]:
         """What was found out of each function."""
-        out = {name: Verdict(False, "never called") for name in self.never_called}
+        out = {name: FunctionVerdict(False, "never called") for name in self.never_called}
         number = self.prediction.by_region(self.prediction.visits[:, 0])
         for i, region in enumerate(self.regions):
             if region.paradigm in FILTERABLE:
                 share, visits = (
-                    None if np.isnan(each[i]) else float(each[i]) for each in (self.prediction.share, number)
+                    None if np.isnan(values[i]) else float(values[i]) for values in (self.prediction.share, number)
                 )
-                out[symbol_of(region)] = Verdict(bool(self.keep[i]), self.reasons[i], share, visits)
+                out[symbol_of(region)] = FunctionVerdict(bool(self.keep[i]), self.reasons[i], share, visits)
         return out
 
     @property
@@ -237,34 +237,35 @@ def refine(
     """
     wishes = wishes or Wishes()
     memory = known or {}
-    own = predict_regions(tree, time, visits, target, visit_cost_s, work)
+    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work)
     regions = tree.regions
     symbols = [symbol_of(region) for region in regions]
-    unknown = np.isnan(own.share)
+    unknown = np.isnan(prediction.share)
     before = np.array([name in memory and memory[name].kept for name in symbols], dtype=bool)
     least = np.where(before, wishes.share / 2, wishes.share)
-    distorted = own.mostly_hooks(wishes.hook_share)
-    seen, grew = _measured(own, ends_s)
-    positive = own.total_s > 0
+    distorted = prediction.mostly_hooks(wishes.hook_share)
+    seen, grew = _measured(prediction, ends_s)
+    positive = prediction.total_s > 0
     with np.errstate(invalid="ignore"):
-        share: Floats = np.where(distorted, own.bare_share, own.upper_share)
+        share: Floats = np.where(distorted, prediction.bare_share, prediction.upper_share)
         large: Mask = ((share >= least) | (~distorted & (seen >= least))) & ~unknown & positive
-    busy: Mask = np.any([each >= wishes.share for _, each in own.work] or [np.zeros_like(large)], axis=0)
-    steady = own.constant & own.filterable & ~grew & ~busy
-    waiting = _waiting(own, imbalance, wishes.share) & own.filterable
+    busy: Mask = np.any([growing >= wishes.share for _, growing in prediction.work] or [np.zeros_like(large)], axis=0)
+    steady = prediction.constant & prediction.filterable & ~grew & ~busy
+    waiting = _waiting(prediction, imbalance, wishes.share) & prediction.filterable
     # Score-P ends a program that records a parameter outside of a function with hooks.
     wanted = _matching(regions, wishes.keep) | np.array([each.role == PARAMETRIZED for each in regions], dtype=bool)
     unwanted = _matching(regions, wishes.drop) & ~wanted
     if wishes.constants:
         steady = np.zeros_like(steady)
     kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | wanted) & ~unwanted
-    kernels = _enough(own, kernels, ~(steady | unwanted | distorted | unknown | own.main), wishes.coverage)
-    keep = own.filterable & (own.leading_to(kernels) | own.main) & ~unwanted
+    no_kernel = steady | unwanted | distorted | unknown | prediction.main
+    kernels = _enough(prediction, kernels, ~no_kernel, wishes.coverage)
+    keep = prediction.filterable & (prediction.leading_to(kernels) | prediction.main) & ~unwanted
     if wishes.closure == "static":
-        keep |= own.filterable & _static_closure(graph, regions, kernels & keep) & ~unwanted
-    harmless = own.filterable & (own.hook_s < wishes.harmless * own.total_s) & ~(unwanted | keep)
+        keep |= prediction.filterable & _static_closure(graph, regions, kernels & keep) & ~unwanted
+    harmless = prediction.filterable & (prediction.hook_s < wishes.harmless * prediction.total_s) & ~(unwanted | keep)
     keep |= harmless
-    kept = within_overhead(own, keep, kernels, own.main | wanted, wishes.overhead)
+    kept = within_overhead(prediction, keep, kernels, prediction.main | wanted, wishes.overhead)
     costly = keep & ~kept
     added: dict[str, str] = {}
     if graph is not None:
@@ -272,46 +273,46 @@ def refine(
         added = {name: why for name, why in added.items() if not any(glob(each).match(name) for each in wishes.drop)}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(
-        _reason(own, i, wishes, kernels, kept, costly, steady, harmless, distorted, waiting, wanted, unwanted)
+        _reason(prediction, i, wishes, kernels, kept, costly, steady, harmless, distorted, waiting, wanted, unwanted)
         for i in range(len(regions))
     )
-    result = Refinement(own, kept, kernels & (kept | ~own.filterable), reasons, added, (), never)
+    result = Refinement(prediction, kept, kernels & (kept | ~prediction.filterable), reasons, added, (), never)
     notes = _notes(result, wishes, costly)
-    return Refinement(own, kept, result.kernels, reasons, added, notes, never, steady)
+    return Refinement(prediction, kept, result.kernels, reasons, added, notes, never, steady)
 
 
 def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
     compiled = [glob(pattern) for pattern in patterns]
     return np.array(
-        [any(each.match(symbol_of(region)) or each.match(region.name) for each in compiled) for region in regions],
+        [any(regex.match(symbol_of(region)) or regex.match(region.name) for regex in compiled) for region in regions],
         dtype=bool,
     )
 
 
-def _measured(own: Prediction, ends_s: Floats | None) -> tuple[Floats, Mask]:
+def _measured(prediction: RegionPrediction, ends_s: Floats | None) -> tuple[Floats, Mask]:
     """Return the share of each region in the time of the largest point, and whether its time grew clearly."""
     if ends_s is None:
-        return np.zeros(len(own.tree.regions)), np.zeros(len(own.tree.regions), dtype=bool)
-    startup = own.seconds == 0  # starting and ending MPI, or nothing
-    by_region = own.by_region(np.where(startup[:, None], 0.0, ends_s))
+        return np.zeros(len(prediction.tree.regions)), np.zeros(len(prediction.tree.regions), dtype=bool)
+    startup = prediction.seconds == 0  # starting and ending MPI, or nothing
+    by_region = prediction.by_region(np.where(startup[:, None], 0.0, ends_s))
     total = float(by_region[:, 1].sum())
     return by_region[:, 1] / (total or 1.0), by_region[:, 1] > FILTERS.grown * by_region[:, 0]
 
 
-def _waiting(own: Prediction, imbalance: Floats | None, share: float) -> Mask:
+def _waiting(prediction: RegionPrediction, imbalance: Floats | None, share: float) -> Mask:
     """Mark functions in which the slowest rank loses a share of the time of the largest point."""
-    if imbalance is None or not own.measured_s.size:
-        return np.zeros(len(own.tree.regions), dtype=bool)
-    whole = np.nansum(own.measured_s, axis=0).max()
-    lost: Mask = own.by_region(np.nan_to_num(imbalance)) > share * whole
+    if imbalance is None or not prediction.measured_s.size:
+        return np.zeros(len(prediction.tree.regions), dtype=bool)
+    whole = np.nansum(prediction.measured_s, axis=0).max()
+    lost: Mask = prediction.by_region(np.nan_to_num(imbalance)) > share * whole
     return lost if whole > 0 else np.zeros_like(lost)
 
 
-def _enough(own: Prediction, kernels: Mask, allowed: Mask, coverage: float) -> Mask:
+def _enough(prediction: RegionPrediction, kernels: Mask, allowed: Mask, coverage: float) -> Mask:
     """Add functions, the largest first, until kernels and MPI hold enough of the predicted time."""
-    share = np.nan_to_num(own.bare_share)
-    more = own.filterable & allowed & ~kernels & (share > 0)
-    held = float(share[kernels | ~own.filterable].sum())
+    share = np.nan_to_num(prediction.bare_share)
+    more = prediction.filterable & allowed & ~kernels & (share > 0)
+    held = float(share[kernels | ~prediction.filterable].sum())
     out = kernels.copy()
     for i in np.flatnonzero(more)[np.argsort(-share[more], kind="stable")].tolist():
         if held >= coverage * float(share.sum()):
@@ -331,7 +332,7 @@ def _static_closure(graph: CallGraph | None, regions: Sequence[Region], kernels:
 
 
 def _reason(
-    own: Prediction,
+    prediction: RegionPrediction,
     i: int,
     wishes: Wishes,
     kernels: Mask,
@@ -344,7 +345,7 @@ def _reason(
     wanted: Mask,
     unwanted: Mask,
 ) -> str:
-    region, share = own.tree.regions[i], own.share[i]
+    region, share = prediction.tree.regions[i], prediction.share[i]
     percent = f"{100 * share:.3g} % of the time"
     if region.paradigm not in FILTERABLE:
         return f"always measured, {region.paradigm} is not filtered"
@@ -356,12 +357,12 @@ def _reason(
         return "no model yet"
     if kernels[i]:
         if share >= wishes.share or not (wanted[i] or waiting[i]):
-            grown = [name for name, each in own.work if each[i] >= wishes.share]
+            grown = [metric for metric, growing in prediction.work if growing[i] >= wishes.share]
             return percent + (f", {' and '.join(grown)} grow" if grown and share < wishes.share else "")
         if region.role == PARAMETRIZED:
             return "the program records a parameter in it"
         return "on the list of what is always kept" if wanted[i] else f"ranks wait for each other, {percent}"
-    if own.main[i]:
+    if prediction.main[i]:
         return "begin of the program"
     if kept[i] and not harmless[i]:
         return f"on the way to such a function, {100 * share:.2g} % itself"
@@ -369,18 +370,19 @@ def _reason(
         return f"its hooks cost next to nothing, {100 * share:.2g} % of the time"
     if steady[i] and share >= wishes.share:
         return f"{percent}{CONSTANT}"
-    if distorted[i] and own.own_s[i] > 0:
-        return f"hooks would take {100 * min(own.hook_s[i] / own.own_s[i], 1):.0f} % of its {percent}"
+    if distorted[i] and prediction.own_s[i] > 0:
+        return f"hooks would take {100 * min(prediction.hook_s[i] / prediction.own_s[i], 1):.0f} % of its {percent}"
     return f"{100 * share:.2g} % of the time, below {100 * wishes.share:.3g} %"
 
 
 def _notes(result: Refinement, wishes: Wishes, costly: Mask) -> tuple[str, ...]:
     notes = []
-    own = result.prediction
-    if not (result.kernels & own.filterable).any() and len(own.tree):
+    prediction = result.prediction
+    if not (result.kernels & prediction.filterable).any() and len(prediction.tree):
         notes.append("no function reaches the threshold: main and the ways to MPI stay")
     if costly.any():
-        lost, with_them = float(np.nansum(own.share[costly])), float(np.nanmax(own.overhead(result.keep | costly)))
+        lost = float(np.nansum(prediction.share[costly]))
+        with_them = float(np.nanmax(prediction.overhead(result.keep | costly)))
         notes.append(
             f"{int(costly.sum())} functions with {100 * lost:.2g} % of the time were dropped: with them the overhead "
             f"would be {100 * with_them:.2g} %, and {100 * (wishes.overhead or 0):.3g} % is allowed"

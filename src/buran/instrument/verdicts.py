@@ -14,7 +14,7 @@ _HINT = "move it away: `buran run` goes on with the filter beside it, and tries 
 
 
 @dataclass(frozen=True)
-class Verdict(Stored):
+class FunctionVerdict(Stored):
     """What became of a function.
 
     Attributes
@@ -35,7 +35,7 @@ class Verdict(Stored):
     visits: float | None = None
 
 
-Verdicts = Mapping[str, Verdict]
+Verdicts = Mapping[str, FunctionVerdict]
 """By linker symbol."""
 
 
@@ -44,7 +44,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     write_json(path, {"schema": SCHEMA, "functions": {name: asdict(verdicts[name]) for name in sorted(verdicts)}})
 
 
-def read_verdicts(path: Path) -> dict[str, Verdict]:
+def read_verdicts(path: Path) -> dict[str, FunctionVerdict]:
     """Read it.
 
     Raises
@@ -53,7 +53,7 @@ def read_verdicts(path: Path) -> dict[str, Verdict]:
         The file is of another kind or damaged.
     """
 
-    def parse(data: dict[str, Any]) -> dict[str, Verdict]:
-        return {name: decode(Verdict, verdict) for name, verdict in data["functions"].items()}
+    def parse(data: dict[str, Any]) -> dict[str, FunctionVerdict]:
+        return {name: decode(FunctionVerdict, verdict) for name, verdict in data["functions"].items()}
 
     return read_document(path, SCHEMA, parse, what="file of verdicts", hint=_HINT)

@@ -13,7 +13,7 @@ from buran.campaign.point import Point
 from buran.experiment.merge import without_one_sided
 from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, parse
-from buran.instrument.pooling import STRIDE, Earlier, HookCost, hook_cost, pool
+from buran.instrument.pooling import STRIDE, EarlierRuns, HookCost, hook_cost, pool
 from buran.instrument.prediction import FILTERABLE, symbol_of
 from buran.loop.collect import experiment_of, profiles_of
 from buran.loop.history import IMPORTED_FROM, FinishedRun, History
@@ -101,7 +101,7 @@ def pooled_times(
     }
     keeps = hooks_of(history, {run.build.hash: run.build for run in own}.values())
     earlier = [
-        Earlier(profiles_of(members, parameters), hooks_of(history, builds[text].values()), keeps)
+        EarlierRuns(profiles_of(members, parameters), hooks_of(history, builds[text].values()), keeps)
         for text, members in groups.items()
     ]
     cost = _cost(visit_cost_s(history), runs, list(groups.values()), parameters)

@@ -24,7 +24,7 @@ from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
 from buran.instrument.start import start_filter
 from buran.instrument.tuning import FILTERS
-from buran.instrument.verdicts import Verdict, read_verdicts, write_verdicts
+from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.loop.findings import Findings
 from buran.loop.history import History
 from buran.loop.session import Session
@@ -53,7 +53,7 @@ def refined_filter(history: History) -> str:
     if decided.is_file():
         return decided.read_text()
     known = known_verdicts(session, iteration - 1)
-    new: dict[str, Verdict] = {}
+    new: dict[str, FunctionVerdict] = {}
     last = history.plans[-1] if history.plans else None
     if session.earlier is not None and (last is None or last.comparison):
         text = session.earlier.filter_text
@@ -75,7 +75,7 @@ def _settings(session: Session) -> str:
     return digest([asked(config.refinement), config.strategy.name, *imported, *earlier], 8)
 
 
-def known_verdicts(session: Session, iteration: int) -> dict[str, Verdict]:
+def known_verdicts(session: Session, iteration: int) -> dict[str, FunctionVerdict]:
     """Return what was known of functions when the filter of an iteration was decided; nothing for the first."""
     path = session.layout.verdicts(session.target.id, _settings(session), iteration)
     return read_verdicts(path) if path.is_file() else {}
@@ -129,7 +129,7 @@ def _started(history: History) -> str:
     return start_filter(refinement.start, graph, refinement.start_threshold)
 
 
-def _guarded(history: History) -> tuple[str, dict[str, Verdict]]:
+def _guarded(history: History) -> tuple[str, dict[str, FunctionVerdict]]:
     """Take hooks away where a pilot found that they cost too much; where it found nothing, the default is left."""
     findings, experiment = history.findings(history.iteration - 1), history.table(history.iteration - 1)
     if not len(findings.tree) or experiment is None:
@@ -160,7 +160,7 @@ def wishes_of(session: Session) -> Wishes:
     )
 
 
-def _decide(history: History, known: dict[str, Verdict]) -> tuple[str, dict[str, Verdict]]:
+def _decide(history: History, known: dict[str, FunctionVerdict]) -> tuple[str, dict[str, FunctionVerdict]]:
     last = history.iteration - 1
     findings = history.findings(last)
     if not history.session.campaign.config.refinement.enabled or len(findings.tree) == 0:
@@ -191,7 +191,7 @@ def tell_growth(points: Collection[Mapping[str, float]], campaign: Campaign) -> 
     )
 
 
-def refinement_of(history: History, iteration: int, known: dict[str, Verdict]) -> Refinement | None:
+def refinement_of(history: History, iteration: int, known: dict[str, FunctionVerdict]) -> Refinement | None:
     """Choose functions by the models of an iteration; None without models."""
     session, findings, sets = history.session, history.findings(iteration), history.models(iteration)
     campaign = session.campaign

@@ -79,8 +79,8 @@ def advise(
     seconds = predicted_s(measured, space)
     full = None if seconds is None else PLANNING.full_repetitions * float(space.core_hours(seconds).sum())
     times = measured.values[0] if measured.program_s is None else measured.program_s
-    each = np.maximum(np.nan_to_num(times) * space.overhead, np.where(np.isfinite(times), space.least_s, 0.0))
-    spent = float((each.sum(axis=1) * measured_cores).sum() / 3600) if len(measured.points) else 0.0
+    run_s = np.maximum(np.nan_to_num(times) * space.overhead, np.where(np.isfinite(times), space.least_s, 0.0))
+    spent = float((run_s.sum(axis=1) * measured_cores).sum() / 3600) if len(measured.points) else 0.0
     limit = None
     if budget_text is not None:
         limit, share = parse_budget(budget_text)

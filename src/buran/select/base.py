@@ -83,7 +83,13 @@ def rungs(space: Space, places: Ids) -> Ids:
 
 
 def next_of_base(
-    space: Space, places: Sequence[int], runs: Ids, repetitions: int, cost: Array | None, each: float, all_: float
+    space: Space,
+    places: Sequence[int],
+    runs: Ids,
+    repetitions: int,
+    cost: Array | None,
+    each_run: float,
+    all_runs: float,
 ) -> tuple[list[int], bool]:
     """Return the runs of the base to make now, as places, and whether the budget held some back.
 
@@ -101,22 +107,22 @@ def next_of_base(
         Wanted of each point.
     cost
         Shape (place,): predicted core hours of a run; None where nothing is known.
-    each, all_
+    each_run, all_runs
         Core hours that one run, and all of them together, may take.
     """
-    own = np.array(places, dtype=np.int64)
-    height = rungs(space, own)
+    base = np.array(places, dtype=np.int64)
+    height = rungs(space, base)
     for repetition in range(1, repetitions + 1):
-        lacking: Mask = runs[own] < repetition
+        lacking: Mask = runs[base] < repetition
         if not lacking.any():
             continue
         if cost is None:
-            return own[lacking & (height <= 2)].tolist() or own[lacking].tolist(), False
-        affordable = lacking & (cost[own] <= each)
+            return base[lacking & (height <= 2)].tolist() or base[lacking].tolist(), False
+        affordable = lacking & (cost[base] <= each_run)
         if not affordable.any():
             return [], True
         reach = max(2, int(height[affordable].min()))
-        chosen = own[affordable & (height <= reach)]
+        chosen = base[affordable & (height <= reach)]
         total = np.cumsum(cost[chosen])
-        return chosen[total <= max(all_, cost[chosen[0]])].tolist(), bool((lacking & ~affordable).any())
+        return chosen[total <= max(all_runs, cost[chosen[0]])].tolist(), bool((lacking & ~affordable).any())
     return [], False

@@ -55,37 +55,33 @@ class TargetBelief:
 
 def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
     """Form the belief from the models of what was measured; None without a model."""
-    known = [call for call, model in enumerate(measured.fit.models) if model is not None]
+    modelled = [call for call, model in enumerate(measured.fit.models) if model is not None]
     models = [model for model in measured.fit.models if model is not None]
     if not models:
         return None
     at = np.vstack([space.points, space.target])
     prepare([model.alternatives for model in models])
-    noise = measured.noise[known]
-    columns = _Columns(at, measured.points)
+    noise = measured.noise[modelled]
+    columns = _TermColumns(at, measured.points)
     predicted = np.stack([columns.evaluate(model) for model in models])
-    groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[known]
+    groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
     share = _shares(np.abs(predicted[:, -1]), groups)
-    told = np.array([call < len(measured.skeletons) and measured.skeletons[call] is not None for call in known])
+    counted = np.array([call < len(measured.skeletons) and measured.skeletons[call] is not None for call in modelled])
+    mean_noise = float((share * noise).sum())
     common = {
-        own: _discrepancy(
-            at,
-            measured.points,
-            measured.counts,
-            float((share * noise).sum()),
-            BELIEF.price if own else BELIEF.discrepancy,
-        )
-        for own in set(told.tolist())
+        by_counts: _discrepancy(at, measured.points, measured.counts, mean_noise, size)
+        for by_counts, size in ((True, BELIEF.price), (False, BELIEF.discrepancy))
+        if by_counts in counted
     }
     factors = np.zeros((len(models), len(at), BELIEF.directions))
     disagreement = np.zeros(predicted.shape)
-    for row, (call, model) in enumerate(zip(known, models, strict=True)):
+    for row, (call, model) in enumerate(zip(modelled, models, strict=True)):
         weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
         means = measured.means[call]
         apart, inside = columns.mixture(model, weights / np.where(means != 0, np.abs(means), np.inf), predicted[row])
         disagreement[row] = apart @ apart[-1]
-        own = fewer(np.concatenate([apart, inside, common[bool(told[row])]], axis=1), BELIEF.directions)
-        factors[row, :, : own.shape[1]] = own
+        kept = fewer(np.concatenate([apart, inside, common[bool(counted[row])]], axis=1), BELIEF.directions)
+        factors[row, :, : kept.shape[1]] = kept
     return TargetBelief(predicted, factors, disagreement, noise, share)
 
 
@@ -94,13 +90,13 @@ def _shares(size: Array, groups: Ids) -> Array:
     out = np.zeros(len(size))
     numbers = np.unique(groups)
     for number in numbers:
-        own = groups == number
-        total = size[own].sum()
-        out[own] = size[own] / total if np.isfinite(total) and total > 0 else 1 / own.sum()
+        in_metric = groups == number
+        total = size[in_metric].sum()
+        out[in_metric] = size[in_metric] / total if np.isfinite(total) and total > 0 else 1 / in_metric.sum()
     return out / len(numbers)
 
 
-class _Columns:
+class _TermColumns:
     """Terms at all places and at the measured points, each evaluated once."""
 
     def __init__(self, at: Array, measured: Array) -> None:
@@ -108,10 +104,10 @@ class _Columns:
         self._terms: dict[Term, tuple[Array, Array]] = {}
 
     def term(self, term: Term) -> tuple[Array, Array]:
-        found = self._terms.get(term)
-        if found is None:
-            found = self._terms[term] = (term.evaluate(self._at), term.evaluate(self._measured))
-        return found
+        columns = self._terms.get(term)
+        if columns is None:
+            columns = self._terms[term] = (term.evaluate(self._at), term.evaluate(self._measured))
+        return columns
 
     def evaluate(self, model: Model) -> Array:
         function = model.function

@@ -44,13 +44,13 @@ class Changes:
             return f"changed since {self.earlier}: {', '.join(named)}{more}"
         if self.open:
             return f"whether times changed since {self.earlier} cannot be told: {self.open}"
-        said = [f"counts are the same at {self.counted} points"] if self.counted else []
+        parts = [f"counts are the same at {self.counted} points"] if self.counted else []
         if self.timed:
-            said.append(
+            parts.append(
                 f"at {self.timed} points the run time is unchanged within {100 * self.run_time_within:.2g} % "
                 f"and every call path that matters within {100 * self.within:.2g} %"
             )
-        return f"nothing changed since {self.earlier}: {', and '.join(said)}"
+        return f"nothing changed since {self.earlier}: {', and '.join(parts)}"
 
 
 _NAMED = 3

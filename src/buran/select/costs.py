@@ -20,19 +20,19 @@ class RunCosts:
     """What a campaign's runs are expected to cost."""
 
     question: Question
-    known: Knowledge
+    knowledge: Knowledge
 
     @cached_property
     def space(self) -> Space:
         """The modelling points as the strategy sees them, with what runs were seen to cost."""
-        question, known = self.question, self.known
+        question, knowledge = self.question, self.knowledge
         space = question.space
         expected = space.expected_s
-        if expected is None and known.pilot_s is not None and not known.rounds:
-            expected = known.pilot_s * question.work(question.points)
+        if expected is None and knowledge.pilot_s is not None and not knowledge.rounds:
+            expected = knowledge.pilot_s * question.work(question.points)
         timed = self.ratio(Mode.TIME)
         effort = 0.0 if self.counts_settled else self.ratio(Mode.EFFORT) * question.effort_runs
-        newest = known.plans[-1].filter_text if known.plans else known.filter_text
+        newest = knowledge.plans[-1].filter_text if knowledge.plans else knowledge.filter_text
         beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
         with_each, once = (1.0, 0.0) if question.paired else (0.0, beside)
         return replace(
@@ -42,8 +42,8 @@ class RunCosts:
     @cached_property
     def counts_settled(self) -> bool:
         """Whether effort at further points is known from the counts so far; they must tell all parameters apart."""
-        question, known = self.question, self.known
-        if not (question.weighs_runs and known.counts_settled):
+        question, knowledge = self.question, self.knowledge
+        if not (question.weighs_runs and knowledge.counts_settled):
             return False
         counted = {bundle.point for _, bundle in self._bundles if any(run.mode is Mode.EFFORT for run in bundle.runs)}
         places = [place for place, point in enumerate(question.points) if point in counted]
@@ -52,12 +52,12 @@ class RunCosts:
     def compared(self, filter_text: str) -> int:
         """Return the number of points at which runs under a filter were planned beside the baseline's."""
         both = {Mode.VANILLA, Mode.TIME}
-        found = {
+        points = {
             bundle.point
             for plan, bundle in self._bundles
             if plan.filter_text == filter_text and both <= {run.mode for run in bundle.runs}
         }
-        return len(found)
+        return len(points)
 
     def is_compared(self, points: int) -> bool:
         """Tell whether so many points show what hooks cost: further ones are timed without the baseline beside them.
@@ -68,27 +68,28 @@ class RunCosts:
 
     @property
     def _bundles(self) -> Iterator[tuple[Plan, Bundle]]:
-        return ((plan, bundle) for plan in self.known.rounds for bundle in plan.bundles)
+        return ((plan, bundle) for plan in self.knowledge.rounds for bundle in plan.bundles)
 
     def ratio(self, mode: Mode) -> float:
         """Return what a run costs, over the baseline's."""
-        return self.known.ratios.get(mode, 1.0)
+        return self.knowledge.ratios.get(mode, 1.0)
 
     @cached_property
     def foreseen_s(self) -> dict[Point, float]:
         """What a strategy that adapts expects of runs at its points: its plans and their budget must agree."""
-        seconds = predicted_s(self.known.measured, self.space) if self.known.measured is not None else None
+        seconds = predicted_s(self.knowledge.measured, self.space) if self.knowledge.measured is not None else None
         return {} if seconds is None else dict(zip(self.question.points, seconds.tolist(), strict=True))
 
     def seconds(self, point: Point) -> float | None:
         """Return what a run of the baseline is expected to take; None where nothing is known."""
         if point in self.foreseen_s:
             return self.foreseen_s[point]
-        modelled = self.known.runtime(point)
+        modelled = self.knowledge.runtime(point)
         if modelled is None and (expected := self.question.expected_s(point)) is not None:
             return expected
-        if modelled is None and self.question.adaptive and not self.known.rounds and self.known.pilot_s is not None:
-            return self.known.pilot_s * float(self.question.work([point])[0])
+        pilot_s = self.knowledge.pilot_s
+        if modelled is None and self.question.adaptive and not self.knowledge.rounds and pilot_s is not None:
+            return pilot_s * float(self.question.work([point])[0])
         return modelled
 
     def cost(self, bundle: Bundle) -> float | None:

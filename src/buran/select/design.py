@@ -41,8 +41,8 @@ class Design:
     @property
     def abilities(self) -> Abilities:
         """What it can do."""
-        own = self.base.repetitions
-        return Abilities(weighs_runs=True, accuracy=True, base_repetitions=own, gain="variance removed")
+        repetitions = self.base.repetitions
+        return Abilities(weighs_runs=True, accuracy=True, base_repetitions=repetitions, gain="variance removed")
 
     def configured(self, settings: Settings) -> Design:
         """Return it with another base, and an accuracy to stop at."""
@@ -53,13 +53,13 @@ class Design:
         look = Outlook.of(measured, space, state)
         if first := self._first(look, space, budget):
             return first
-        known = bool(measured.skeletons) and all(terms is not None for terms in measured.skeletons)
-        base = Base(1, 2) if known else self.base
+        terms_known = bool(measured.skeletons) and all(terms is not None for terms in measured.skeletons)
+        base = Base(1, 2) if terms_known else self.base
         # with few rounds left, the base must not take many of them
         together = PLANNING.base_share if state.rounds_left is None else PLANNING.base_together
-        own = base.advice(look, space, budget, PLANNING.base_share, together)
-        if own is not None:
-            return own
+        opening = base.advice(look, space, budget, PLANNING.base_share, together)
+        if opening is not None:
+            return opening
         belief = belief_of(measured, space)
         if belief is None or look.cost is None:
             return Advice(stop="nothing was measured that a model could be made of")
@@ -87,8 +87,8 @@ class Design:
         else:
             chosen = _cheapest(wanted, cost, part * left)
         gain = gains(belief)
-        told = _told_apart(belief)
-        reasons = ["tells hypotheses apart" if told[place] else "makes coefficients certain" for place in chosen]
+        apart = _told_apart(belief)
+        reasons = ["tells hypotheses apart" if apart[place] else "makes coefficients certain" for place in chosen]
         out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
         return Advice(out, expected_error=error) if out else nothing_left(look, budget)
 

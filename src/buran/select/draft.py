@@ -20,7 +20,7 @@ class Draft(RunCosts):
     @property
     def iteration(self) -> int:
         """Number of the plan."""
-        return len(self.known.plans)
+        return len(self.knowledge.plans)
 
     def plan(self, points: Mapping[Point, int], purpose: Purpose, reason: str, filter_text: str) -> Plan:
         """Plan so many timed runs of each point as the budget reaches for, with what goes with them."""
@@ -31,7 +31,7 @@ class Draft(RunCosts):
                 spec = self.question.build(mode, text, point)
                 builds[spec.hash] = spec
         budget = self.budget(purpose)
-        spent = self.known.spent_core_hours
+        spent = self.knowledge.spent_core_hours
         reached = False
         predicted: float | None = None
         costs = [self.cost(bundle) for bundle in bundles]
@@ -62,13 +62,13 @@ class Draft(RunCosts):
 
     def done(self, reason: str, budget_reached: bool = False) -> Plan:
         """Plan the end."""
-        known = self.known
+        knowledge = self.knowledge
         return Plan(
             iteration=self.iteration,
             done=True,
             reason=reason,
-            filter_text=known.plans[-1].filter_text if known.plans else "",
-            spent_core_hours=known.spent_core_hours,
+            filter_text=knowledge.plans[-1].filter_text if knowledge.plans else "",
+            spent_core_hours=knowledge.spent_core_hours,
             budget_core_hours=self.budget(Purpose.MODEL),
             budget_reached=budget_reached,
         )
@@ -78,24 +78,24 @@ class Draft(RunCosts):
 
         Where they do not fit into the budget the campaign ends without them.
         """
-        question, known = self.question, self.known
-        if not question.evaluation_points or known.planned(Purpose.EVALUATION):
+        question, knowledge = self.question, self.knowledge
+        if not question.evaluation_points or knowledge.planned(Purpose.EVALUATION):
             return self.done(reason, budget_reached)
         points = dict.fromkeys(question.evaluation_points, question.repetitions)
         why = f"{reason}; evaluation points last, to compare with the models' predictions"
-        plan = self.plan(points, Purpose.EVALUATION, why, known.plans[-1].filter_text)
+        plan = self.plan(points, Purpose.EVALUATION, why, knowledge.plans[-1].filter_text)
         if plan.bundles:
             return replace(plan, ended=reason, budget_reached=plan.budget_reached or budget_reached)
         return self.done(f"{reason}; the evaluation points do not fit into the budget", budget_reached=True)
 
     def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
         """Return the builds of an iteration; effort is always counted under the widest instrumentation."""
-        if purpose is Purpose.COMPARISON and not self.known.plans and self.question.earlier_counts:
+        if purpose is Purpose.COMPARISON and not self.knowledge.plans and self.question.earlier_counts:
             return [(Mode.EFFORT, "")]
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)]
         if purpose is Purpose.COMPARISON:
             return variants
-        guard = purpose is Purpose.PILOT and not self.known.own
+        guard = purpose is Purpose.PILOT and not self.knowledge.run_plans
         if counted(self.question.metrics) and not guard:
             variants.append((Mode.EFFORT, ""))
         return variants
@@ -103,12 +103,12 @@ class Draft(RunCosts):
     def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
         """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
         compared = self.compared(filter_text)
-        found = []
+        bundles = []
         for point, count in points.items():
             beside = purpose is not Purpose.MODEL or not self.is_compared(compared)
-            found.append(self.bundle(point, purpose, filter_text, count, beside))
-            compared += any(run.mode is Mode.VANILLA for run in found[-1].runs)
-        return found
+            bundles.append(self.bundle(point, purpose, filter_text, count, beside))
+            compared += any(run.mode is Mode.VANILLA for run in bundles[-1].runs)
+        return bundles
 
     def bundle(self, point: Point, purpose: Purpose, filter_text: str, count: int, beside: bool = True) -> Bundle:
         """Return `count` more timed runs of a point with the counts, and baseline runs `beside`, that go with them."""
@@ -145,7 +145,7 @@ class Draft(RunCosts):
     def runs_before(self) -> dict[Point, dict[str, int]]:
         """Number of repetitions planned so far, by point and build; what pilots measured is found in the store."""
         counts: dict[Point, dict[str, int]] = {}
-        for plan in self.known.rounds:
+        for plan in self.knowledge.rounds:
             for bundle in plan.bundles:
                 own = counts.setdefault(bundle.point, {})
                 for run in bundle.runs:
@@ -161,7 +161,7 @@ class Draft(RunCosts):
         question = self.question
         full = question.full_matrix_core_hours(self.seconds)
         whole, budget = question.budget(None), question.budget(full)
-        evaluated = self.known.planned(Purpose.EVALUATION)
+        evaluated = self.knowledge.planned(Purpose.EVALUATION)
         bundles = [
             self.bundle(p, Purpose.EVALUATION, "", question.repetitions)
             for p in question.evaluation_points
@@ -174,11 +174,11 @@ class Draft(RunCosts):
             return whole
         if evaluated:
             spent = self.spent_on_evaluation
-            models = max(budget, self.known.spent_core_hours - spent)  # runs may have been dearer than predicted
+            models = max(budget, self.knowledge.spent_core_hours - spent)  # runs may have been dearer than predicted
             return min(each for each in (models + beside + spent, whole) if each is not None)
         return min(each for each in (budget, None if whole is None else max(whole - beside, 0.0)) if each is not None)
 
     @property
     def spent_on_evaluation(self) -> float:
         """Core hours that evaluation points were charged."""
-        return core_hours(each for each in self.known.outcomes if each.purpose is Purpose.EVALUATION)
+        return core_hours(each for each in self.knowledge.outcomes if each.purpose is Purpose.EVALUATION)

@@ -70,17 +70,17 @@ class Observations:
                     hint=f"choose from {', '.join(experiment.metrics) or 'none: there are no metrics'}",
                 )
         tables = [experiment.over_locations(metric, aggregate) for metric in metrics]
-        known = [np.isfinite(values).any(axis=(1, 2)) for values in tables]
-        if not metrics or not known[0].any():
+        measured_rows = [np.isfinite(values).any(axis=(1, 2)) for values in tables]
+        if not metrics or not measured_rows[0].any():
             raise UsageError(f"nothing was measured for {', '.join(metrics) or 'any metric'}")
-        first = tables[0][known[0]]
+        first = tables[0][measured_rows[0]]
         program = np.where(np.isnan(first).all(axis=0), np.nan, np.nansum(first, axis=0))
-        values = np.concatenate([table[own] for table, own in zip(tables, known, strict=True)])
-        groups = np.repeat(np.arange(len(tables)), [int(own.sum()) for own in known])
+        values = np.concatenate([table[measured] for table, measured in zip(tables, measured_rows, strict=True)])
+        groups = np.repeat(np.arange(len(tables)), [int(measured.sum()) for measured in measured_rows])
         names = tuple(
             (metric, experiment.tree.names[path])
-            for metric, own in zip(metrics, known, strict=True)
-            for path in np.flatnonzero(own).tolist()
+            for metric, measured in zip(metrics, measured_rows, strict=True)
+            for path in np.flatnonzero(measured).tolist()
         )
         return cls(experiment.points, values, program, groups=groups, names=names)
 
@@ -119,10 +119,11 @@ class Observations:
     @cached_property
     def fit(self) -> Fit:
         """Models of all call paths; a point counts by its repetitions."""
-        known = [k for k, terms in enumerate(self.skeletons) if terms is not None]
-        open_ = [k for k in range(len(self.values)) if k not in set(known)]
-        models = dict(zip(open_, _fit(self.points, self.means[open_], self.runs[open_]).models, strict=True))
-        for k in known:
+        with_terms = [k for k, terms in enumerate(self.skeletons) if terms is not None]
+        without_terms = [k for k in range(len(self.values)) if k not in set(with_terms)]
+        fit = _fit(self.points, self.means[without_terms], self.runs[without_terms])
+        models = dict(zip(without_terms, fit.models, strict=True))
+        for k in with_terms:
             terms = self.skeletons[k]
             assert terms is not None
             models[k] = fit_known(self.points, self.means[k], self.runs[k], terms)

@@ -55,21 +55,21 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     """
     if space.known_s is not None:
         return space.known_s
-    known = np.isfinite(measured.program_means_s) & (measured.counts > 0)
-    if not known.any():
+    measured_before = np.isfinite(measured.program_means_s) & (measured.counts > 0)
+    if not measured_before.any():
         return space.expected_s
-    seen = measured.program_means_s[known]
-    out = _modelled_s(measured, space, known) if known.sum() >= PLANNING.enough else None
+    seen = measured.program_means_s[measured_before]
+    out = _modelled_s(measured, space, measured_before) if measured_before.sum() >= PLANNING.enough else None
     if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
     else:
         out = np.where(np.isfinite(out), np.maximum(out, seen.min()), seen.max())
-    at = space.places(measured.points[known])
+    at = space.places(measured.points[measured_before])
     out[at[at >= 0]] = seen[at >= 0]
     return np.asarray(out)
 
 
-def _modelled_s(measured: Observations, space: Space, known: Mask) -> Array | None:
+def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> Array | None:
     """Predict by models: shape (place,), None without one.
 
     Start and end of a program hide in its wall time how the rest of it grows. Where the terms of call paths are known
@@ -79,7 +79,7 @@ def _modelled_s(measured: Observations, space: Space, known: Mask) -> Array | No
         model = measured.program_fit.models[0]
         return None if model is None else model.function.evaluate(space.points)
     times = slice(None) if measured.groups is None else measured.groups == 0
-    at = np.vstack([space.points, measured.points[known]])
+    at = np.vstack([space.points, measured.points[measured_before]])
     total = np.nansum(measured.fit.predict(at)[times], axis=0)
-    beside = measured.program_means_s[known] - total[len(space.points) :]
+    beside = measured.program_means_s[measured_before] - total[len(space.points) :]
     return np.asarray(total[: len(space.points)] + np.median(beside))

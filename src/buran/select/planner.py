@@ -15,13 +15,13 @@ from buran.select.question import Knowledge, Question
 from buran.select.shortfalls import shortfalls
 
 
-def next_plan(question: Question, known: Knowledge) -> Plan:
+def next_plan(question: Question, knowledge: Knowledge) -> Plan:
     """Decide what the next iteration builds and measures, or that the campaign is done.
 
     The first phase that has a plan decides. A campaign that ends without what was asked for says so: an accuracy, a
     target that models can be trusted at, or counts that do not depend on the run.
     """
-    draft = Draft(question, known)
+    draft = Draft(question, knowledge)
     plan = next(plan for phase in PHASES if (plan := phase(draft)) is not None)
-    lacking = shortfalls(question, known) if plan.done else []
+    lacking = shortfalls(question, knowledge) if plan.done else []
     return replace(plan, reason="; ".join([plan.reason, *lacking]), budget_reached=True) if lacking else plan

@@ -139,10 +139,10 @@ class Question:
         runs = 2 * self.repetitions + self.warmup + self.effort_runs
         total = 0.0
         for point in self.points:
-            own = seconds(point)
-            if own is None:
+            run_s = seconds(point)
+            if run_s is None:
                 return None
-            total += own * self.cores(point) * runs / 3600.0
+            total += run_s * self.cores(point) * runs / 3600.0
         return total
 
 
@@ -204,14 +204,14 @@ class Knowledge:
         return self.build_core_hours + core_hours(self.outcomes)
 
     @cached_property
-    def own(self) -> tuple[Plan, ...]:
+    def run_plans(self) -> tuple[Plan, ...]:
         """The plans without the one that imports what was measured elsewhere."""
         return tuple(plan for plan in self.plans if not plan.imported)
 
     @cached_property
     def rounds(self) -> tuple[Plan, ...]:
         """The plans that measure, without those that only find functions, or tell whether the program changed."""
-        return tuple(plan for plan in self.own if not plan.pilot and not plan.comparison)
+        return tuple(plan for plan in self.run_plans if not plan.pilot and not plan.comparison)
 
     @property
     def complete(self) -> bool:
@@ -239,5 +239,5 @@ class Knowledge:
 
     def planned(self, purpose: Purpose) -> list[Point]:
         """Return the points planned so far, in the order of planning."""
-        bundles = (bundle for plan in self.own for bundle in plan.bundles if bundle.purpose == purpose)
+        bundles = (bundle for plan in self.run_plans for bundle in plan.bundles if bundle.purpose == purpose)
         return list(dict.fromkeys(bundle.point for bundle in bundles))

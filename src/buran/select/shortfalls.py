@@ -8,10 +8,10 @@ from buran.select.question import Knowledge, Question
 from buran.select.tuning import PLANNING
 
 
-def shortfalls(question: Question, known: Knowledge) -> list[str]:
+def shortfalls(question: Question, knowledge: Knowledge) -> list[str]:
     """Return a sentence for each: a target that models say nothing of, an accuracy, counts that hold for any run."""
-    said = (_too_far(question), _not_varied(question, known), _too_wide(question, known), _unsteady(known))
-    return [each for each in said if each]
+    of_target = _too_far(question), _not_varied(question, knowledge), _too_wide(question, knowledge)
+    return [sentence for sentence in (*of_target, _unsteady(knowledge)) if sentence]
 
 
 def _too_far(question: Question) -> str | None:
@@ -26,33 +26,33 @@ def _too_far(question: Question) -> str | None:
     return f"the target {name} = {value:g} lies a factor of {beyond[worst]:.3g} beyond all points: too far to trust"
 
 
-def _not_varied(question: Question, known: Knowledge) -> str | None:
+def _not_varied(question: Question, knowledge: Knowledge) -> str | None:
     """Return in words which parameter had one value in all runs, and another one at the target; None if none had."""
-    space, found = question.space, known.measured
-    if found is None or not len(found.points):
+    space, measured = question.space, knowledge.measured
+    if measured is None or not len(measured.points):
         return None
-    for name, values, at in zip(space.parameters, found.points.T, space.target, strict=True):
+    for name, values, at in zip(space.parameters, measured.points.T, space.target, strict=True):
         if name not in space.choices and (values == values[0]).all() and at != values[0]:
             return f"all runs have {name} = {values[0]:g}: models say nothing of how time grows with it"
     return None
 
 
-def _too_wide(question: Question, known: Knowledge) -> str | None:
+def _too_wide(question: Question, knowledge: Knowledge) -> str | None:
     """Return in words what accuracy was reached instead of the one that was asked for; None if it was, or none was."""
-    if question.accuracy is None or known.measured is None:
+    if question.accuracy is None or knowledge.measured is None:
         return None
-    width = question.chooser.width_at_target(known.measured, question.space)
+    width = question.chooser.width_at_target(knowledge.measured, question.space)
     if width is None or width <= question.accuracy:
         return None
     could = f"it is within {100 * width:.2g} %" if np.isfinite(width) else "how far it is off cannot be said"
     return f"the prediction at the target is not within {100 * question.accuracy:g} %: {could}"
 
 
-def _unsteady(known: Knowledge) -> str | None:
+def _unsteady(knowledge: Knowledge) -> str | None:
     """Return in words which counts are not the same in all runs of a point; None where all are."""
-    metric, paths = next(iter(known.unsteady.items()), ("", ()))
+    metric, paths = next(iter(knowledge.unsteady.items()), ("", ()))
     if not paths:
         return None
-    more = sum(map(len, known.unsteady.values())) - 1
+    more = sum(map(len, knowledge.unsteady.values())) - 1
     where = f"{metric} of {paths[0]}" + (f" and {more} other counts" if more else "")
     return f"effort depends on the run: {where}; models of them hold for the measured runs only"

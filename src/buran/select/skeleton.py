@@ -40,8 +40,8 @@ def fit_known(points: Array, means: Array, runs: Ids, terms: Sequence[Term]) -> 
     weight = np.sqrt(runs[here]) / np.abs(y)
     if span(design * weight[:, None], _RANK).shape[1] < design.shape[1]:
         return None
-    found = solve(design[None], y[None], weight[None])
-    coefficients, inverse = found.coefficients[0], found.inverse[0]
+    solution = solve(design[None], y[None], weight[None])
+    coefficients, inverse = solution.coefficients[0], solution.inverse[0]
     predicted = design @ coefficients
     degrees = len(at) - len(coefficients)
     spread = float((((predicted - y) * weight) ** 2).sum() / degrees) if degrees else np.nan

@@ -169,7 +169,7 @@ def _points(file: SpaceFile, document: YamlDocument, parameters: Sequence[str]) 
             except ValueError as error:
                 raise CampaignError([document.located(Mistake(("parameters", name, "range"), str(error)))]) from None
             assert values[name] is not None
-        listed = list(product({name: own for name, own in values.items() if own is not None}))
+        listed = list(product({name: allowed for name, allowed in values.items() if allowed is not None}))
     constraints = [
         Constraint(_compiled(text, parameters, ("constraints",), document), ("constraints", number))
         for number, text in enumerate(file.constraints)

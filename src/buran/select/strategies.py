@@ -40,8 +40,8 @@ def base_of(name: str, kind: str | None = None, repetitions: int | None = None) 
     repetitions
         Of each point; by default as many as the strategy says.
     """
-    own = repetitions or abilities_of(name).base_repetitions or TWICE.repetitions
-    return Base(own, off_lines=kind != "lines", spread=kind == "spread")
+    runs = repetitions or abilities_of(name).base_repetitions or TWICE.repetitions
+    return Base(runs, off_lines=kind != "lines", spread=kind == "spread")
 
 
 def strategy_of(

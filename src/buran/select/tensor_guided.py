@@ -37,9 +37,9 @@ class TensorGuided:
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the most uncertain points."""
         look = Outlook.of(measured, space, state)
-        own = self.base.advice(look, space, budget)
-        if own is not None:
-            return own
+        opening = self.base.advice(look, space, budget)
+        if opening is not None:
+            return opening
         assert look.cost is not None
         possible = look.free & (look.cost <= budget.left) & (look.runs == 0)
         if not possible.any():

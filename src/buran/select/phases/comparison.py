@@ -19,30 +19,30 @@ def compare(draft: Draft) -> Plan | None:
     None without an earlier version, and as soon as something is known to have changed. Counts come first: they
     are exact, and one run is enough.
     """
-    question, known = draft.question, draft.known
-    if known.rounds or not question.earlier:
+    question, knowledge = draft.question, draft.knowledge
+    if knowledge.rounds or not question.earlier:
         return None
-    if not known.plans and question.earlier_counts:
+    if not knowledge.plans and question.earlier_counts:
         places = pilot_places(_earlier_points(draft))
         reason = f"counts at {len(places)} small points, to see whether the work of the program changed"
         return _affordable(draft, places, reason)
-    if known.plans and not known.any_measured:
+    if knowledge.plans and not knowledge.any_measured:
         return draft.done("no run succeeded: there is nothing to compare")
-    if not known.complete:
+    if not knowledge.complete:
         return draft.done("the budget is spent; whether the program changed is not known", budget_reached=True)
-    found = known.changes
-    if found is not None and found.changed:
+    changes = knowledge.changes
+    if changes is not None and changes.changed:
         return None
-    if found is None or not (found.timed or found.open):
+    if changes is None or not (changes.timed or changes.open):
         places = telling_places(_earlier_points(draft))
-        before = f"counts are the same at {found.counted} points; " if found is not None and found.counted else ""
+        before = f"counts are the same at {changes.counted} points; " if changes is not None and changes.counted else ""
         reason = f"{before}times at {len(places)} points, to compare them with the earlier version's predictions"
         return _affordable(draft, places, reason)
-    if found.open:
+    if changes.open:
         return None
-    reached = any(plan.budget_reached for plan in known.plans)
+    reached = any(plan.budget_reached for plan in knowledge.plans)
     less = "; the budget does not reach for more points" if reached else ""
-    return draft.done(f"{found.in_words()}{less}", budget_reached=reached)
+    return draft.done(f"{changes.in_words()}{less}", budget_reached=reached)
 
 
 def _earlier_points(draft: Draft) -> Array:
@@ -53,7 +53,7 @@ def _earlier_points(draft: Draft) -> Array:
 
 def _affordable(draft: Draft, places: Sequence[int], reason: str) -> Plan:
     runs = dict.fromkeys((draft.question.earlier[place] for place in places), draft.question.repetitions)
-    plan = draft.plan(runs, Purpose.COMPARISON, reason, draft.known.filter_text)
+    plan = draft.plan(runs, Purpose.COMPARISON, reason, draft.knowledge.filter_text)
     if plan.bundles:
         return plan
     return draft.done("the budget does not reach for comparing with the earlier version", budget_reached=True)

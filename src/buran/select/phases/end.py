@@ -8,21 +8,21 @@ from buran.select.draft import Draft
 
 def halt(draft: Draft) -> Plan | None:
     """End where runs were left out, where none succeeded, or where the evaluation points are measured; else None."""
-    known = draft.known
-    last = known.plans[-1]
-    if not known.complete:
+    knowledge = draft.knowledge
+    last = knowledge.plans[-1]
+    if not knowledge.complete:
         return draft.ending("the budget is spent; some planned runs were not started", budget_reached=True)
-    if not known.any_measured:
+    if not knowledge.any_measured:
         return draft.done("no run succeeded: there is nothing to model")
-    if known.planned(Purpose.EVALUATION):
+    if knowledge.planned(Purpose.EVALUATION):
         return draft.done(last.ended or "the evaluation points are measured", last.budget_reached)
     return None
 
 
 def end(draft: Draft) -> Plan:
     """Plan the evaluation points, or the end: all that was chosen is measured."""
-    question, known = draft.question, draft.known
-    reached = any(plan.budget_reached for plan in known.rounds)
-    chosen = "every point" if len(known.planned(Purpose.MODEL)) == len(question.points) else "every chosen point"
+    question, knowledge = draft.question, draft.knowledge
+    reached = any(plan.budget_reached for plan in knowledge.rounds)
+    chosen = "every point" if len(knowledge.planned(Purpose.MODEL)) == len(question.points) else "every chosen point"
     what = "every affordable point is measured" if reached else f"{chosen} is measured"
     return draft.ending(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)

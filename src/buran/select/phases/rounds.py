@@ -16,8 +16,8 @@ from buran.select.tuning import PLANNING
 
 def first_round(draft: Draft) -> Plan | None:
     """Plan the first points for models, or the end because there are none to measure; None in later rounds."""
-    known = draft.known
-    if known.rounds:
+    knowledge = draft.knowledge
+    if knowledge.rounds:
         return None
     base, advice = _chosen(draft)
     base |= _beside_imported(draft, base)
@@ -26,9 +26,9 @@ def first_round(draft: Draft) -> Plan | None:
     if not base:
         reached = advice.budget_reached if advice.stop else True
         return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=reached)
-    changes = "" if known.changes is None else f"{known.changes.in_words()}; "
-    plan = draft.plan(base, Purpose.MODEL, changes + _first_reason(draft, base), known.filter_text)
-    if known.plans and not plan.bundles:
+    changes = "" if knowledge.changes is None else f"{knowledge.changes.in_words()}; "
+    plan = draft.plan(base, Purpose.MODEL, changes + _first_reason(draft, base), knowledge.filter_text)
+    if knowledge.plans and not plan.bundles:
         return draft.done(f"{changes}nothing fits into the budget", budget_reached=True)
     return plan
 
@@ -38,13 +38,13 @@ def next_round(draft: Draft) -> Plan | None:
 
     The end where the strategy stops or there may be no more rounds; None where neither wants anything.
     """
-    question, known = draft.question, draft.known
-    if len(known.rounds) >= question.max_iterations:
+    question, knowledge = draft.question, draft.knowledge
+    if len(knowledge.rounds) >= question.max_iterations:
         return draft.ending(f"the limit of {question.max_iterations} iterations is reached")
-    last = known.plans[-1]
-    again = _again(draft) if question.refine and known.filter_text != last.filter_text else {}
+    last = knowledge.plans[-1]
+    again = _again(draft) if question.refine and knowledge.filter_text != last.filter_text else {}
     changed = bool(again) and _can_change(draft, again)
-    settled = not question.adaptive and (known.own == known.plans or known.measured is None)
+    settled = not question.adaptive and (knowledge.run_plans == knowledge.plans or knowledge.measured is None)
     asked = not settled and not (changed and question.weighs_runs)
     rest, advice = _chosen(draft) if asked else (dict[Point, int](), Advice())
     if not rest and not changed:
@@ -56,26 +56,26 @@ def next_round(draft: Draft) -> Plan | None:
         reasons.append(f"strategy {question.strategy!r}: {_why(advice)}")
     points = again if changed else dict[Point, int]()
     points |= {point: points.get(point, 0) + count for point, count in rest.items()}
-    plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), known.filter_text if changed else last.filter_text)
+    plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), knowledge.filter_text if changed else last.filter_text)
     return plan if plan.bundles else draft.ending("nothing more fits into the budget", budget_reached=True)
 
 
 def _chosen(draft: Draft) -> tuple[dict[Point, int], Advice]:
     """Ask the strategy: points with the number of runs wanted at each, most wanted first."""
-    question, known, space = draft.question, draft.known, draft.space
+    question, knowledge, space = draft.question, draft.knowledge, draft.space
     ids = {point: place for place, point in enumerate(question.points)}
-    failed = frozenset() if question.retry_failed else frozenset(ids[point] for point in known.failed if point in ids)
+    failed = frozenset[Point]() if question.retry_failed else knowledge.failed
     advice = question.chooser.suggest(
-        known.measured or Observations.nothing(len(space.parameters)),
+        knowledge.measured or Observations.nothing(len(space.parameters)),
         space,
-        Budget(draft.budget(Purpose.MODEL) if question.adaptive else None, known.spent_core_hours),
+        Budget(draft.budget(Purpose.MODEL) if question.adaptive else None, knowledge.spent_core_hours),
         PlanningState(
             question.seed,
-            failed,
-            known.errors,
+            frozenset(ids[point] for point in failed if point in ids),
+            knowledge.errors,
             question.batch or PLANNING.batch if question.adaptive and not question.weighs_runs else None,
             question.batch,
-            question.max_iterations - len(known.rounds),
+            question.max_iterations - len(knowledge.rounds),
         ),
     )
     out: dict[Point, int] = {}
@@ -97,29 +97,30 @@ def _why(advice: Advice) -> str:
 
 def _only_looked(draft: Draft) -> bool:
     """Tell whether pilots are all that a budget paid for, although there are points that have not failed."""
-    known, question = draft.known, draft.question
-    if not known.own or known.imported or known.changes is not None:
+    knowledge, question = draft.knowledge, draft.question
+    if not knowledge.run_plans or knowledge.imported or knowledge.changes is not None:
         return False
-    return draft.budget(Purpose.MODEL) is not None and not known.failed.issuperset(question.points)
+    return draft.budget(Purpose.MODEL) is not None and not knowledge.failed.issuperset(question.points)
 
 
 def _first_reason(draft: Draft, base: Mapping[Point, int]) -> str:
     """Say why these points are measured first."""
-    question, known = draft.question, draft.known
+    question, knowledge = draft.question, draft.knowledge
     every = len(base) == len(question.points)
     which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
-    if known.imported:
-        new, timed = len(base.keys() - known.imported), sum(base[point] > 0 for point in base.keys() & known.imported)
+    if knowledge.imported:
+        new = len(base.keys() - knowledge.imported)
+        timed = sum(base[point] > 0 for point in base.keys() & knowledge.imported)
         which = (
-            f"{new} points beside the {len(known.imported)} whose times are imported; {timed} of these are timed "
+            f"{new} points beside the {len(knowledge.imported)} whose times are imported; {timed} of these are timed "
             "here too, and counts of effort"
         )
-    hooks = "the filter of the pilot runs" if known.own else "the filter that imported times have chosen"
-    if not known.plans:
+    hooks = "the filter of the pilot runs" if knowledge.run_plans else "the filter that imported times have chosen"
+    if not knowledge.plans:
         hooks = "the first filter"
     if question.earlier:
         hooks = "the earlier version's filter"
-    return f"first times: {which}, with {hooks if known.filter_text else 'the default instrumentation'}"
+    return f"first times: {which}, with {hooks if knowledge.filter_text else 'the default instrumentation'}"
 
 
 def _beside_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int]:
@@ -127,7 +128,7 @@ def _beside_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int
 
     Effort is counted where it would have been without them, and one point is timed here too, for comparison.
     """
-    question, imported = draft.question, draft.known.imported
+    question, imported = draft.question, draft.knowledge.imported
     if not imported:
         return {}
     out: dict[Point, int] = {}
@@ -144,12 +145,12 @@ def _again(draft: Draft) -> dict[Point, int]:
 
     As many of each as were planned under one filter so far; one where the strategy decides of each.
     """
-    question, known = draft.question, draft.known
-    points = known.planned(Purpose.MODEL)
+    question, knowledge = draft.question, draft.knowledge
+    points = knowledge.planned(Purpose.MODEL)
     if not question.adaptive:
-        points += [point for point in question.points if point in known.imported - set(points)]
+        points += [point for point in question.points if point in knowledge.imported - set(points)]
     timed: dict[Point, dict[str, set[int]]] = {}
-    bundles = (bundle for plan in known.plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL)
+    bundles = (bundle for plan in knowledge.plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL)
     for bundle in bundles:
         for run in bundle.runs:
             if run.mode is Mode.TIME:
@@ -163,6 +164,6 @@ def _can_change(draft: Draft, again: Mapping[Point, int]) -> bool:
     budget = draft.budget(Purpose.MODEL)
     if not draft.question.adaptive or budget is None:
         return True
-    costs = [draft.cost(bundle) for bundle in draft.bundles(again, Purpose.MODEL, draft.known.filter_text)]
-    left = budget - draft.known.spent_core_hours
+    costs = [draft.cost(bundle) for bundle in draft.bundles(again, Purpose.MODEL, draft.knowledge.filter_text)]
+    left = budget - draft.knowledge.spent_core_hours
     return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= PLANNING.change * left

@@ -21,7 +21,7 @@ from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
 from buran.instrument.start import EVERYTHING
-from buran.instrument.verdicts import Verdict
+from buran.instrument.verdicts import FunctionVerdict
 from buran.measure.toolchain.hook_cost import hook_cost_s
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model import ModelSet
@@ -108,7 +108,7 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
     effort, _, counted_s = lab.experiment("", pilots, 1, Mode.EFFORT)
     used = [name for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in effort.values]
     work = list(model_experiment(effort, used).values())
-    spent_s, text, known = counted_s, EVERYTHING, dict[str, Verdict]()
+    spent_s, text, known = counted_s, EVERYTHING, dict[str, FunctionVerdict]()
     for points in (program.points[:1], pilots):
         text, found, own_s = _guarded(lab, text, points)
         spent_s += own_s
@@ -147,7 +147,7 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
     )
 
 
-def _guarded(lab: Lab, text: str, points: Sequence[Sequence[int]]) -> tuple[str, Mapping[str, Verdict], float]:
+def _guarded(lab: Lab, text: str, points: Sequence[Sequence[int]]) -> tuple[str, Mapping[str, FunctionVerdict], float]:
     """Run some points once; return the filter that is left, what went, and the CPU time of the runs with hooks."""
     experiment, _, spent_s = lab.experiment(text, points, 1)
     at = [int(value) for value in experiment.points[longest(experiment)]]
@@ -248,7 +248,7 @@ def _refined(
     experiment: Experiment,
     built: StaticFeatures,
     graph: CallGraph,
-    known: dict[str, Verdict],
+    known: dict[str, FunctionVerdict],
     work: list[ModelSet],
 ) -> Refinement:
     time, visits = _models(experiment)
