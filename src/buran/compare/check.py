@@ -62,10 +62,10 @@ def check_counts(before: Side, table: Experiment, share: float = COMPARED.share)
     int
         Number of points at which counts were compared; 0 if there were none to compare.
     """
-    found: list[Checked] = []
+    checked: list[Checked] = []
     points = 0
     if before.counts is None:
-        return found, points
+        return checked, points
     for metric in (name for name in noise_resilient(before.models) if name in before.counts.values):
         if metric not in table.values:
             continue
@@ -76,10 +76,10 @@ def check_counts(before: Side, table: Experiment, share: float = COMPARED.share)
         usable[unsteady_rows(before.unsteady.get(metric, ()), common)] = False
         shares = np.maximum(*(shares_of(np.nan_to_num(each)) for each in (counted.first, counted.second)))
         for row in np.flatnonzero(usable & (shares >= share).any(axis=1)).tolist():
-            found.append(Checked(metric, common[row], counted.change(row), float(shares[row].max())))
+            checked.append(Checked(metric, common[row], counted.change(row), float(shares[row].max())))
         if usable.any():
             points = max(points, len(counted.points))
-    return sorted(found, key=lambda each: -each.share), points
+    return sorted(checked, key=lambda each: -each.share), points
 
 
 def check_times(
@@ -107,24 +107,24 @@ def check_times(
     models = before.models["time"]
     common = common_call_paths(models.call_paths, table.tree.names)
     values = table.over_locations("time", cast(Aggregate, models.aggregate))
-    own = folded_values(values, fold(table.tree.names, common), len(common))
-    measured = over_repetitions(own, cast(Repetition, models.repetition))
+    summed = folded_values(values, fold(table.tree.names, common), len(common))
+    measured = over_repetitions(summed, cast(Repetition, models.repetition))
     folded = fold_models(models, fold(models.call_paths, common), common)
     predicted = folded.predict(points)
     shares = np.maximum(*(shares_of(np.maximum(np.nan_to_num(each), 0.0)) for each in (predicted, measured)))
     matter = np.flatnonzero((shares >= share).any(axis=1))
     whole = before.models.get(RUNTIME)
     single = 1 - (1 - level) / ((len(matter) + (whole is not None)) * len(points))
-    found: list[Checked] = []
+    checked: list[Checked] = []
     if whole is not None:
         walls = [float(np.median(run_times.get(tuple(each), [np.nan]))) for each in points.tolist()]
         (changes,) = _changes(whole, points, np.array([walls]), single)
-        found += [Checked(RUNTIME, whole.call_paths[0], each, 1.0) for each in changes]
+        checked += [Checked(RUNTIME, whole.call_paths[0], each, 1.0) for each in changes]
     for row, changes in zip(
         matter.tolist(), _changes(_only(folded, matter), points, measured[matter], single), strict=True
     ):
-        found += [Checked("time", common[row], each, float(shares[row, k])) for k, each in enumerate(changes)]
-    return found
+        checked += [Checked("time", common[row], each, float(shares[row, k])) for k, each in enumerate(changes)]
+    return checked
 
 
 def _only(models: ModelSet, rows: NDArray[np.int64]) -> ModelSet:

@@ -167,8 +167,8 @@ class _Metric:
         lower, upper = of_ratio(self.values[0], ends[0], self.values[1], ends[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self.values[0] > 0, self.values[1] / self.values[0], np.nan)
-        known = np.array([None not in pair for pair in zip(self.first.models, self.second.models, strict=True)])
-        self.intervals = np.where(known[:, None], np.stack([ratio, lower, upper]), np.nan)
+        modelled = np.array([None not in pair for pair in zip(self.first.models, self.second.models, strict=True)])
+        self.intervals = np.where(modelled[:, None], np.stack([ratio, lower, upper]), np.nan)
         tables = [side.counts for side in sides]
         both = None
         if tables[0] is not None and tables[1] is not None and all(metric in each.values for each in tables if each):

@@ -53,15 +53,15 @@ class Counted:
     def change(self, row: int) -> Change:
         """Return the counts at the point that says most: where they differ, upwards first; else the largest."""
         first, second, differs = self.first[row], self.second[row], self.differs[row]
-        known = np.isfinite(first) & np.isfinite(second)
+        both = np.isfinite(first) & np.isfinite(second)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(known & (first > 0), second / first, np.where(known & (second > 0), np.inf, np.nan))
+            ratio = np.where(both & (first > 0), second / first, np.where(both & (second > 0), np.inf, np.nan))
         if (differs > 0).any():
             place = int(np.nanargmax(np.where(differs > 0, ratio, np.nan)))
         elif (differs < 0).any():
             place = int(np.nanargmin(np.where(differs < 0, ratio, np.nan)))
         else:
-            place = int(np.nanargmax(np.where(known, second, np.nan)))
+            place = int(np.nanargmax(np.where(both, second, np.nan)))
             ratio = np.where(first > 0, 1.0, np.nan)
         end = float(ratio[place])
         return Change(self.points[place], float(first[place]), float(second[place]), end, end, end)

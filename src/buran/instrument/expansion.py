@@ -38,8 +38,8 @@ def unexplored_kernels(
     while waiting.any():  # one step a level of functions that were not measured
         waiting = graph.callees(waiting) & new & ~reached
         reached |= waiting
-    found = reached & new & (graph.features["loops"] > 0)
+    promising = reached & new & (graph.features["loops"] > 0)
     return {
         graph.symbols[i]: f"never measured, {graph.features['loops'][i]} loops below a function that matters"
-        for i in np.flatnonzero(found).tolist()
+        for i in np.flatnonzero(promising).tolist()
     }

@@ -84,9 +84,9 @@ class Filter:
 
     def unmatched(self, functions: Iterable[tuple[str, str, str]]) -> tuple[Rule, ...]:
         """Rules that match no function (symbol, name, file): mostly misspelt. Catch-all patterns are not reported."""
-        known = list(functions)
-        symbols, names = {symbol for symbol, _, _ in known}, {name for _, name, _ in known}
-        files = {file for _, _, file in known if file}
+        listed = list(functions)
+        symbols, names = {symbol for symbol, _, _ in listed}, {name for _, name, _ in listed}
+        files = {file for _, _, file in listed if file}
         rules = [(rule, files) for rule in self.files]
         rules += [(rule, symbols if rule.mangled else names) for rule in self.regions]
         return tuple(
@@ -188,12 +188,12 @@ def format_filter(rules: Filter, comments: Sequence[str] = ()) -> str:
         For patterns that the format cannot hold: empty ones, line ends, and the keywords.
     """
     lines = [f"# {line}".rstrip() for comment in comments for line in comment.splitlines() or [""]]
-    for block, own in (("file", rules.files), ("region", rules.regions)):
-        if not own:
+    for block, block_rules in (("file", rules.files), ("region", rules.regions)):
+        if not block_rules:
             continue
         begin = next(word for word, kind in _BEGIN.items() if kind == block)
         lines.append(begin)
-        for rule in own:
+        for rule in block_rules:
             words = ["INCLUDE" if rule.include else "EXCLUDE", *(["MANGLED"] if rule.mangled else [])]
             lines.append(" ".join([*words, _escaped(rule.pattern)]))
         lines.append(begin.replace("BEGIN", "END"))

@@ -20,10 +20,7 @@ def ends_s(experiment: Experiment) -> Floats:
     values = experiment.over_locations("time")
     whole = np.nanmax(np.nansum(values, axis=0), axis=1)
     chosen = values[:, [int(whole.argmin()), int(whole.argmax())]]
-    known = np.isfinite(chosen).any(axis=2)
-    out = np.zeros(chosen.shape[:2])
-    out[known] = np.nanmedian(chosen[known], axis=1)
-    return out
+    return _median(chosen)
 
 
 def imbalance_s(experiment: Experiment) -> Floats:
@@ -35,8 +32,12 @@ def imbalance_s(experiment: Experiment) -> Floats:
         return np.zeros(len(experiment.tree))
     most, mean = (experiment.over_locations("time", which) for which in ("max", "mean"))
     largest = int(np.nanmax(np.nansum(mean, axis=0), axis=1).argmax())
-    lost = (most - mean)[:, largest]
-    known = np.isfinite(lost).any(axis=1)
-    out = np.zeros(len(experiment.tree))
-    out[known] = np.nanmedian(lost[known], axis=1)
+    return _median((most - mean)[:, largest])
+
+
+def _median(values: Floats) -> Floats:
+    """Return the median over the last axis; 0 where nothing was measured."""
+    measured = np.isfinite(values).any(axis=-1)
+    out = np.zeros(measured.shape)
+    out[measured] = np.nanmedian(values[measured], axis=-1)
     return out

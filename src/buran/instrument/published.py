@@ -101,8 +101,8 @@ def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph, 
 
 
 def _numbers(graph: CallGraph, tree: CallTree) -> Ids:
-    found = (graph.find(symbol_of(region), region.name, region.file) for region in tree.regions)
-    return np.array([-1 if at is None else at for at in found], dtype=np.int64)
+    numbers = (graph.find(symbol_of(region), region.name, region.file) for region in tree.regions)
+    return np.array([-1 if at is None else at for at in numbers], dtype=np.int64)
 
 
 def _closed(

@@ -253,19 +253,19 @@ def refine(
     steady = prediction.constant & prediction.filterable & ~grew & ~busy
     waiting = _waiting(prediction, imbalance, wishes.share) & prediction.filterable
     # Score-P ends a program that records a parameter outside of a function with hooks.
-    wanted = _matching(regions, wishes.keep) | np.array([each.role == PARAMETRIZED for each in regions], dtype=bool)
-    unwanted = _matching(regions, wishes.drop) & ~wanted
+    always = _matching(regions, wishes.keep) | np.array([each.role == PARAMETRIZED for each in regions], dtype=bool)
+    dropped = _matching(regions, wishes.drop) & ~always
     if wishes.constants:
         steady = np.zeros_like(steady)
-    kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | wanted) & ~unwanted
-    no_kernel = steady | unwanted | distorted | unknown | prediction.main
+    kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | always) & ~dropped
+    no_kernel = steady | dropped | distorted | unknown | prediction.main
     kernels = _enough(prediction, kernels, ~no_kernel, wishes.coverage)
-    keep = prediction.filterable & (prediction.leading_to(kernels) | prediction.main) & ~unwanted
+    keep = prediction.filterable & (prediction.leading_to(kernels) | prediction.main) & ~dropped
     if wishes.closure == "static":
-        keep |= prediction.filterable & _static_closure(graph, regions, kernels & keep) & ~unwanted
-    harmless = prediction.filterable & (prediction.hook_s < wishes.harmless * prediction.total_s) & ~(unwanted | keep)
+        keep |= prediction.filterable & _static_closure(graph, regions, kernels & keep) & ~dropped
+    harmless = prediction.filterable & (prediction.hook_s < wishes.harmless * prediction.total_s) & ~(dropped | keep)
     keep |= harmless
-    kept = within_overhead(prediction, keep, kernels, prediction.main | wanted, wishes.overhead)
+    kept = within_overhead(prediction, keep, kernels, prediction.main | always, wishes.overhead)
     costly = keep & ~kept
     added: dict[str, str] = {}
     if graph is not None:
@@ -273,7 +273,7 @@ def refine(
         added = {name: why for name, why in added.items() if not any(glob(each).match(name) for each in wishes.drop)}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(
-        _reason(prediction, i, wishes, kernels, kept, costly, steady, harmless, distorted, waiting, wanted, unwanted)
+        _reason(prediction, i, wishes, kernels, kept, costly, steady, harmless, distorted, waiting, always, dropped)
         for i in range(len(regions))
     )
     result = Refinement(prediction, kept, kernels & (kept | ~prediction.filterable), reasons, added, (), never)
@@ -342,26 +342,26 @@ def _reason(
     harmless: Mask,
     distorted: Mask,
     waiting: Mask,
-    wanted: Mask,
-    unwanted: Mask,
+    always: Mask,
+    dropped: Mask,
 ) -> str:
     region, share = prediction.tree.regions[i], prediction.share[i]
     percent = f"{100 * share:.3g} % of the time"
     if region.paradigm not in FILTERABLE:
         return f"always measured, {region.paradigm} is not filtered"
-    if unwanted[i]:
+    if dropped[i]:
         return "on the list of what is always dropped"
     if costly[i]:
         return f"its visits cost more than {percent} is worth"
     if np.isnan(share):
         return "no model yet"
     if kernels[i]:
-        if share >= wishes.share or not (wanted[i] or waiting[i]):
+        if share >= wishes.share or not (always[i] or waiting[i]):
             grown = [metric for metric, growing in prediction.work if growing[i] >= wishes.share]
             return percent + (f", {' and '.join(grown)} grow" if grown and share < wishes.share else "")
         if region.role == PARAMETRIZED:
             return "the program records a parameter in it"
-        return "on the list of what is always kept" if wanted[i] else f"ranks wait for each other, {percent}"
+        return "on the list of what is always kept" if always[i] else f"ranks wait for each other, {percent}"
     if prediction.main[i]:
         return "begin of the program"
     if kept[i] and not harmless[i]:

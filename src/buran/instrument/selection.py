@@ -101,8 +101,8 @@ class _Selection:
                 out[graph.caller[start[graph.callee]]] = True
                 return out
             return graph.reached(np.flatnonzero(start).tolist(), reverse=name == "paths_to")
-        known = ["name", "file", *_LEAST, "below", "paths_to", "paths_from", "callers", "callees"]
-        raise self.mistake(node, f"there is no function {name!r}; there are {', '.join(known)}")
+        functions = ["name", "file", *_LEAST, "below", "paths_to", "paths_from", "callers", "callees"]
+        raise self.mistake(node, f"there is no function {name!r}; there are {', '.join(functions)}")
 
     def text(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

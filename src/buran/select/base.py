@@ -67,9 +67,9 @@ def _spread(members: Ids, values: Array, length: int) -> Ids:
         return members
     logs = np.log(np.maximum(values, np.finfo(np.float64).tiny))
     kept = [int(np.argmin(logs)), int(np.argmax(logs))]
-    for wanted in np.linspace(logs.min(), logs.max(), length)[1:-1].tolist():
+    for log in np.linspace(logs.min(), logs.max(), length)[1:-1].tolist():
         free = np.setdiff1d(np.arange(len(members)), kept)
-        kept.append(int(free[np.argmin(np.abs(logs[free] - wanted))]))
+        kept.append(int(free[np.argmin(np.abs(logs[free] - log))]))
     return np.asarray(members[np.sort(kept)])
 
 

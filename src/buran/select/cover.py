@@ -50,9 +50,9 @@ def covered(space: Space, places: Collection[int]) -> bool:
     return not lacking(Outlook(runs, np.ones(len(runs)), free), space)
 
 
-def _most_needed_first(points: Array, there: list[int], wanted: set[int], order: list[int]) -> list[int]:
+def _most_needed_first(points: Array, there: list[int], needed: set[int], order: list[int]) -> list[int]:
     """Sort wanted places: those with a second value of a parameter, then the others, each by the given order."""
-    rest = [place for place in order if place in wanted]
+    rest = [place for place in order if place in needed]
     first: list[int] = []
     while rest:
         seen = [*there, *first]
@@ -65,10 +65,10 @@ def _most_needed_first(points: Array, there: list[int], wanted: set[int], order:
     return first + rest
 
 
-def _new(points: Array, chosen: list[int], place: int, column: int, wanted: int = PLANNING.cover_values) -> bool:
+def _new(points: Array, chosen: list[int], place: int, column: int, most: int = PLANNING.cover_values) -> bool:
     """Tell whether a place has a value of a parameter that is wanted beside those that were chosen."""
     seen = np.unique(points[chosen, column])
-    return len(seen) < wanted and points[place, column] not in seen
+    return len(seen) < most and points[place, column] not in seen
 
 
 def _columns(points: Array) -> Array:

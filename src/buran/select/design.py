@@ -78,14 +78,14 @@ class Design:
                 expected_error=error,
             )
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
-        wanted = _rounded(plan, cost, left)
+        counts = _rounded(plan, cost, left)
         if state.points is not None:
-            kept = set(_greedily(belief, np.minimum(wanted, 1), state.points))
-            wanted = np.where(np.isin(np.arange(len(wanted)), list(kept)), wanted, 0)
+            kept = set(_greedily(belief, np.minimum(counts, 1), state.points))
+            counts = np.where(np.isin(np.arange(len(counts)), list(kept)), counts, 0)
         if state.most is not None:
-            chosen = _greedily(belief, wanted, state.most)
+            chosen = _greedily(belief, counts, state.most)
         else:
-            chosen = _cheapest(wanted, cost, part * left)
+            chosen = _cheapest(counts, cost, part * left)
         gain = gains(belief)
         apart = _told_apart(belief)
         reasons = ["tells hypotheses apart" if apart[place] else "makes coefficients certain" for place in chosen]
@@ -117,8 +117,8 @@ DESIGN = Design()
 
 def _width(measured: Observations, space: Space, belief: TargetBelief) -> float:
     lower, upper = measured.fit.predict_interval(space.target[None], PLANNING.level, "mean")
-    known = np.array([model is not None for model in measured.fit.models])
-    half, predicted = (upper - lower)[known, 0] / 2, np.abs(belief.predicted[:, -1])
+    modelled = np.array([model is not None for model in measured.fit.models])
+    half, predicted = (upper - lower)[modelled, 0] / 2, np.abs(belief.predicted[:, -1])
     counts = belief.share >= PLANNING.counts
     relative = np.where(predicted > 0, half / np.where(predicted > 0, predicted, 1.0), np.where(half > 0, np.inf, 0.0))
     return float(relative[counts].max(initial=0.0))
@@ -209,19 +209,19 @@ def _told_apart(belief: TargetBelief) -> Mask:
 
 def _rounded(plan: Array, cost: Array, left: float) -> Ids:
     """Return whole numbers of runs, at least one."""
-    wanted = np.floor(plan + 0.5).astype(np.int64)
-    if not wanted.any():
-        wanted[np.argmax(np.where(cost <= left, plan, 0.0))] = 1
-    return wanted
+    counts = np.floor(plan + 0.5).astype(np.int64)
+    if not counts.any():
+        counts[np.argmax(np.where(cost <= left, plan, 0.0))] = 1
+    return counts
 
 
-def _cheapest(wanted: Ids, cost: Array, part: float) -> list[int]:
+def _cheapest(counts: Ids, cost: Array, part: float) -> list[int]:
     """Return the runs to make before the next models: the cheapest of the plan, up to a part of the budget."""
-    order = np.argsort(np.where(wanted > 0, cost, np.inf), kind="stable")[: int((wanted > 0).sum())]
+    order = np.argsort(np.where(counts > 0, cost, np.inf), kind="stable")[: int((counts > 0).sum())]
     chosen: list[int] = []
     spent = 0.0
     for place in order.tolist():
-        for _ in range(int(wanted[place])):
+        for _ in range(int(counts[place])):
             if chosen and spent + cost[place] > part:
                 return chosen
             chosen.append(place)
@@ -229,9 +229,9 @@ def _cheapest(wanted: Ids, cost: Array, part: float) -> list[int]:
     return chosen
 
 
-def _greedily(belief: TargetBelief, wanted: Ids, most: int) -> list[int]:
+def _greedily(belief: TargetBelief, counts: Ids, most: int) -> list[int]:
     """Return the runs of the plan that remove most variance, each in the light of those before it."""
-    rest = wanted.copy()
+    rest = counts.copy()
     chosen: list[int] = []
     while len(chosen) < most and rest.any():
         place = int(np.argmax(np.where(rest > 0, gains(belief), -1.0)))

@@ -147,9 +147,9 @@ class Draft(RunCosts):
         counts: dict[Point, dict[str, int]] = {}
         for plan in self.knowledge.rounds:
             for bundle in plan.bundles:
-                own = counts.setdefault(bundle.point, {})
+                of_point = counts.setdefault(bundle.point, {})
                 for run in bundle.runs:
-                    own[run.build] = max(own.get(run.build, 0), run.repetition + 1)
+                    of_point[run.build] = max(of_point.get(run.build, 0), run.repetition + 1)
         return counts
 
     def budget(self, purpose: Purpose) -> float | None:

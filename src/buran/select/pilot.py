@@ -26,8 +26,8 @@ def pilot_places(points: NDArray[np.float64]) -> list[int]:
     chosen = (moved <= 1) & (ranks.max(axis=1) < PLANNING.pilot_values)
     if parameters > 1:
         chosen |= (ranks == 1).all(axis=1)
-    wanted = np.array([min(PLANNING.pilot_values, len(np.unique(column))) for column in points.T])
+    least = np.array([min(PLANNING.pilot_values, len(np.unique(column))) for column in points.T])
     there = [len(np.unique(ranks[chosen, i])) for i in range(parameters)]
-    if (np.array(there) < wanted).any():
+    if (np.array(there) < least).any():
         chosen[: 2 * parameters + 2] = True
     return np.flatnonzero(chosen).tolist()

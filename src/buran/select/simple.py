@@ -119,12 +119,12 @@ class Fixed:
         look = Outlook.of(measured, space, state)
         places = [place for place in self.places(space).tolist() if look.free[place]]
         lacking = {place: self.repetitions - int(look.runs[place]) for place in places}
-        wanted = [place for place, count in lacking.items() for _ in range(count)]
-        if not wanted:
+        runs = [place for place, count in lacking.items() for _ in range(count)]
+        if not runs:
             return Advice(stop="the lines are measured" if self.lines else "every point is measured")
         why = "on the lines or beside them" if self.lines else "full matrix"
-        out = suggestions(wanted, look, [0.0] * len(wanted), [why] * len(wanted), budget)
-        return Advice(out[: state.most], budget_reached=len(out) < len(wanted)) if out else nothing_left(look, budget)
+        out = suggestions(runs, look, [0.0] * len(runs), [why] * len(runs), budget)
+        return Advice(out[: state.most], budget_reached=len(out) < len(runs)) if out else nothing_left(look, budget)
 
 
 def without_progress(errors: tuple[float, ...], patience: int | None) -> bool:
@@ -138,10 +138,10 @@ def base_or_end(
     base: Base, look: Outlook, space: Space, budget: Budget, errors: tuple[float, ...], patience: int | None
 ) -> Advice | None:
     """Return what lacks of the base, or the end for want of progress; None if the strategy itself is to choose."""
-    own = base.advice(look, space, budget)
-    if own is None and without_progress(errors, patience):
+    opening = base.advice(look, space, budget)
+    if opening is None and without_progress(errors, patience):
         return Advice(stop=f"the model did not fit better for {patience} rounds")
-    return own
+    return opening
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,9 @@ class CheapestFirst:
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next point with its repetitions."""
         look = Outlook.of(measured, space, state)
-        own = base_or_end(self.base, look, space, budget, state.errors, self.patience)
-        if own is not None:
-            return own
+        opening = base_or_end(self.base, look, space, budget, state.errors, self.patience)
+        if opening is not None:
+            return opening
         assert look.cost is not None
         order = np.argsort(look.cost, kind="stable")
         return next_in_order(order, look, budget, self.repetitions, state.most, "the cheapest point")
@@ -193,17 +193,17 @@ def next_in_order(order: Ids, look: Outlook, budget: Budget, repetitions: int, m
     """
     assert look.cost is not None
     most = most or repetitions
-    wanted: list[int] = []
+    runs: list[int] = []
     for place in order.tolist():
         lacks = repetitions - int(look.runs[place])
         if not look.free[place] or lacks <= 0:
             continue
         if look.cost[place] > budget.left:
             break
-        wanted += [place] * lacks
-        if len(wanted) >= most:
+        runs += [place] * lacks
+        if len(runs) >= most:
             break
-    out = suggestions(wanted, look, [-float(look.cost[place]) for place in wanted], [why] * len(wanted), budget)
+    out = suggestions(runs, look, [-float(look.cost[place]) for place in runs], [why] * len(runs), budget)
     return Advice(out[:most]) if out else nothing_left(look, budget)
 
 

@@ -62,11 +62,11 @@ def strategy_of(
         It does not work, or lacks the method of an ability that it claims.
     """
     abilities = abilities_of(name)
-    for given, able, what in (
+    for setting, able, what in (
         (accuracy, abilities.accuracy, "aim at an accuracy"),
         (patience, abilities.patience, "stop after rounds without a better fit"),
     ):
-        if given is not None and not able:
+        if setting is not None and not able:
             raise UsageError(f"the strategy {name!r} cannot {what}", hint="leave it out, or choose another strategy")
     strategy = _with(name, Strategy)
     if abilities.all_at_once:
