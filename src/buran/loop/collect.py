@@ -25,7 +25,7 @@ def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     return [run for run in runs if not _is_whole(run)]
 
 
-def there(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
+def in_store(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     """Return the runs whose record and profile are in the store; what others cost and took is still known."""
     return [run for run in runs if _is_whole(run)]
 
@@ -48,11 +48,11 @@ def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Itera
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:
     """Return the table with some of its metrics."""
-    kept = [name for name in metrics if name in experiment.values]
+    names = [name for name in metrics if name in experiment.values]
     return replace(
         experiment,
-        values={name: experiment.values[name] for name in kept},
-        units={name: experiment.units[name] for name in kept},
+        values={name: experiment.values[name] for name in names},
+        units={name: experiment.units[name] for name in names},
     )
 
 

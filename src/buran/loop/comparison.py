@@ -32,16 +32,16 @@ def compare_runs(history: History, models_path: Path, findings_path: Path, table
     runs = history.runs_of([plan])
     mode = Mode.EFFORT if any(run.mode is Mode.EFFORT for run in runs) else Mode.TIME
     table = collect.experiment_of([run for run in runs if run.mode is mode], session.campaign.parameters)
-    told: dict[str, Any] = {"mode": mode, "rows": [], "counted": 0, "timed": 0, "open": ""}
+    comparison: dict[str, Any] = {"mode": mode, "rows": [], "counted": 0, "timed": 0, "open": ""}
     tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     if table is None:
         table_path.write_text("")
     else:
         tree = table.tree
         chosen = session.campaign.config.metrics
-        wanted = noise_resilient(chosen) if mode is Mode.EFFORT else uncounted(chosen)
-        write_jsonl(collect.only(table, wanted), table_path)
-        told |= _counts(earlier, table) if mode is Mode.EFFORT else _times(session, earlier, table, runs)
+        metrics = noise_resilient(chosen) if mode is Mode.EFFORT else uncounted(chosen)
+        write_jsonl(collect.only(table, metrics), table_path)
+        comparison |= _counts(earlier, table) if mode is Mode.EFFORT else _times(session, earlier, table, runs)
     Findings(
         iteration=plan.iteration,
         filter_text=plan.filter_text,
@@ -53,7 +53,7 @@ def compare_runs(history: History, models_path: Path, findings_path: Path, table
         overhead=collect.overhead(runs),
         unsteady={},
         evaluation=(),
-        comparison=told,
+        comparison=comparison,
     ).write(findings_path)
     write_models(models_path, [])
 
@@ -68,7 +68,7 @@ def _times(session: Session, earlier: EarlierVersion, table: Any, runs: Sequence
     if "time" not in earlier.side.models or "time" not in table.values:
         return {"open": "call paths' times are not modelled there, or not measured here"}
     walls = collect.baseline(runs, Purpose.COMPARISON)
-    by_point = {tuple(float(point[name]) for name in names): own for point, own in walls.items()}
+    by_point = {tuple(float(point[name]) for name in names): times for point, times in walls.items()}
     rows = check_times(earlier.side, table, by_point)
     if all(row.change.verdict == "undecided" for row in rows):
         return {"rows": _plain(rows), "open": "the models there have no intervals"}
@@ -95,13 +95,13 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _told(history: History) -> list[Mapping[str, Any]]:
+def _comparisons(history: History) -> list[Mapping[str, Any]]:
     return [history.findings(plan.iteration).comparison for plan in history.plans if plan.comparison]
 
 
 def checked_so_far(history: History) -> list[dict[str, Any]]:
     """Return what was measured beside what the earlier version predicts and counted, for the report."""
-    return [row for told in _told(history) for row in told["rows"]]
+    return [row for comparison in _comparisons(history) for row in comparison["rows"]]
 
 
 def changes_so_far(history: History) -> Changes | None:
@@ -109,7 +109,7 @@ def changes_so_far(history: History) -> Changes | None:
     earlier = history.session.earlier
     if earlier is None:
         return None
-    told = _told(history)
+    comparisons = _comparisons(history)
     rows = checked_so_far(history)
     changed = sorted(
         (row for row in rows if row["verdict"] in ("grown", "shrunk")),
@@ -123,9 +123,9 @@ def changes_so_far(history: History) -> Changes | None:
     return Changes(
         earlier=earlier.name,
         changed=tuple(dict.fromkeys((row["metric"], row["call_path"]) for row in changed)),
-        counted=max((each["counted"] for each in told), default=0),
-        timed=max((each["timed"] for each in told), default=0),
+        counted=max((comparison["counted"] for comparison in comparisons), default=0),
+        timed=max((comparison["timed"] for comparison in comparisons), default=0),
         run_time_within=within([RUNTIME]),
         within=within(["time"]),
-        open=next((each["open"] for each in told if each["open"]), ""),
+        open=next((comparison["open"] for comparison in comparisons if comparison["open"]), ""),
     )

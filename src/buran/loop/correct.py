@@ -78,19 +78,21 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
             names = python_names(experiment.parameters) if model == OWN else experiment.parameters
             columns = dict(zip(names, experiment.points.T, strict=True))
             base = _base(campaign, folder, kernel, model)
-            found = correct(base, columns, one_call_path(experiment, "time", kernel), seed=campaign.config.seed)
+            correction = correct(base, columns, one_call_path(experiment, "time", kernel), seed=campaign.config.seed)
         except UsageError as error:
             entry["reason"] = f"not corrected: {error.what}" + (f" ({error.why})" if error.why else "")
             continue
-        write_corrected(folder / "corrected" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', kernel)}.json", found)
+        write_corrected(folder / "corrected" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', kernel)}.json", correction)
         at = base.points(dict(zip(python_names(list(target)), target.values(), strict=True)) | target)
-        there = found.predict(at)
-        plain = float(base.evaluate(np.array(found.theta), at)[0])
-        entry["reason"] = ("left as it is: " if found.report.refused else "corrected by ") + found.report.reason
-        entry["refused"] = found.report.refused
-        entry["formula"] = render(found).splitlines()
+        there = correction.predict(at)
+        plain = float(base.evaluate(np.array(correction.theta), at)[0])
+        entry["reason"] = (
+            "left as it is: " if correction.report.refused else "corrected by "
+        ) + correction.report.reason
+        entry["refused"] = correction.report.refused
+        entry["formula"] = render(correction).splitlines()
         remarks = entry["formula"][2:]  # after the corrected and the base model
-        entry["notes"] = [*remarks, *map(str, found.report.thresholds), *found.report.notes]
+        entry["notes"] = [*remarks, *map(str, correction.report.thresholds), *correction.report.notes]
         entry["base_s"] = plain if np.isfinite(plain) else None
         entry["corrected_s"] = float(there.value[0]) if np.isfinite(there.value[0]) else None
         entry["beyond"] = (
@@ -106,15 +108,17 @@ def _base(campaign: Campaign, folder: Path, kernel: str, model: str) -> BaseMode
 
     if model != OWN:
         return load_base(_place(campaign, model))
-    sets = {own.metric: own for own in read_models(folder / "models.json")}
+    sets = {models.metric: models for models in read_models(folder / "models.json")}
     if "time" not in sets:
         raise UsageError("the campaign has no models of time", where=kernel)
-    own = sets["time"]
-    place = place_of(own.call_paths, kernel)
-    found = own.models[place]
-    if found is None:
-        raise UsageError("there is no model of this call path", where=own.call_paths[place])
-    return base_of_function(found.function, own.parameters, kernel, own.unit or "s", scale=campaign.ranks_parameter)
+    times = sets["time"]
+    place = place_of(times.call_paths, kernel)
+    fitted = times.models[place]
+    if fitted is None:
+        raise UsageError("there is no model of this call path", where=times.call_paths[place])
+    return base_of_function(
+        fitted.function, times.parameters, kernel, times.unit or "s", scale=campaign.ranks_parameter
+    )
 
 
 def _place(campaign: Campaign, model: str) -> Path | str:

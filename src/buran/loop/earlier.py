@@ -90,7 +90,7 @@ def read_earlier(campaign: Campaign) -> EarlierVersion | None:
         raise _mistake(campaign, "the earlier version has no models to compare with", why, hint)
     measured = {point for metric in sorted(shared) for point in side.models[metric].points}
     points = tuple(
-        point for point in campaign.points if tuple(float(point[each]) for each in side.parameters) in measured
+        point for point in campaign.points if tuple(float(point[name]) for name in side.parameters) in measured
     )
     if not points:
         why = "no point of this campaign was measured there"

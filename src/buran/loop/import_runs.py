@@ -34,11 +34,11 @@ def import_runs(session: Session, plan: Plan) -> ImportOutcome:
     What is in the store stays as it is, also where its file has another content by now.
     """
     layout = session.layout
-    found = {each.spec.hash: each for each in imports_of(session.campaign, layout)}
+    imports = {source.spec.hash: source for source in imports_of(session.campaign, layout)}
     taking = _Taking(session)
     for bundle in plan.bundles:
-        taking.bundle(bundle, found[bundle.runs[0].build])
-    return ImportOutcome((*(problem for each in found.values() for problem in each.problems), *taking.changed))
+        taking.bundle(bundle, imports[bundle.runs[0].build])
+    return ImportOutcome((*(problem for source in imports.values() for problem in source.problems), *taking.changed))
 
 
 def changed_sources(layout: Layout) -> Iterator[str]:
@@ -182,15 +182,15 @@ def _profile_of(table: Experiment, run: ImportedRun) -> Profile:
     values: dict[str, Any] = {}
     for name in table.metrics:
         means = table.over_locations(name, "mean")
-        own = means[:, run.row, run.repetition]
+        column = means[:, run.row, run.repetition]
         measured = np.isfinite(means).any(axis=(1, 2))  # other call paths only lead to these
-        lacking = np.flatnonzero(measured & ~np.isfinite(own))
+        lacking = np.flatnonzero(measured & ~np.isfinite(column))
         if not measured.any() or len(lacking) == measured.sum():
             continue
         if len(lacking):
             raise FormatError("the run is incomplete", why=f"no {name} of {table.tree.names[lacking[0]]}")
-        own = np.where(np.isfinite(own), own, 0.0)
-        known = metric_of(name)
-        metrics[name] = replace(known, unit=known.unit or table.units.get(name, ""), dtype="DOUBLE")
-        values[name] = (table.tree.inclusive(own) if known.kind == "inclusive" else own)[:, None]
+        column = np.where(np.isfinite(column), column, 0.0)
+        metric = metric_of(name)
+        metrics[name] = replace(metric, unit=metric.unit or table.units.get(name, ""), dtype="DOUBLE")
+        values[name] = (table.tree.inclusive(column) if metric.kind == "inclusive" else column)[:, None]
     return Profile(table.tree, (Location(0),), metrics, values, {})

@@ -54,7 +54,7 @@ class ImportOutcome(Stored):
 
     def write(self, path: Path) -> None:
         """Write the file that the workflow waits for."""
-        write_json(path, {"schema": SCHEMA, "problems": [vars(each) for each in self.problems]})
+        write_json(path, {"schema": SCHEMA, "problems": [vars(problem) for problem in self.problems]})
 
 
 @dataclass(frozen=True)
@@ -121,22 +121,22 @@ def _looked_up(campaign: Campaign, layout: Layout, number: int, entry: Measureme
     path = below(campaign.folder, entry.path)
     key = ("measurements", number, "path")
     spec = _spec(campaign, number, entry)
-    kept = tuple(_kept(layout, spec))
+    stored = tuple(_stored_runs(layout, spec))
     listing = _Listing(campaign, number, entry, path)
     if path.exists():
         listing.read()
-    elif not kept:
+    elif not stored:
         hint = "paths are relative to the campaign file"
         raise _mistake(campaign, key, f"the measurements {entry.path!r} are missing", f"there is no {path}", hint)
-    runs = {(run.point, run.repetition): run for run in (*kept, *listing.runs)}
+    runs = {(run.point, run.repetition): run for run in (*stored, *listing.runs)}
     if not runs:
-        why = "\n".join(f"{each.where}: {each.reason}" for each in listing.problems[:5])
+        why = "\n".join(f"{problem.where}: {problem.reason}" for problem in listing.problems[:5])
         hint = "give the campaign points that were measured, or take the entry out"
         if entry.pattern is None and path.is_dir():
             hint += "; folders that are not named for Extra-P need the key `pattern`"
         raise _mistake(campaign, key, f"nothing in {entry.path!r} can be imported", why or None, hint)
-    found = tuple(runs[key] for key in sorted(runs))
-    return Import(number, entry, path, spec, found, tuple(listing.problems), listing.table)
+    importable = tuple(runs[key] for key in sorted(runs))
+    return Import(number, entry, path, spec, importable, tuple(listing.problems), listing.table)
 
 
 def _mistake(
@@ -155,12 +155,12 @@ def _spec(campaign: Campaign, number: int, entry: MeasurementsKeys) -> BuildSpec
         except (OSError, UnicodeDecodeError, BuranError) as error:
             key = ("measurements", number, "filter")
             raise _mistake(campaign, key, f"the filter {entry.filter!r} cannot be read", str(error), None) from error
-    told = [entry.path, sorted(entry.names.items()), sorted(entry.fixed.items()), entry.core_hours]
-    told += [] if entry.pattern is None else [entry.pattern]
-    return BuildSpec(digest([Mode.IMPORTED, *told]), Mode.IMPORTED, text, origin=entry.path, pooled=entry.pool)
+    keys = [entry.path, sorted(entry.names.items()), sorted(entry.fixed.items()), entry.core_hours]
+    keys += [] if entry.pattern is None else [entry.pattern]
+    return BuildSpec(digest([Mode.IMPORTED, *keys]), Mode.IMPORTED, text, origin=entry.path, pooled=entry.pool)
 
 
-def _kept(layout: Layout, spec: BuildSpec) -> Iterator[ImportedRun]:
+def _stored_runs(layout: Layout, spec: BuildSpec) -> Iterator[ImportedRun]:
     """Yield the runs that were imported before: they stay, whatever becomes of their files."""
     for folder in finished(layout.store, spec.hash, Mode.IMPORTED):
         record = read_run(folder)
@@ -190,50 +190,52 @@ class _Listing:
             format = "" if pattern is not None else detect_format(self.path)
             if pattern is not None:
                 files: Sequence[RunFile] = list_runs_like(self.path, re.compile(pattern), errors)
-                given: list[_Given] = [(run.point, run.repetition, run.path, None) for run in files]
+                candidates: list[_Candidate] = [(run.point, run.repetition, run.path, None) for run in files]
             elif (list_runs := READERS.load(format).list_runs) is not None:
                 files = list_runs(self.path, errors)
-                given = [(run.point, run.repetition, run.path, None) for run in files]
+                candidates = [(run.point, run.repetition, run.path, None) for run in files]
             else:
                 self.table = read_experiment(self.path, format)
-                given = list(_runs_of(self.table, self.path))
+                candidates = list(_runs_of(self.table, self.path))
         except (OSError, BuranError) as error:
             key = ("measurements", self.number, "path")
             what = f"the measurements {self.entry.path!r} cannot be read"
             hint = error.hint if isinstance(error, BuranError) else None
             why = error.why or error.what if isinstance(error, BuranError) else str(error)
             raise _mistake(self.campaign, key, what, why, hint) from error
-        for each in errors:
-            reason = ": ".join(filter(None, (each.what, each.why)))
-            self.problems.append(NotImported("imported profile", reason, each.where or str(self.path)))
-        if given:
-            names = self.parameters([point for point, *_ in given])
-            for values, repetition, path, row in given:
-                self.take({own: values[theirs] for theirs, own in names.items()}, repetition, path, row)
+        for problem in errors:
+            reason = ": ".join(filter(None, (problem.what, problem.why)))
+            self.problems.append(NotImported("imported profile", reason, problem.where or str(self.path)))
+        if candidates:
+            names = self.parameters([point for point, *_ in candidates])
+            for values, repetition, path, row in candidates:
+                self.take({name: values[theirs] for theirs, name in names.items()}, repetition, path, row)
 
     def parameters(self, points: Sequence[Mapping[str, float]]) -> dict[str, str]:
         """Return the campaign's name of each parameter of the runs."""
         campaign, entry = self.campaign, self.entry
-        usual = {theirs: own for own, theirs in extrap_names(campaign.parameters).items()}
+        usual = {theirs: name for name, theirs in extrap_names(campaign.parameters).items()}
         usual |= {name: name for name in campaign.parameters}
-        known = {**usual, **entry.names}
+        translation = {**usual, **entry.names}
         theirs = list(points[0])
-        found = {name: known[name] for name in theirs if name in known and known[name] not in entry.fixed}
-        varied = [name for name in theirs if name not in known and len({point[name] for point in points}) > 1]
+        names = {
+            name: translation[name] for name in theirs if name in translation and translation[name] not in entry.fixed
+        }
+        varied = [name for name in theirs if name not in translation and len({point[name] for point in points}) > 1]
         key = ("measurements", self.number)
-        shown = f"the runs have {listed(theirs)}; the campaign's parameters are {listed(campaign.parameters)}"
-        lacking = [name for name in campaign.parameters if name not in (*found.values(), *entry.fixed)]
+        why = f"the runs have {listed(theirs)}; the campaign's parameters are {listed(campaign.parameters)}"
+        lacking = [name for name in campaign.parameters if name not in (*names.values(), *entry.fixed)]
         if lacking:
             what = f"the measurements in {entry.path!r} do not say the value of {' and '.join(lacking)}"
             hint = f"write `fixed: {{{lacking[0]}: VALUE}}`, or `names: {{THEIR_NAME: {lacking[0]}}}` in the entry"
-            raise _mistake(campaign, key, what, shown, hint)
+            raise _mistake(campaign, key, what, why, hint)
         if varied:
             what = f"the measurements in {entry.path!r} vary {' and '.join(varied)}, which is no parameter"
             hint = f"write `names: {{{varied[0]}: PARAMETER}}` in the entry, or keep runs with one value only"
-            raise _mistake(campaign, key, what, shown, hint)
-        if len(set(found.values())) < len(found):
-            raise _mistake(campaign, (*key, "names"), "two names stand for one parameter", shown, None)
-        return found
+            raise _mistake(campaign, key, what, why, hint)
+        if len(set(names.values())) < len(names):
+            raise _mistake(campaign, (*key, "names"), "two names stand for one parameter", why, None)
+        return names
 
     def take(self, values: Mapping[str, Value], repetition: int, path: Path, row: int | None) -> None:
         point = Point.of({**values, **self.entry.fixed})
@@ -248,39 +250,41 @@ class _Listing:
             self.problems.append(NotImported(f"imported run at {point.key}", why, where))
 
 
-_Given = tuple[Mapping[str, float], int, Path, int | None]
+_Candidate = tuple[Mapping[str, float], int, Path, int | None]
 
 
-def _runs_of(table: Experiment, path: Path) -> Iterator[_Given]:
+def _runs_of(table: Experiment, path: Path) -> Iterator[_Candidate]:
     """Yield the runs of a table: repetitions of points with at least one value."""
-    known = np.any([np.isfinite(values).any(axis=(0, 3)) for values in table.values.values()], axis=0)
-    for point, repetition in np.argwhere(known).tolist():
+    present = np.any([np.isfinite(values).any(axis=(0, 3)) for values in table.values.values()], axis=0)
+    for point, repetition in np.argwhere(present).tolist():
         yield dict(zip(table.parameters, table.points[point].tolist(), strict=True)), repetition, path, point
 
 
 def import_plan(campaign: Campaign, layout: Layout) -> Plan:
     """Return the plan that makes imported measurements finished runs: the first one of the campaign."""
-    found = imports_of(campaign, layout)
+    sources = imports_of(campaign, layout)
     bundles = []
-    for each in found:
-        for point, runs in groupby(each.runs, key=lambda run: run.point):
-            repetitions = tuple(Run(each.spec.hash, Mode.IMPORTED, run.repetition) for run in runs)
+    for source in sources:
+        for point, runs in groupby(source.runs, key=lambda run: run.point):
+            repetitions = tuple(Run(source.spec.hash, Mode.IMPORTED, run.repetition) for run in runs)
             bundles.append(Bundle(point, Purpose.MODEL, repetitions))
     number = sum(len(bundle.runs) for bundle in bundles)
     points = len({bundle.point for bundle in bundles})
-    names = listed((each.entry.path for each in found), 4)
+    names = listed((source.entry.path for source in sources), 4)
     return Plan(
         iteration=0,
         done=False,
         reason=f"{number} runs at {points} points were measured before and are imported from {names}",
-        builds=tuple(each.spec for each in found),
+        builds=tuple(source.spec for source in sources),
         bundles=tuple(bundles),
-        filter_text=_widest(found).spec.filter_text,
+        filter_text=_widest(sources).spec.filter_text,
         predicted_core_hours=0.0,
         budget_core_hours=campaign.budget_core_hours(None),
     )
 
 
-def _widest(found: Sequence[Import]) -> Import:
+def _widest(sources: Sequence[Import]) -> Import:
     """Return the measurements that tell most: those that may be mixed with the campaign's own before others."""
-    return max(found, key=lambda each: (each.spec.pooled, len({run.point for run in each.runs}), -each.number))
+    return max(
+        sources, key=lambda source: (source.spec.pooled, len({run.point for run in source.runs}), -source.number)
+    )

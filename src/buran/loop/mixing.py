@@ -70,25 +70,25 @@ class Judged:
 
     def in_words(self) -> str:
         """Say in a sentence or two what the import is used for."""
-        said = (
+        text = (
             f"{self.runs} runs at {self.points} points are imported from {self.origin}; they had cost "
             f"{self.had_cost_core_hours:.4g} core hours elsewhere and cost nothing here."
         )
         if self.refused:
-            return f"{said} Their times are not mixed with those of the campaign: {self.refused}."
+            return f"{text} Their times are not mixed with those of the campaign: {self.refused}."
         if not self.pooled:
             return (
-                f"{said} Their times have models of their own: the campaign file does not say (measurements.pool) that "
+                f"{text} Their times have models of their own: the campaign file does not say (measurements.pool) that "
                 "they were measured as the campaign measures."
             )
         if not self.compared:
-            return f"{said} Their times are used as they are: no point was measured here too."
+            return f"{text} Their times are used as they are: no point was measured here too."
         if not self.same_filter:
-            return f"{said} They were taken under another filter: their times are corrected, where that is certain."
+            return f"{text} They were taken under another filter: their times are corrected, where that is certain."
         assert self.ratio is not None
         far = " Are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
         return (
-            f"{said} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
+            f"{text} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
             f"points that both have ({self.compared}).{far}"
         )
 
@@ -113,17 +113,19 @@ def judge(
     for run in runs:
         if run.mode is Mode.IMPORTED:
             groups.setdefault(run.build.hash, []).append(run)
-    own = [run for run in runs if run.mode is not Mode.IMPORTED]
-    timed = [run for run in own if run.mode is Mode.TIME and run.filter_text == filter_text]
-    found = [
+    campaign_runs = [run for run in runs if run.mode is not Mode.IMPORTED]
+    timed = [run for run in campaign_runs if run.mode is Mode.TIME and run.filter_text == filter_text]
+    imports = [
         _judged(history, members, timed, parameters, members[0].filter_text == filter_text, filters_mix)
         for members in groups.values()
     ]
-    kept = [run for each in found if each.pooled for run in groups[each.build]]
-    if not timed and not kept and found:
-        most = max(found, key=lambda each: (groups[each.build][0].filter_text == filter_text, each.points, each.runs))
-        return [run for run in own if run.mode is not Mode.TIME] + groups[most.build], tuple(found)
-    return own + kept, tuple(found)
+    mixed = [run for judged in imports if judged.pooled for run in groups[judged.build]]
+    if not timed and not mixed and imports:
+        most = max(
+            imports, key=lambda judged: (groups[judged.build][0].filter_text == filter_text, judged.points, judged.runs)
+        )
+        return [run for run in campaign_runs if run.mode is not Mode.TIME] + groups[most.build], tuple(imports)
+    return campaign_runs + mixed, tuple(imports)
 
 
 def _judged(
@@ -161,17 +163,17 @@ def _judged(
 def _lacking(history: History, records: Sequence[RunRecord], same_filter: bool) -> list[str]:
     """Return the metrics of timed runs that some of the imported runs do not have."""
     config = history.session.campaign.config
-    wanted = list(uncounted((*config.metrics, *config.counters)))
-    if not same_filter and "visits" not in wanted:  # what hooks have cost follows from them
-        wanted.append("visits")
-    return [name for name in wanted if any(name not in (record.metrics or ()) for record in records)]
+    metrics = list(uncounted((*config.metrics, *config.counters)))
+    if not same_filter and "visits" not in metrics:  # what hooks have cost follows from them
+        metrics.append("visits")
+    return [name for name in metrics if any(name not in (record.metrics or ()) for record in records)]
 
 
-def _other_paths(found: dict[str, Any]) -> str:
+def _other_paths(compared: dict[str, Any]) -> str:
     parts = []
     for share, paths, whose in (
-        (found["extra"], found["extra_paths"], "theirs is in call paths that this program does not have"),
-        (found["missing"], found["missing_paths"], "this program's is in call paths that they do not have"),
+        (compared["extra"], compared["extra_paths"], "theirs is in call paths that this program does not have"),
+        (compared["missing"], compared["missing_paths"], "this program's is in call paths that they do not have"),
     ):
         if share > MOST_OTHER:
             parts.append(f"{100 * share:.3g} % of the time of {whose} ({listed(paths, 3)})")
@@ -189,24 +191,24 @@ def _compared(
     if ours is None or theirs is None:
         return nothing
     keeps = hooks_of(history, {run.build.hash: run.build for run in timed}.values())
-    seen = set(map(symbol_of, ours.tree.regions))
+    symbols = set(map(symbol_of, ours.tree.regions))
 
     def stays(region: Region) -> bool:
-        return region.paradigm not in FILTERABLE or symbol_of(region) in seen or keeps(region)
+        return region.paradigm not in FILTERABLE or symbol_of(region) in symbols or keeps(region)
 
     theirs = project(theirs, stays)
     union = TreeUnion()
-    places = [union.add(each.tree) for each in (ours, theirs)]
-    here, there = (_seconds(each) for each in (ours, theirs))
-    missing, missing_paths = _alone(ours, here, ~np.isin(places[0], places[1]))
-    extra, extra_paths = _alone(theirs, there, ~np.isin(places[1], places[0]))
+    places = [union.add(table.tree) for table in (ours, theirs)]
+    our_s, their_s = (_seconds(table) for table in (ours, theirs))
+    missing, missing_paths = _alone(ours, our_s, ~np.isin(places[0], places[1]))
+    extra, extra_paths = _alone(theirs, their_s, ~np.isin(places[1], places[0]))
     return {
         "compared": len(common),
         "extra": extra,
         "missing": missing,
         "extra_paths": extra_paths,
         "missing_paths": missing_paths,
-        "ratio": float(here.sum() / there.sum()) if there.sum() > 0 else None,
+        "ratio": float(our_s.sum() / their_s.sum()) if their_s.sum() > 0 else None,
     }
 
 
@@ -226,6 +228,6 @@ def _alone(
     return share, tuple(experiment.tree.names[row] for row in rows[:5].tolist())
 
 
-def said_of(found: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
+def plain_imports(imports: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
     """Return plain data for the findings."""
-    return tuple({**asdict(each), "words": each.in_words()} for each in found)
+    return tuple({**asdict(judged), "words": judged.in_words()} for judged in imports)

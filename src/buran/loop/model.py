@@ -23,7 +23,7 @@ from buran.loop import collect
 from buran.loop.comparison import compare_runs
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
-from buran.loop.mixing import Judged, judge, said_of
+from buran.loop.mixing import Judged, judge, plain_imports
 from buran.loop.pool import PooledTimes, pooled_times
 from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
 from buran.loop.refine import tell_growth
@@ -116,9 +116,9 @@ def _gather(history: History) -> _Material:
     at = session.campaign.refinement_target
     runs = [run for run in history.runs if run.purpose is plan.modelled]
     # Models of call paths have numbers only: they are made at the target's choices.
-    there = collect.there(run for run in runs if all(run.point[name] == at[name] for name in choices))
+    stored = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
     earlier = session.campaign.config.model.pool_filters == "auto" and not plan.pilot
-    modelled, imports = judge(history, there, parameters, plan.filter_text, earlier)
+    modelled, imports = judge(history, stored, parameters, plan.filter_text, earlier)
     poolable = [run for run in modelled if earlier or run.filter_text == plan.filter_text]
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
     counted = collect.experiment_of([run for run in modelled if run.mode is Mode.EFFORT], parameters)
@@ -136,8 +136,8 @@ def _fit(
     """Fit models of call paths; return the tables they are of, the models by metric, and what is said of priors."""
     campaign, config = session.campaign, session.campaign.config
     tables, sets = list[Experiment](), dict[str, ModelSet]()
-    wanted = ((material.timed, _timed_metrics(session)), (material.counted, list(counted_metrics(config.metrics))))
-    for measured, metrics in wanted:
+    sources = ((material.timed, _timed_metrics(session)), (material.counted, list(counted_metrics(config.metrics))))
+    for measured, metrics in sources:
         if measured is not None and metrics:
             tables.append(collect.only(measured, metrics))
             sets |= _models(session, tables[-1])
@@ -212,7 +212,7 @@ def _findings(
         priors=priors,
         balance=_balance(material.modelled, material.filter_text),
         pooled=None if material.pooled is None else material.pooled.account,
-        imported=said_of(material.imports),
+        imported=plain_imports(material.imports),
     )
 
 
@@ -245,7 +245,7 @@ def _balance(runs: Sequence[FinishedRun], filter_text: str) -> tuple[Balance, ..
 
 
 def _errors(times: dict[Any, list[float]], parameters: Sequence[str]) -> tuple[float, float]:
-    medians = np.array([median(each) for each in times.values()])
+    medians = np.array([median(walls_s) for walls_s in times.values()])
     return cross_validated(collect.as_array(times, parameters), medians, tuple(parameters))
 
 
@@ -254,7 +254,7 @@ def _runtime(times: dict[Any, list[float]], parameters: Sequence[str]) -> tuple[
     if not times:
         return None, 0.0
     points = collect.as_array(times, parameters)
-    values = np.array([[median(each) for each in times.values()]])
+    values = np.array([[median(walls_s) for walls_s in times.values()]])
     fit = fit_models(points, values)
     model_set = ModelSet(
         tuple(parameters),

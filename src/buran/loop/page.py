@@ -14,7 +14,7 @@ from buran.experiment.jsonl import read_jsonl
 from buran.experiment.table import Experiment
 from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
-from buran.loop.collect import estimated_times, overhead, there
+from buran.loop.collect import estimated_times, in_store, overhead
 from buran.loop.history import History
 from buran.report.html import render_page
 from buran.report.noise import TimedRun
@@ -46,7 +46,7 @@ def _timed_runs(history: History) -> list[TimedRun]:
     Imported runs are none: they were made at another time, maybe elsewhere.
     """
     campaign = history.session.campaign
-    runs = [run for run in there(history.runs) if not run.build.origin]
+    runs = [run for run in in_store(history.runs) if not run.build.origin]
     records = [history.run_record(run.folder) for run in runs]
     started = [_seconds(record.started) for record in records]
     first = min((seconds for seconds in started if seconds is not None), default=0.0)
@@ -90,7 +90,9 @@ def _table(folder: Path) -> Experiment | None:
 
 
 def _iteration(history: History, plan: Plan) -> Iteration:
-    before = [each.filter_text for each in history.plans if each.iteration < plan.iteration and each.bundles]
+    before = [
+        earlier.filter_text for earlier in history.plans if earlier.iteration < plan.iteration and earlier.bundles
+    ]
     old, new = (_functions(text) for text in (before[-1] if before else "", plan.filter_text))
     points: list[dict[str, Any]] = []
     for outcome in history.outcomes([plan]):
@@ -100,8 +102,8 @@ def _iteration(history: History, plan: Plan) -> Iteration:
             {"point": dict(outcome.point), "purpose": str(outcome.purpose), "runs": len(outcome.runs), "state": state}
         )
     ratios = overhead(history.runs_of([plan]))
-    timed = [each.time_ratio for each in ratios if each.time_ratio is not None]
-    counting = [each.effort_ratio for each in ratios if each.effort_ratio is not None]
+    timed = [overhead.time_ratio for overhead in ratios if overhead.time_ratio is not None]
+    counting = [overhead.effort_ratio for overhead in ratios if overhead.effort_ratio is not None]
     return Iteration(
         number=plan.iteration,
         reason=plan.reason,
@@ -143,7 +145,7 @@ def _excerpt(path: Path) -> str:
 def _provenance(history: History) -> dict[str, str]:
     """Return where the numbers come from: file, sources, compiler, machines; and how to get them again."""
     file, layout = history.session.campaign.path.name, history.layout
-    told = {
+    provenance = {
         "campaign file": f"{file}, version {history.campaign}",
         "again": f"buran run {file} (measures only what is missing)",
     }
@@ -151,16 +153,16 @@ def _provenance(history: History) -> dict[str, str]:
     if records:
         first = records[0]
         revision = first.source.get("commit") or first.source.get("revision")
-        told["sources"] = " ".join(filter(None, (first.source["identity"], revision)))
-        told["compiler"] = str(first.toolchain.get("compiler"))
-        told["MPI"] = str(first.toolchain.get("mpi"))
-        told["flags"] = first.flags or "none"
-        told["tools"] = ", ".join(f"{name} {version}" for name, version in first.tools.items() if version)
-        told["builds"] = ", ".join(f"{each.spec.mode} {each.spec.hash}" for each in records)
+        provenance["sources"] = " ".join(filter(None, (first.source["identity"], revision)))
+        provenance["compiler"] = str(first.toolchain.get("compiler"))
+        provenance["MPI"] = str(first.toolchain.get("mpi"))
+        provenance["flags"] = first.flags or "none"
+        provenance["tools"] = ", ".join(f"{name} {version}" for name, version in first.tools.items() if version)
+        provenance["builds"] = ", ".join(f"{record.spec.mode} {record.spec.hash}" for record in records)
     nodes = sorted((layout.store / "nodes").glob("*.json"))
     if nodes:
-        told["machines"] = "; ".join(_machine(read_json(path)) for path in nodes)
-    return told
+        provenance["machines"] = "; ".join(_machine(read_json(path)) for path in nodes)
+    return provenance
 
 
 def _machine(node: dict[str, Any]) -> str:

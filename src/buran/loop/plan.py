@@ -84,12 +84,12 @@ def _build_spec(session: Session, filters: Sequence[str], mode: Mode, filter_tex
     filters
         Of the iterations before this one, in order.
     """
-    own = session.campaign.config.refinement
+    refinement = session.campaign.config.refinement
     hooks = None
-    if mode is Mode.TIME and own.filtering != "compile":
-        known = list(dict.fromkeys([*filters, filter_text]))
-        number = known.index(filter_text)
-        hooks = known[0 if own.filtering == "run" else number - number % own.rebuild_every]
+    if mode is Mode.TIME and refinement.filtering != "compile":
+        texts = list(dict.fromkeys([*filters, filter_text]))
+        number = texts.index(filter_text)
+        hooks = texts[0 if refinement.filtering == "run" else number - number % refinement.rebuild_every]
     return session.target.build_spec(mode, filter_text, point, None if hooks == filter_text else hooks)
 
 
@@ -105,21 +105,21 @@ def first_plan(session: Session) -> Plan:
         return import_plan(session.campaign, session.layout)
     history = History.open(session, 0)
     question = question_of(history)
-    known = Knowledge(filter_text=rules_of(history.filter(0) or ""))
+    knowledge = Knowledge(filter_text=rules_of(history.filter(0) or ""))
     if session.earlier is not None:
-        known = replace(known, runtime=session.earlier.runtime)
+        knowledge = replace(knowledge, runtime=session.earlier.runtime)
     measuring = replace(question, pilot=question.pilot and not question.models)
-    plan = next_plan(measuring, known)
+    plan = next_plan(measuring, knowledge)
     if plan.budget_reached:
-        whole = next_plan(replace(measuring, budget=lambda full: None), known)
+        unlimited = next_plan(replace(measuring, budget=lambda full: None), knowledge)
         raise ConfigError(
             "the budget is below the cost of the first plan",
             where=f"{session.campaign.path}, key budget",
-            why=f"the budget is {plan.budget_core_hours:.4g} core hours, the first plan's {len(whole.bundles)} "
-            f"points are expected to cost {whole.predicted_core_hours:.4g} (resources.expected_s)",
+            why=f"the budget is {plan.budget_core_hours:.4g} core hours, the first plan's {len(unlimited.bundles)} "
+            f"points are expected to cost {unlimited.predicted_core_hours:.4g} (resources.expected_s)",
             hint="raise the budget, choose fewer or smaller points, fewer repetitions, or strategy 'design'",
         )
-    return next_plan(question, known) if question.pilot else plan
+    return next_plan(question, knowledge) if question.pilot else plan
 
 
 def make_plan(history: History) -> Plan:
@@ -129,7 +129,7 @@ def make_plan(history: History) -> Plan:
         return first_plan(history.session)
     findings, filter_text = history.findings(plans[-1].iteration), history.filter(history.iteration)
     assert filter_text is not None
-    known = Knowledge(
+    knowledge = Knowledge(
         plans=plans,
         outcomes=tuple(history.outcomes(plan for plan in plans if not plan.imported)),
         runtime=runtime_model(history, findings),
@@ -144,13 +144,13 @@ def make_plan(history: History) -> Plan:
     question = question_of(history)
     usable = list[FinishedRun]()
     if history.imports:
-        usable = usable_imports(history, known.filter_text)
-        told = tell_growth({run.point for run in history.runs_of(history.imports)}, history.session.campaign)
-        known = replace(known, imported=frozenset(run.point for run in usable), tells_growth=told)
+        usable = usable_imports(history, knowledge.filter_text)
+        tells_growth = tell_growth({run.point for run in history.runs_of(history.imports)}, history.session.campaign)
+        knowledge = replace(knowledge, imported=frozenset(run.point for run in usable), tells_growth=tells_growth)
     if question.adaptive or history.imports:
-        seen = _measured(history, usable) if known.rounds else _measured_elsewhere(history.session, usable)
-        known = replace(known, measured=seen, errors=_errors(history))
-    return next_plan(question, known)
+        observations = _measured(history, usable) if knowledge.rounds else _measured_elsewhere(history.session, usable)
+        knowledge = replace(knowledge, measured=observations, errors=_errors(history))
+    return next_plan(question, knowledge)
 
 
 def usable_imports(history: History, filter_text: str) -> list[FinishedRun]:
@@ -163,10 +163,10 @@ def usable_imports(history: History, filter_text: str) -> list[FinishedRun]:
     """
     rounds = [plan for plan in history.plans if not plan.imported and not plan.pilot]
     judged = rounds[-1].iteration if rounds else 0
-    pooled = {each["build"] for each in history.findings(judged).imported if each["pooled"]}
-    wanted = rounds[-1].filter_text if rounds else filter_text
+    pooled = {judgement["build"] for judgement in history.findings(judged).imported if judgement["pooled"]}
+    modelled_filter = rounds[-1].filter_text if rounds else filter_text
     runs = history.runs_of(history.imports)
-    return [run for run in runs if run.build.hash in pooled and run.filter_text == wanted]
+    return [run for run in runs if run.build.hash in pooled and run.filter_text == modelled_filter]
 
 
 def expected_s(history: History) -> Callable[[Point], float | None]:
@@ -211,19 +211,19 @@ def _build_core_hours(history: History) -> float:
 
 def _ratios(findings: Findings) -> dict[Mode, float]:
     """Return what a timed and a counting run take over the baseline, as medians over points; newest filter first."""
-    seen = findings.overhead
-    timed = [each.time_ratio for each in seen if each.filter_number == seen[-1].filter_number]
-    counted = [each.effort_ratio for each in seen]
-    found = {Mode.TIME: timed, Mode.EFFORT: counted}
-    known = {mode: [ratio for ratio in own if ratio is not None] for mode, own in found.items()}
-    return {mode: median(own) for mode, own in known.items() if own}
+    overheads = findings.overhead
+    timed = [overhead.time_ratio for overhead in overheads if overhead.filter_number == overheads[-1].filter_number]
+    counted = [overhead.effort_ratio for overhead in overheads]
+    ratios = {Mode.TIME: timed, Mode.EFFORT: counted}
+    measured = {mode: [ratio for ratio in values if ratio is not None] for mode, values in ratios.items()}
+    return {mode: median(values) for mode, values in measured.items() if values}
 
 
 def _counts_settled(findings: Findings) -> bool:
     """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
-    seconds = {each["call_path"]: abs(each["at_target_s"] or 0.0) for each in findings.priors}
+    seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
     least = PLANNING.counts * sum(seconds.values())
-    open_ = [each["call_path"] for each in findings.priors if not each.get("settled", False)]
+    open_ = [prior["call_path"] for prior in findings.priors if not prior.get("settled", False)]
     return bool(seconds) and all(seconds[path] < least for path in open_)
 
 
@@ -246,17 +246,17 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     walls = {tuple(float(point[name]) for name in names): runs for point, runs in times.items()}
     most = max(map(len, times.values()))
     experiment = None if campaign.choices else history.table(last)
-    wanted = [name for name in ("time", *campaign.config.counters) if experiment and name in experiment.values]
-    if experiment is not None and wanted:
-        seen = Observations.of(experiment, wanted, campaign.config.aggregate)
-        points = seen.points[:, [experiment.parameters.index(name) for name in names]]
+    metrics = [name for name in ("time", *campaign.config.counters) if experiment and name in experiment.values]
+    if experiment is not None and metrics:
+        observations = Observations.of(experiment, metrics, campaign.config.aggregate)
+        points = observations.points[:, [experiment.parameters.index(name) for name in names]]
         seconds = np.full((len(points), most), np.nan)
         for row, point in enumerate(points.tolist()):
             runs = walls.get(tuple(point), [])
             seconds[row, : len(runs)] = runs
         terms = _terms(history, last, names)
-        skeletons = tuple(terms.get((metric, path)) for metric, path in seen.names)
-        return _of_changed(history, replace(seen, points=points, program_s=seconds, skeletons=skeletons))
+        skeletons = tuple(terms.get((metric, path)) for metric, path in observations.names)
+        return _of_changed(history, replace(observations, points=points, program_s=seconds, skeletons=skeletons))
     points = np.array(list(walls), dtype=np.float64)
     values = np.full((1, len(points), most), np.nan)
     for row, runs in enumerate(walls.values()):
@@ -264,20 +264,20 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     return Observations(points, values)
 
 
-def _of_changed(history: History, seen: Observations) -> Observations:
+def _of_changed(history: History, observations: Observations) -> Observations:
     """Return what was measured of the call paths whose times changed since the earlier version; without one, of all.
 
     The others are predicted well enough already: by the earlier version's models.
     """
     changes = changes_so_far(history)
     if changes is None or not changes.timed:
-        return seen
+        return observations
     changed = [path for metric, path in changes.changed if metric == "time"]
-    paths = [path for _, path in seen.names]
+    paths = [path for _, path in observations.names]
     distinct = list(dict.fromkeys(paths))
-    kept = {distinct[place] for place in fold(changed, distinct).tolist() if place >= 0}
-    rows = [row for row, path in enumerate(paths) if path in kept]
-    return seen.only(rows) if rows else seen
+    changed_paths = {distinct[place] for place in fold(changed, distinct).tolist() if place >= 0}
+    rows = [row for row, path in enumerate(paths) if path in changed_paths]
+    return observations.only(rows) if rows else observations
 
 
 def _terms(history: History, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Term, ...]]:
@@ -285,15 +285,15 @@ def _terms(history: History, iteration: int, names: tuple[str, ...]) -> dict[tup
 
     The parameters of the terms are those called `names`, in that order.
     """
-    told = {each["call_path"] for each in history.findings(iteration).priors if each["resilient"]}
-    if not told:
+    resilient = {prior["call_path"] for prior in history.findings(iteration).priors if prior["resilient"]}
+    if not resilient:
         return {}
     times = history.models(iteration)["time"]
     column = [names.index(name) for name in times.parameters]
     return {
         ("time", path): tuple(_moved(term, column) for term in model.function.terms)
         for path, model in zip(times.call_paths, times.models, strict=True)
-        if path in told and model is not None
+        if path in resilient and model is not None
     }
 
 

@@ -85,29 +85,29 @@ def pooled_times(
         None without a run under the filter.
     """
     timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED)]
-    own = [run for run in timed if run.filter_text == filter_text]
-    if not own:
+    current = [run for run in timed if run.filter_text == filter_text]
+    if not current:
         return None
     groups: dict[str, list[FinishedRun]] = {}
     for run in timed:
         groups.setdefault(run.filter_text, []).append(run)
     del groups[filter_text]
     builds = {text: {run.build.hash: run.build for run in members} for text, members in groups.items()}
-    compiled = all(run.build.hooks is None for run in own)
+    compiled = all(run.build.hooks is None for run in current)
     groups = {
         text: members
         for text, members in groups.items()
         if compiled and all(build.hooks is None for build in builds[text].values())
     }
-    keeps = hooks_of(history, {run.build.hash: run.build for run in own}.values())
+    keeps = hooks_of(history, {run.build.hash: run.build for run in current}.values())
     earlier = [
         EarlierRuns(profiles_of(members, parameters), hooks_of(history, builds[text].values()), keeps)
         for text, members in groups.items()
     ]
     cost = _cost(visit_cost_s(history), runs, list(groups.values()), parameters)
-    pooled = pool(profiles_of(own, parameters), earlier, cost)
-    numbers = {run.repetition for run in own}
-    numbers |= {n * STRIDE + run.repetition for n, each in enumerate(groups.values(), start=1) for run in each}
+    pooled = pool(profiles_of(current, parameters), earlier, cost)
+    numbers = {run.repetition for run in current}
+    numbers |= {n * STRIDE + run.repetition for n, members in enumerate(groups.values(), start=1) for run in members}
     elsewhere = np.array([number % STRIDE >= IMPORTED_FROM for number in sorted(numbers)], dtype=bool)
     pooled = replace(pooled, experiment=without_one_sided(pooled.experiment, elsewhere))
     account = None

@@ -23,7 +23,7 @@ _CLEARLY = 0.75  # of the normal form's error: it explains, and grows more safel
 
 
 def choose_kind(
-    wanted: Kind,
+    kind: Kind,
     parameters: int,
     points: int,
     choices: int = 0,
@@ -40,8 +40,8 @@ def choose_kind(
     errors
         Returns the cross-validated errors of normal form and tensor model; asked where numbers do not decide.
     """
-    if wanted != "auto":
-        return wanted, "the campaign file asks for it"
+    if kind != "auto":
+        return kind, "the campaign file asks for it"
     if choices:
         return "cpr", f"{choices} of {parameters} parameters are choices without an order"
     if parameters <= _FEW_PARAMETERS:
@@ -79,9 +79,9 @@ def cross_validated(points: Array, times: Array, names: tuple[str, ...]) -> tupl
         model = fit_models(points[inside], times[None, inside]).models[0]
         normal = np.full(int(outside.sum()), np.nan) if model is None else model.function.evaluate(points[outside])
         tensor = CPRegressor(names=names, outside="clamp", trees=0, members=2).fit(points[inside], times[inside])
-        for own, found in zip(gaps, (normal, tensor.predict(points[outside])), strict=True):
-            logs = np.abs(np.log(np.where(found > 0, found, np.nan) / times[outside]))
-            own += np.where(np.isfinite(logs), logs, np.log(1e3)).tolist()
+        for log_errors, predicted in zip(gaps, (normal, tensor.predict(points[outside])), strict=True):
+            logs = np.abs(np.log(np.where(predicted > 0, predicted, np.nan) / times[outside]))
+            log_errors += np.where(np.isfinite(logs), logs, np.log(1e3)).tolist()
     return float(np.mean(gaps[0])), float(np.mean(gaps[1]))
 
 

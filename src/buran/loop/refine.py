@@ -52,7 +52,7 @@ def refined_filter(history: History) -> str:
     decided = session.layout.decided_filter(session.target.id, settings, iteration)
     if decided.is_file():
         return decided.read_text()
-    known = known_verdicts(session, iteration - 1)
+    verdicts = known_verdicts(session, iteration - 1)
     new: dict[str, FunctionVerdict] = {}
     last = history.plans[-1] if history.plans else None
     if session.earlier is not None and (last is None or last.comparison):
@@ -62,8 +62,8 @@ def refined_filter(history: History) -> str:
     elif last.pilot:
         text, new = _guarded(history)
     else:
-        text, new = _decide(history, known)
-    write_verdicts(session.layout.verdicts(session.target.id, settings, iteration), {**known, **new})
+        text, new = _decide(history, verdicts)
+    write_verdicts(session.layout.verdicts(session.target.id, settings, iteration), {**verdicts, **new})
     write_text(decided, text)
     return text
 
@@ -93,8 +93,8 @@ def begins_with_pilot(refinement: RefinementKeys, strategy: str) -> bool:
 
 def starts_by_itself(session: Session) -> bool:
     """Tell whether a campaign chooses the functions it starts with."""
-    own = session.campaign.config.refinement
-    return session.earlier is not None or (own.enabled and own.start != "default")
+    refinement = session.campaign.config.refinement
+    return session.earlier is not None or (refinement.enabled and refinement.start != "default")
 
 
 def start_build(session: Session) -> BuildSpec | None:
@@ -136,38 +136,38 @@ def _guarded(history: History) -> tuple[str, dict[str, FunctionVerdict]]:
         return "", {}
     at = dict(zip(experiment.parameters, experiment.points[longest(experiment)].tolist(), strict=True))
     pairs = [
-        (each.time_ratio * each.vanilla_cpu_s, each.vanilla_cpu_s)
-        for each in findings.overhead
-        if each.time_ratio is not None and each.point == at
+        (overhead.time_ratio * overhead.vanilla_cpu_s, overhead.vanilla_cpu_s)
+        for overhead in findings.overhead
+        if overhead.time_ratio is not None and overhead.point == at
     ]
     hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
     limit = wishes_of(history.session).overhead or FILTERS.limit
-    found = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit)
-    return guarded(findings.filter_text, found), dict(found.verdicts)
+    decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit)
+    return guarded(findings.filter_text, decision), dict(decision.verdicts)
 
 
 def wishes_of(session: Session) -> Wishes:
     """Return what the campaign asks of refinements."""
-    own = session.campaign.config.refinement
+    refinement = session.campaign.config.refinement
     return Wishes(
-        share=own.share,
-        overhead=None if own.overhead_percent is None else own.overhead_percent / 100,
-        constants=own.constants,
-        closure=own.closure,
-        keep=own.keep,
-        drop=own.drop,
+        share=refinement.share,
+        overhead=None if refinement.overhead_percent is None else refinement.overhead_percent / 100,
+        constants=refinement.constants,
+        closure=refinement.closure,
+        keep=refinement.keep,
+        drop=refinement.drop,
         harmless=0.0 if abilities_of(session.campaign.config.strategy.name).all_at_once else _HARMLESS,
     )
 
 
-def _decide(history: History, known: dict[str, FunctionVerdict]) -> tuple[str, dict[str, FunctionVerdict]]:
+def _decide(history: History, verdicts: dict[str, FunctionVerdict]) -> tuple[str, dict[str, FunctionVerdict]]:
     last = history.iteration - 1
     findings = history.findings(last)
     if not history.session.campaign.config.refinement.enabled or len(findings.tree) == 0:
         return findings.filter_text, {}
     if not _tells_growth(history, last):
         return findings.filter_text, {}
-    chosen = refinement_of(history, last, known)
+    chosen = refinement_of(history, last, verdicts)
     if chosen is None or (chosen.settled and findings.filter_text):
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
@@ -191,20 +191,20 @@ def tell_growth(points: Collection[Mapping[str, float]], campaign: Campaign) -> 
     )
 
 
-def refinement_of(history: History, iteration: int, known: dict[str, FunctionVerdict]) -> Refinement | None:
+def refinement_of(history: History, iteration: int, verdicts: dict[str, FunctionVerdict]) -> Refinement | None:
     """Choose functions by the models of an iteration; None without models."""
     session, findings, sets = history.session, history.findings(iteration), history.models(iteration)
     campaign = session.campaign
-    own = campaign.config.refinement
+    refinement = campaign.config.refinement
     if "time" not in sets or "visits" not in sets:
         return None
     target = np.array([campaign.refinement_target[name] for name in campaign.parameters], dtype=np.float64)
     tree, time, visits = findings.tree, sets["time"], sets["visits"]
     features = static_features(history, iteration)
     graph = None if features is None else with_measured(graph_of_features(features), tree)
-    if own.strategy != "relevance" and graph is not None:
+    if refinement.strategy != "relevance" and graph is not None:
         return _published(session, findings, time, visits, target, graph)
-    new = own.filtering != "run"  # what has no hooks cannot be switched on
+    new = refinement.filtering != "run"  # what has no hooks cannot be switched on
     return refine(
         tree,
         time,
@@ -215,22 +215,22 @@ def refinement_of(history: History, iteration: int, known: dict[str, FunctionVer
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
         ends_s=np.array(findings.ends_s).reshape(-1, 2),
-        graph=graph if new or own.closure == "static" else None,
-        known=known,
-        hooked=() if features is None else [each.mangled for each in features.functions if each.hooked],
+        graph=graph if new or refinement.closure == "static" else None,
+        known=verdicts,
+        hooked=() if features is None else [function.mangled for function in features.functions if function.hooked],
     )
 
 
 def _published(
     session: Session, findings: Findings, time: ModelSet, visits: ModelSet, target: np.ndarray, graph: CallGraph
 ) -> Refinement:
-    own, tree = session.campaign.config.refinement, findings.tree
-    if own.strategy == "hotspots":
+    refinement, tree = session.campaign.config.refinement, findings.tree
+    if refinement.strategy == "hotspots":
         largest = np.array(time.points).sum(axis=1).argmax()
         return hotspots(tree, time.predict(np.array(time.points[largest])[None])[:, 0], time, graph)
-    whole = float(np.nansum(np.maximum(time.predict(target[None]), 0.0)))
-    threshold_s = own.threshold_s if own.threshold_s is not None else own.share * whole
-    chosen = filter_only if own.strategy == "filter" else filter_and_expand
+    total_s = float(np.nansum(np.maximum(time.predict(target[None]), 0.0)))
+    threshold_s = refinement.threshold_s if refinement.threshold_s is not None else refinement.share * total_s
+    chosen = filter_only if refinement.strategy == "filter" else filter_and_expand
     return chosen(tree, time, visits, target, graph, threshold_s)
 
 
@@ -246,7 +246,7 @@ def _timed_builds(history: History, iteration: int) -> list[BuildSpec]:
 def static_features(history: History, iteration: int) -> StaticFeatures | None:
     """Return what the newest build for time says of the program; None if its backend knows nothing."""
     features = (history.features(build.hash) for build in _timed_builds(history, iteration))
-    return next((each for each in features if each is not None), None)
+    return next((known_features for known_features in features if known_features is not None), None)
 
 
 def visit_cost_s(history: History, iteration: int | None = None) -> float:

@@ -21,7 +21,7 @@ from buran.files import write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.loop import program_model
-from buran.loop.collect import baseline, estimated_times, lost, profiles_of, there, timed_filters
+from buran.loop.collect import baseline, estimated_times, in_store, lost, profiles_of, timed_filters
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.findings import Findings
@@ -81,7 +81,7 @@ def _export(history: History, mode: Mode, folder: Path) -> None:
     filter_text = history.plans[-1].filter_text if mode is Mode.TIME else ""
     chosen = (
         run
-        for run in there(history.runs)
+        for run in in_store(history.runs)
         if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
     )
     runs = list(profiles_of(chosen, parameters))
@@ -113,7 +113,7 @@ def _missing_counters(history: History) -> list[str]:
     """Say which counters the campaign asks for in vain, and why."""
     if not history.session.campaign.config.counters:
         return []
-    timed = (run for run in there(history.runs) if run.mode is Mode.TIME)
+    timed = (run for run in in_store(history.runs) if run.mode is Mode.TIME)
     reasons = {history.run_record(run.folder).counters_unavailable for run in timed}
     return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
 
@@ -146,23 +146,24 @@ def _of_other_versions(account: Sequence[Item]) -> list[str]:
 def _builds_of_models(history: History, findings: Findings) -> list[str]:
     """Say which builds' times models take, and what becomes of others."""
     plans, last = history.plans, history.plans[-1].filter_text
-    pooled = {each["build"] for each in findings.imported if each["pooled"]}
+    pooled = {judged["build"] for judged in findings.imported if judged["pooled"]}
     runs = [run for run in history.runs if run.mode is Mode.TIME or run.build.hash in pooled]
-    kept = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
-    others = sum(run.filter_text != last for run in runs)
-    if not others or not kept:
+    used = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
+    other_runs = sum(run.filter_text != last for run in runs)
+    if not other_runs or not used:
         return []
     builds = sorted({b.hash for plan in plans for b in plan.builds if b.mode is Mode.TIME and b.filter_text == last})
     which = f"build {builds[0]}" if len(builds) == 1 else f"{len(builds)} builds under the last filter"
-    said = f"Models of time take the {kept} runs of {which}"
+    sentence = f"Models of time take the {used} runs of {which}"
     if findings.pooled is None:
-        return [f"{said}; {others} runs under other filters are not mixed in."]
-    own = findings.pooled
-    cost, doubt = f"{1e9 * own['visit_cost_s']:.3g} ns", f"{1e9 * own['visit_cost_doubt_s']:.2g} ns"
+        return [f"{sentence}; {other_runs} runs under other filters are not mixed in."]
+    account = findings.pooled
+    cost, doubt = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_doubt_s']:.2g} ns"
     return [
-        f"{said} and {own['runs']} of {others} runs under other filters, without what the hooks that are gone have "
-        f"cost, {cost} a visit within {doubt}: at most {100 * own['largest_share']:.2g} % of a corrected time, "
-        f"{100 * own['largest_doubt']:.2g} % uncertain; {own['left_out']} times of theirs were left out."
+        f"{sentence} and {account['runs']} of {other_runs} runs under other filters, without what the hooks that "
+        f"are gone have cost, {cost} a visit within {doubt}: at most {100 * account['largest_share']:.2g} % of a "
+        f"corrected time, {100 * account['largest_doubt']:.2g} % uncertain; "
+        f"{account['left_out']} times of theirs were left out."
     ]
 
 
@@ -170,20 +171,20 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
     kind, reason = findings.program_model
     if kind != "cpr":
         return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
-    said = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+    sentences = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
     if campaign.choices:
         at = ", ".join(f"{name} = {campaign.refinement_target[name]}" for name in campaign.choices)
-        said.append(f"Models of call paths are for {at}.")
-    return said
+        sentences.append(f"Models of call paths are for {at}.")
+    return sentences
 
 
 def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
     """Say at how many points the baseline did not run."""
-    others, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
-    if not others:
+    without, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
+    if not without:
         return []
     return [
-        f"The baseline ran at {len(measured)} points; at {len(others)} others the program's run time is that of runs "
+        f"The baseline ran at {len(measured)} points; at {len(without)} others the program's run time is that of runs "
         "with hooks, without what these take longer where both ran."
     ]
 
@@ -194,9 +195,9 @@ def gather(history: History) -> Report:
     campaign, last = session.campaign, plans[-1].iteration - 1
     findings = history.findings(last)
     state = progress_of(history)
-    others = {each["build"] for each in findings.imported if not each["pooled"]}
+    unpooled = {judged["build"] for judged in findings.imported if not judged["pooled"]}
     runs = history.runs
-    measured = {run.point for run in runs if run.purpose is Purpose.MODEL and run.build.hash not in others}
+    measured = {run.point for run in runs if run.purpose is Purpose.MODEL and run.build.hash not in unpooled}
     filters = timed_filters(run for run in runs if run.purpose is plans[last].modelled)
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
@@ -216,11 +217,13 @@ def gather(history: History) -> Report:
         models=history.models(last),
         runtime=findings.runtime,
         tensor=tensor_model(history, findings),
-        overhead=[{**asdict(each), **_instrumented(filters[each.filter_number])} for each in findings.overhead],
+        overhead=[
+            {**asdict(overhead), **_instrumented(filters[overhead.filter_number])} for overhead in findings.overhead
+        ],
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
         priors=findings.priors,
-        balance=[asdict(each) for each in findings.balance],
+        balance=[asdict(balance) for balance in findings.balance],
         failures=[asdict(failure) for failure in state.failures],
         spent_core_hours=state.spent_core_hours,
         modelling_core_hours=core_hours(outcomes),
@@ -235,7 +238,7 @@ def gather(history: History) -> Report:
             "latest/points.csv",
             "models": "latest/models.json",
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
-            **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if others else {}),
+            **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if unpooled else {}),
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
             "filter list": "latest/scorep.filter (Score-P's format)",
             "question": f"latest/{CAMPAIGN} (the campaign file as it was)",
@@ -251,7 +254,7 @@ def _notes(history: History, findings: Findings) -> list[str]:
     notes += [note for record in history.build_records for note in record.notes]
     notes += _missing_counters(history)
     notes += _builds_of_models(history, findings)
-    notes += [each["words"] for each in findings.imported]
+    notes += [judged["words"] for judged in findings.imported]
     return list(dict.fromkeys(notes))
 
 

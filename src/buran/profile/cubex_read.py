@@ -183,18 +183,18 @@ def _call_tree(anchor: Any) -> tuple[CallTree, dict[int, int]]:
 
 def _locations(anchor: Any) -> tuple[tuple[Location, ...], NDArray[np.int64], int]:
     """Return the threads, the columns of their values, and how many other locations there are."""
-    found: list[tuple[int, Location | None]] = []
+    places: list[tuple[int, Location | None]] = []
     for group in anchor.system_tree_nodes[0].all_location_groups():
         for place in group.all_locations():
             thread = place.type in (None, "thread", "cpu thread")
-            found.append((place.id, Location(int(group.rank), int(place.rank)) if thread else None))
+            places.append((place.id, Location(int(group.rank), int(place.rank)) if thread else None))
     # Values stand in the order of the ids, which need not be that of the system tree.
-    found.sort(key=lambda pair: pair[0])
-    columns = sorted((place, column) for column, (_, place) in enumerate(found) if place is not None)
+    places.sort(key=lambda pair: pair[0])
+    columns = sorted((place, column) for column, (_, place) in enumerate(places) if place is not None)
     locations = tuple(place for place, _ in columns)
-    if not locations or len(set(locations)) != len(locations) or len({own for own, _ in found}) != len(found):
+    if not locations or len(set(locations)) != len(locations) or len({number for number, _ in places}) != len(places):
         raise _Corrupt("locations are missing or there twice")
-    return locations, np.array([column for _, column in columns], dtype=np.int64), len(found) - len(locations)
+    return locations, np.array([column for _, column in columns], dtype=np.int64), len(places) - len(locations)
 
 
 def _values(parser: Any, metric: Any, dtype: _Dtype, index: dict[int, int], columns: NDArray[np.int64]) -> NDArray[Any]:
@@ -202,12 +202,12 @@ def _values(parser: Any, metric: Any, dtype: _Dtype, index: dict[int, int], colu
     array = _ARRAYS.get(dtype, np.float64)
     # By default pycubexr turns counts that are too large into 0, as cubelib does.
     stored = parser.get_metric_values(metric, cache=False, allow_full_uint64_values=True)
-    given = np.asarray(stored.values.astype(array)).reshape(len(stored.cnode_indices), -1)
-    rows = np.fromiter((index[node] for node in stored.cnode_indices), dtype=np.int64, count=len(given))
+    stored_values = np.asarray(stored.values.astype(array)).reshape(len(stored.cnode_indices), -1)
+    rows = np.fromiter((index[node] for node in stored.cnode_indices), dtype=np.int64, count=len(stored_values))
     out = np.zeros((len(index), len(columns)), dtype=array)
     if dtype == "MAXDOUBLE":
-        given[given == NOTHING_LARGE] = 0.0
-    out[rows] = given[list(stored.cnode_indices.values())][:, columns]
+        stored_values[stored_values == NOTHING_LARGE] = 0.0
+    out[rows] = stored_values[list(stored.cnode_indices.values())][:, columns]
     return out
 
 
@@ -256,7 +256,7 @@ def _read(path: Path) -> Profile:
         with_data = _check_members(parser._cubex_file)
         anchor = parser._anchor_result
         tree, index = _call_tree(anchor)
-        locations, columns, others = _locations(anchor)
+        locations, columns, skipped_locations = _locations(anchor)
         declared = [metric for top in parser.get_metrics() for metric in top.get_all_children()]
         if len({metric.name for metric in declared}) != len(declared):
             raise _Corrupt("two metrics have the same name")
@@ -277,7 +277,7 @@ def _read(path: Path) -> Profile:
                     raise _Corrupt(f"metric {metric.name} has the unknown data type {metric.data_type!r}")
                 skipped.append(f"{metric.name} ({metric.data_type})")
                 continue
-            own = replace(
+            definition = replace(
                 metric_of(metric.name),
                 unit=metric.units or "",
                 kind="inclusive" if metric.metric_type == "INCLUSIVE" else "exclusive",
@@ -286,17 +286,17 @@ def _read(path: Path) -> Profile:
                 description=metric.description or "",
             )
             if metric.id in with_data:
-                values[own.name] = _values(parser, metric, dtype, index, columns)
-                _check_values(own, values[own.name])
+                values[definition.name] = _values(parser, metric, dtype, index, columns)
+                _check_values(definition, values[definition.name])
             else:
                 zero = np.zeros((), dtype=_ARRAYS.get(dtype, np.float64))
-                values[own.name] = np.broadcast_to(zero, (len(tree), len(locations)))
-            metrics[own.name] = own
+                values[definition.name] = np.broadcast_to(zero, (len(tree), len(locations)))
+            metrics[definition.name] = definition
         attributes = {key: value or "" for key, value in anchor.attrs.items() if key is not None}
     if skipped:
         attributes[SKIPPED] = ", ".join(skipped)
-    if others:
-        attributes[SKIPPED_LOCATIONS] = str(others)
+    if skipped_locations:
+        attributes[SKIPPED_LOCATIONS] = str(skipped_locations)
     profile = Profile(tree, locations, metrics, values, attributes)
     return _without_wrapper(profile) if WRAPPED in attributes else profile
 

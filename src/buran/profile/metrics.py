@@ -194,8 +194,8 @@ def metric_of(name: str) -> Metric:
 
 def asked_for_by(key: Key) -> tuple[str, ...]:
     """Return the metrics that a campaign file can ask for under a key, times first."""
-    asked = [metric for metric in table().values() if metric.key == key]
-    return tuple(m.name for m in sorted(asked, key=lambda m: m.role != "time" or key == "counters"))
+    metrics = [metric for metric in table().values() if metric.key == key]
+    return tuple(m.name for m in sorted(metrics, key=lambda m: m.role != "time" or key == "counters"))
 
 
 def counted(names: Iterable[str]) -> tuple[str, ...]:
@@ -226,6 +226,6 @@ def work_metrics(names: Iterable[str]) -> tuple[str, ...]:
 
 def reported(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of the metrics that have a table in the report, the noise-resilient ones first."""
-    shown = [metric for name in names if (metric := metric_of(name)).reported]
+    metrics = [metric for name in names if (metric := metric_of(name)).reported]
     order = list(table())
-    return tuple(m.name for m in sorted(shown, key=lambda m: (not m.noise_resilient, order.index(m.name))))
+    return tuple(m.name for m in sorted(metrics, key=lambda m: (not m.noise_resilient, order.index(m.name))))

@@ -70,8 +70,8 @@ class CallTree:
         """Full call paths, as in ``main->solve->MPI_Allreduce``."""
         out: list[str] = []
         for region, parent in zip(self.region, self.parent, strict=True):
-            own = self.regions[region].name
-            out.append(own if parent < 0 else out[parent] + SEPARATOR + own)
+            name = self.regions[region].name
+            out.append(name if parent < 0 else out[parent] + SEPARATOR + name)
         return tuple(out)
 
     @cached_property

@@ -181,11 +181,13 @@ def fold(tree: CallTree, keep: Keep) -> Folding:
     keep
         Predicate over regions, or shape (region,). MPI operations and roots always stay.
     """
-    kept = np.array([keep(region) for region in tree.regions], dtype=bool) if callable(keep) else np.array(keep)
-    if kept.shape != (len(tree.regions),) or kept.dtype != bool:
-        raise ValueError(f"keep has shape {kept.shape} for {len(tree.regions)} regions, or is not boolean")
-    kept |= np.array([region.paradigm == "mpi" for region in tree.regions], dtype=bool)
-    stays = kept[tree.region] | (tree.parent < 0)
+    stays_measured = (
+        np.array([keep(region) for region in tree.regions], dtype=bool) if callable(keep) else np.array(keep)
+    )
+    if stays_measured.shape != (len(tree.regions),) or stays_measured.dtype != bool:
+        raise ValueError(f"keep has shape {stays_measured.shape} for {len(tree.regions)} regions, or is not boolean")
+    stays_measured |= np.array([region.paradigm == "mpi" for region in tree.regions], dtype=bool)
+    stays = stays_measured[tree.region] | (tree.parent < 0)
     ancestor = np.where(stays, np.arange(len(tree)), tree.parent)
     while not np.array_equal(ancestor, further := ancestor[ancestor]):
         ancestor = further
@@ -214,14 +216,14 @@ def project(profile: Profile, keep: Keep) -> Profile:
     """
     folding = fold(profile.tree, keep)
     size = len(folding.tree)
-    own = folding.target[folding.stays]
+    rows = folding.target[folding.stays]
     values: dict[str, NDArray[np.generic]] = {}
     for name, metric in profile.metrics.items():
         old = profile.values[name]
         how = metric.combination
         # An inclusive value already contains what was below.
         if metric.kind == "inclusive" or metric.is_per_visit:
-            values[name] = combine(old[folding.stays], own, size, how)
+            values[name] = combine(old[folding.stays], rows, size, how)
         else:
             values[name] = combine(old, folding.target, size, how)
     return replace(profile, tree=folding.tree, values=values)
@@ -232,18 +234,18 @@ def on_one_tree(profiles: Iterable[Profile], *, by_name: bool = False) -> list[P
 
     With `by_name`, regions of the same name are one region even if their mangled names differ.
     """
-    given = list(profiles)
+    originals = list(profiles)
     union = TreeUnion(by_name=by_name)
-    numbers = [union.add(profile.tree) for profile in given]
+    numbers = [union.add(profile.tree) for profile in originals]
     tree, index = union.arrange()
     return [
         replace(
             profile,
             tree=tree,
             values={
-                name: combine(profile.values[name], index[own], len(tree), metric.combination)
+                name: combine(profile.values[name], index[rows], len(tree), metric.combination)
                 for name, metric in profile.metrics.items()
             },
         )
-        for profile, own in zip(given, numbers, strict=True)
+        for profile, rows in zip(originals, numbers, strict=True)
     ]

@@ -55,7 +55,7 @@ def identities(regions: Sequence[Region], program: int | None = None) -> tuple[s
 
 def symbols_alike(symbols: Iterable[str]) -> tuple[str, ...]:
     """Return symbols with what differs between compilers made alike, as far as they tell by themselves: no lambdas."""
-    return tuple(_neutral(each, {}) for each in symbols)
+    return tuple(_neutral(symbol, {}) for symbol in symbols)
 
 
 def _neutral(symbol: str, lines: Mapping[tuple[str, str], str]) -> str:
@@ -124,7 +124,7 @@ def _with_lines(symbol: str, lines: Mapping[tuple[str, str], str]) -> str:
     for match in _LAMBDA.finditer(symbol):
         before = _around(symbol[: match.start()])
         starts = (z.end() for z in re.finditer("Z+", before))  # where the name of a function may begin
-        line = next((lines[key] for each in starts if (key := (before[each:], match[0])) in lines), None)
+        line = next((lines[key] for begin in starts if (key := (before[begin:], match[0])) in lines), None)
         if line is None:
             return symbol
         parts += [symbol[start : match.start()], f"{{{line}}}"]

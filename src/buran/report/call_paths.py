@@ -96,13 +96,13 @@ def predict_call_paths(report: Report) -> CallPaths | None:
     target = np.array([[report.target[name] for name in models.parameters]], dtype=np.float64)
     without = np.full(len(models.call_paths), np.nan)
     parent, at_target = _parents(models.call_paths), target_values(models, report.target)
-    found = CallPaths(models, parent, at_target, without, without, models.points[largest], predicted[:, largest])
-    rows = with_rows(found)
+    call_paths = CallPaths(models, parent, at_target, without, without, models.points[largest], predicted[:, largest])
+    rows = with_rows(call_paths)
     ends = []
-    for end in found.only(rows).predict_interval(target, LEVEL):
+    for end in call_paths.only(rows).predict_interval(target, LEVEL):
         ends.append(without.copy())
         ends[-1][rows] = np.maximum(end[:, 0], 0.0)
-    return replace(found, lower=ends[0], upper=ends[1])
+    return replace(call_paths, lower=ends[0], upper=ends[1])
 
 
 def _parents(names: Sequence[str]) -> Places:
@@ -120,14 +120,14 @@ def _caller(name: str, places: Mapping[str, int]) -> int:
     return -1
 
 
-def with_rows(found: CallPaths) -> Places:
+def with_rows(call_paths: CallPaths) -> Places:
     """Return the call paths that get a row, callers first: the largest ones and their callers, as far as they fit."""
-    keep = np.zeros(len(found.parent), dtype=bool)
-    chosen = np.argsort(-found.size, kind="stable")[:MOST_CALL_PATHS]
+    keep = np.zeros(len(call_paths.parent), dtype=bool)
+    chosen = np.argsort(-call_paths.size, kind="stable")[:MOST_CALL_PATHS]
     keep[chosen] = True
     room = MOST_CALLERS
     for place in chosen.tolist():
-        while room and (place := int(found.parent[place])) >= 0 and not keep[place]:
+        while room and (place := int(call_paths.parent[place])) >= 0 and not keep[place]:
             keep[place] = True
             room -= 1
     return np.flatnonzero(keep)

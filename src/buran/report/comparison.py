@@ -38,12 +38,12 @@ def change_in_words(change: Change | None) -> str:
     return f"{by} ({100 * (change.lower - 1):+.3g} to {upper})"
 
 
-def growth_in_words(each: Difference) -> str:
+def growth_in_words(difference: Difference) -> str:
     """Return the growth class, or both, and whether the change of the class is beyond doubt."""
-    if each.growth_before == each.growth_after:
-        return each.growth_after
-    sure = f", faster in {', '.join(each.faster_in)}" if each.faster_in else ""
-    return f"{each.growth_before or 'none'} → {each.growth_after or 'none'}{sure}"
+    if difference.growth_before == difference.growth_after:
+        return difference.growth_after
+    sure = f", faster in {', '.join(difference.faster_in)}" if difference.faster_in else ""
+    return f"{difference.growth_before or 'none'} → {difference.growth_after or 'none'}{sure}"
 
 
 def point_of(comparison: Comparison, values: Sequence[float]) -> str:
@@ -53,8 +53,8 @@ def point_of(comparison: Comparison, values: Sequence[float]) -> str:
 
 def metrics_of(comparison: Comparison) -> list[str]:
     """Return the metrics that were compared: the whole program and times first."""
-    found = list(dict.fromkeys(each.metric for each in comparison.differences))
-    return sorted(found, key=lambda name: (name != RUNTIME, name != "time", not metric_of(name).noise_resilient))
+    metrics = list(dict.fromkeys(difference.metric for difference in comparison.differences))
+    return sorted(metrics, key=lambda name: (name != RUNTIME, name != "time", not metric_of(name).noise_resilient))
 
 
 def title_of(metric: str) -> str:
@@ -66,26 +66,26 @@ def title_of(metric: str) -> str:
 
 def ranked(comparison: Comparison, metric: str) -> list[Difference]:
     """Return the call paths of a metric that matter: those that changed first, and by their share after the change."""
-    own = [each for each in comparison.differences if each.metric == metric and each.matters]
-    return sorted(own, key=lambda each: (_ORDER.index(each.verdict), -max(each.share_after, each.share_before)))
+    rows = [row for row in comparison.differences if row.metric == metric and row.matters]
+    return sorted(rows, key=lambda row: (_ORDER.index(row.verdict), -max(row.share_after, row.share_before)))
 
 
 def sentences(comparison: Comparison) -> list[str]:
     """Return what a reader should know first."""
-    said = []
+    lines = []
     for metric in metrics_of(comparison):
         rows = ranked(comparison, metric)
         if not rows:
             continue
-        counts = [(verdict, [each for each in rows if each.verdict == verdict]) for verdict in _ORDER]
+        counts = [(verdict, [row for row in rows if row.verdict == verdict]) for verdict in _ORDER]
         if metric == RUNTIME:
-            said.append(f"{title_of(metric)}: {rows[0].verdict}, {change_in_words(rows[0].target)} at the target.")
+            lines.append(f"{title_of(metric)}: {rows[0].verdict}, {change_in_words(rows[0].target)} at the target.")
             continue
-        told = ", ".join(f"{len(each)} {verdict}" for verdict, each in counts if each)
-        sure = ", beyond doubt" if metric_of(metric).noise_resilient and all(each.exact for each in rows) else ""
+        numbers = ", ".join(f"{len(members)} {verdict}" for verdict, members in counts if members)
+        sure = ", beyond doubt" if metric_of(metric).noise_resilient and all(row.exact for row in rows) else ""
         all_of_them = f"{len(rows)} call paths that matter" if len(rows) > 1 else "the call path that matters"
-        said.append(f"{title_of(metric)}, of {all_of_them}: {told}{sure}.")
-    return said
+        lines.append(f"{title_of(metric)}, of {all_of_them}: {numbers}{sure}.")
+    return lines
 
 
 def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> str:
@@ -104,23 +104,25 @@ def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> st
     for metric in metrics_of(comparison):
         rows = [
             (
-                SYMBOLS[each.verdict],
-                f"{100 * each.share_after:.1f} %",
-                brief(each.call_path),
-                change_in_words(each.target),
-                change_in_words(each.measured),
-                growth_in_words(each),
+                SYMBOLS[difference.verdict],
+                f"{100 * difference.share_after:.1f} %",
+                brief(difference.call_path),
+                change_in_words(difference.target),
+                change_in_words(difference.measured),
+                growth_in_words(difference),
             )
-            for each in ranked(comparison, metric)[:_ROWS]
+            for difference in ranked(comparison, metric)[:_ROWS]
         ]
         where = "counted" if metric_of(metric).noise_resilient else "measured"
         header = ("", "share", "call path", "change at the target", f"change where both {where}", "grows like")
         parts.append(section(title_of(metric), header, rows))
-    for word, found in (("before", comparison.gone), ("after", comparison.new)):
-        own = [(f"{100 * each.share:.1f} %", brief(each.call_path), each.metric) for each in largest(found)[:_ROWS]]
-        title = f"Call paths only {word}: {len(found)} with all metrics"
-        parts.append(section(title, ("share", "call path", "metric"), own))
-    true = [(each.condition, brief(each.call_path), each.metric) for each in broken]
+    for word, one_sided in (("before", comparison.gone), ("after", comparison.new)):
+        largest_rows = [
+            (f"{100 * row.share:.1f} %", brief(row.call_path), row.metric) for row in largest(one_sided)[:_ROWS]
+        ]
+        title = f"Call paths only {word}: {len(one_sided)} with all metrics"
+        parts.append(section(title, ("share", "call path", "metric"), largest_rows))
+    true = [(failure.condition, brief(failure.call_path), failure.metric) for failure in broken]
     parts.append(section("Conditions that came true", ("condition", "call path", "metric"), true))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -160,15 +162,15 @@ def earlier_text(
     """Return what a report says of an earlier version."""
     title = f"Compared with {earlier}"
     if comparison is not None:
-        said = [*sentences(comparison), "All of it is in comparison.txt, .html, .csv and .json."]
-        return "\n".join([title, "-" * len(title), *said])
+        lines = [*sentences(comparison), "All of it is in comparison.txt, .html, .csv and .json."]
+        return "\n".join([title, "-" * len(title), *lines])
     header = ("", "metric", "call path", "point", "before", "now", "change")
     return section(title, header, checked_rows(parameters, checked))
 
 
-def largest(found: Sequence[OneSided]) -> list[OneSided]:
+def largest(one_sided: Sequence[OneSided]) -> list[OneSided]:
     """Return call paths of one side, the largest shares first."""
-    return sorted(found, key=lambda each: -each.share)
+    return sorted(one_sided, key=lambda row: -row.share)
 
 
 def comparison_csv(comparison: Comparison) -> str:
@@ -180,17 +182,19 @@ def comparison_csv(comparison: Comparison) -> str:
          "after at target", "ratio", "lower", "upper", "measured at", "before", "after", "ratio", "lower", "upper",
          "grew like", "grows like", "faster in")
     )  # fmt: skip
-    for each in comparison.differences:
-        measured = each.measured
-        there = ("",) * 6 if measured is None else (point_of(comparison, measured.point), *_numbers(measured))
+    for row in comparison.differences:
+        measured = row.measured
+        at_point = ("",) * 6 if measured is None else (point_of(comparison, measured.point), *_numbers(measured))
         writer.writerow(
-            (each.metric, each.call_path, each.verdict, each.exact, each.matters, f"{each.share_before:.6g}",
-             f"{each.share_after:.6g}", *_numbers(each.target), *there, each.growth_before, each.growth_after,
-             " ".join(each.faster_in))
+            (row.metric, row.call_path, row.verdict, row.exact, row.matters, f"{row.share_before:.6g}",
+             f"{row.share_after:.6g}", *_numbers(row.target), *at_point, row.growth_before, row.growth_after,
+             " ".join(row.faster_in))
         )  # fmt: skip
-    for word, found in (("only before", comparison.gone), ("only after", comparison.new)):
-        for own in found:
-            writer.writerow((own.metric, own.call_path, word, "", own.share >= comparison.share, f"{own.share:.6g}"))
+    for word, one_sided in (("only before", comparison.gone), ("only after", comparison.new)):
+        for path in one_sided:
+            writer.writerow(
+                (path.metric, path.call_path, word, "", path.share >= comparison.share, f"{path.share:.6g}")
+            )
     return out.getvalue()
 
 
@@ -202,14 +206,14 @@ def _numbers(change: Change) -> tuple[str, ...]:
 def comparison_plain(comparison: Comparison, broken: Sequence[Broken] = ()) -> dict[str, Any]:
     """Return the comparison as plain data; numbers that are not finite become None."""
     plain = asdict(comparison)
-    for own, each in zip(plain["differences"], comparison.differences, strict=True):
-        own["grown_by"] = each.grown_by
-    return {"schema": "buran-comparison/1", **_finite(plain), "broken": [asdict(each) for each in broken]}
+    for entry, difference in zip(plain["differences"], comparison.differences, strict=True):
+        entry["grown_by"] = difference.grown_by
+    return {"schema": "buran-comparison/1", **_finite(plain), "broken": [asdict(failure) for failure in broken]}
 
 
 def _finite(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _finite(each) for key, each in value.items()}
+        return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
+        return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

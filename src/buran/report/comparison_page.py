@@ -61,34 +61,36 @@ def comparison_values(comparison: Comparison, broken: Sequence[Broken] = ()) -> 
             {
                 "title": title_of(metric),
                 "exact": metric_of(metric).noise_resilient,
-                "rows": [_row(comparison, each) for each in rows[:MOST_ROWS]],
+                "rows": [_row(comparison, difference) for difference in rows[:MOST_ROWS]],
                 "left_out": max(len(rows) - MOST_ROWS, 0),
             }
             for metric, rows in metrics
             if rows
         ],
         "one_sided": [
-            {"word": word, "count": len(found), "rows": largest(found)[:MOST_ROWS]} for word, found in sides if found
+            {"word": word, "count": len(one_sided), "rows": largest(one_sided)[:MOST_ROWS]}
+            for word, one_sided in sides
+            if one_sided
         ],
     }
 
 
-def _row(comparison: Comparison, each: Difference) -> Mapping[str, Any]:
-    measured = each.measured
+def _row(comparison: Comparison, difference: Difference) -> Mapping[str, Any]:
+    measured = difference.measured
     return {
-        "kind": each.verdict if each.verdict in ("grown", "shrunk") else "other",
-        "symbol": SYMBOLS[each.verdict],
-        "verdict": each.verdict,
-        "share": each.share_after,
-        "call_path": each.call_path,
-        "short": brief(each.call_path, 70),
-        "numbers": f"{_number(each.target.before)} → {_number(each.target.after)} {each.unit}",
-        "target": change_in_words(each.target),
-        "bar": _bar(measured if each.exact else each.target),
+        "kind": difference.verdict if difference.verdict in ("grown", "shrunk") else "other",
+        "symbol": SYMBOLS[difference.verdict],
+        "verdict": difference.verdict,
+        "share": difference.share_after,
+        "call_path": difference.call_path,
+        "short": brief(difference.call_path, 70),
+        "numbers": f"{_number(difference.target.before)} → {_number(difference.target.after)} {difference.unit}",
+        "target": change_in_words(difference.target),
+        "bar": _bar(measured if difference.exact else difference.target),
         "measured": change_in_words(measured),
         "measured_at": "" if measured is None else point_of(comparison, measured.point),
-        "growth": growth_in_words(each),
-        "models": f"{each.model_before or 'none'}; {each.model_after or 'none'}",
+        "growth": growth_in_words(difference),
+        "models": f"{difference.model_before or 'none'}; {difference.model_after or 'none'}",
     }
 
 

@@ -28,40 +28,42 @@ def listed(values: Array, digits: int = 4) -> list[float | None]:
     return [rounded(value, digits) for value in values.tolist()]
 
 
-def axis_of(found: CallPaths, report: Report, parameter: int, steps: int) -> Array:
+def axis_of(call_paths: CallPaths, report: Report, parameter: int, steps: int) -> Array:
     """Return the values of a parameter that curves are drawn at: from the smallest measured one to the target."""
-    values = np.array(found.models.points, dtype=np.float64)[:, parameter]
+    values = np.array(call_paths.models.points, dtype=np.float64)[:, parameter]
     ends = np.array([*values, report.target[report.parameters[parameter]]])
     least, most = ends.min(), ends.max()
     if least == most:
         return np.array([least])
     if least > 0 and most / least > _WIDE:
-        return np.array([rounded(each) for each in np.geomspace(least, most, steps)], dtype=np.float64)
+        return np.array([rounded(value) for value in np.geomspace(least, most, steps)], dtype=np.float64)
     return np.linspace(least, most, steps)
 
 
-def map_parameters(found: CallPaths) -> list[int]:
+def map_parameters(call_paths: CallPaths) -> list[int]:
     """Return the two parameters with the most values; none where fewer than two vary."""
-    points = np.array(found.models.points, dtype=np.float64)
+    points = np.array(call_paths.models.points, dtype=np.float64)
     values = np.array([len(np.unique(column)) for column in points.T])
     chosen = np.sort(np.argsort(-values, kind="stable")[:2])
     return chosen.tolist() if len(chosen) == 2 and (values[chosen] > 1).all() else []
 
 
-def plots_of(found: CallPaths, rows: Places, table: Experiment | None, report: Report) -> dict[int, dict[str, Any]]:
+def plots_of(
+    call_paths: CallPaths, rows: Places, table: Experiment | None, report: Report
+) -> dict[int, dict[str, Any]]:
     """Return curves with intervals along each parameter, a map over two, measured values and residuals in percent."""
-    models = found.only(rows)
-    along, cuts = _lines(found, report, np.array(found.largest, dtype=np.float64))
+    models = call_paths.only(rows)
+    along, cuts = _lines(call_paths, report, np.array(call_paths.largest, dtype=np.float64))
     middle = models.predict(along)
     lower, upper = models.predict_interval(along, LEVEL)
-    surface = _surface(found, models, report)
+    surface = _surface(call_paths, models, report)
     values = measured_values(models, table)
     residuals = None if values is None or table is None else _residuals(models, table, values[..., 0])
     return {
         row: {
-            "curves": [[listed(part) for part in np.split(each[index], cuts)] for each in (middle, lower, upper)],
+            "curves": [[listed(part) for part in np.split(curve[index], cuts)] for curve in (middle, lower, upper)],
             "surface": listed(surface[index]),
-            "measured": [] if values is None else [listed(each) for each in values[index].T],
+            "measured": [] if values is None else [listed(column) for column in values[index].T],
             "residuals": [] if residuals is None else listed(residuals[index], 3),
         }
         for index, row in enumerate(rows.tolist())
@@ -69,7 +71,7 @@ def plots_of(found: CallPaths, rows: Places, table: Experiment | None, report: R
     }
 
 
-def stack_of(found: CallPaths, report: Report, candidates: Places) -> dict[str, Any]:
+def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[str, Any]:
     """Return how the prediction is made up along each parameter, the others at the target.
 
     Returns
@@ -79,51 +81,51 @@ def stack_of(found: CallPaths, report: Report, candidates: Places) -> dict[str, 
         prediction along the axis; ``total``: that of all call paths together.
     """
     target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
-    along, cuts = _lines(found, report, target)
-    predicted = np.maximum(np.nan_to_num(found.models.predict(along)), 0.0)
-    largest = candidates[np.argsort(-found.at_target[candidates], kind="stable")[:MOST_STACKED]]
-    rows = largest[found.at_target[largest] > 0]
+    along, cuts = _lines(call_paths, report, target)
+    predicted = np.maximum(np.nan_to_num(call_paths.models.predict(along)), 0.0)
+    largest = candidates[np.argsort(-call_paths.at_target[candidates], kind="stable")[:MOST_STACKED]]
+    rows = largest[call_paths.at_target[largest] > 0]
     return {
         "rows": rows.tolist(),
-        "values": [[listed(each) for each in part] for part in np.split(predicted[rows], cuts, axis=1)],
+        "values": [[listed(curve) for curve in part] for part in np.split(predicted[rows], cuts, axis=1)],
         "total": [listed(part) for part in np.split(predicted.sum(axis=0), cuts)],
     }
 
 
-def _lines(found: CallPaths, report: Report, base: Array) -> tuple[Array, Any]:
+def _lines(call_paths: CallPaths, report: Report, base: Array) -> tuple[Array, Any]:
     """Return points along each parameter through `base`, and where those of the next one begin."""
     lines = []
     for parameter in range(len(base)):
-        axis = axis_of(found, report, parameter, STEPS)
+        axis = axis_of(call_paths, report, parameter, STEPS)
         line = np.repeat(base[None], len(axis), axis=0)
         line[:, parameter] = axis
         lines.append(line)
     return np.concatenate(lines), np.cumsum([len(line) for line in lines])[:-1]
 
 
-def runtime_curves(found: CallPaths, report: Report) -> list[list[list[float | None]]]:
+def runtime_curves(call_paths: CallPaths, report: Report) -> list[list[list[float | None]]]:
     """Return the run time of the whole program, with its interval, along each parameter; empty without a model."""
     if report.runtime is None or report.runtime.models[0] is None:
         return []
-    along, cuts = _lines(found, report, np.array(found.largest, dtype=np.float64))
-    curves = [each[0] for each in (report.runtime.predict(along), *report.runtime.predict_interval(along, LEVEL))]
+    along, cuts = _lines(call_paths, report, np.array(call_paths.largest, dtype=np.float64))
+    curves = [values[0] for values in (report.runtime.predict(along), *report.runtime.predict_interval(along, LEVEL))]
     if report.tensor is not None:
         curves = [report.tensor(along), *[np.full(len(along), np.nan)] * 2]
     return [[listed(part) for part in np.split(curve, cuts)] for curve in curves]
 
 
-def _surface(found: CallPaths, models: ModelSet, report: Report) -> Array:
+def _surface(call_paths: CallPaths, models: ModelSet, report: Report) -> Array:
     """Return shape (call path, cell): predictions over the two parameters of the map, row by row."""
-    chosen = map_parameters(found)
+    chosen = map_parameters(call_paths)
     if not chosen:
         return np.zeros((len(models.models), 0))
-    first, second = (axis_of(found, report, each, MAP_STEPS) for each in chosen)
-    grid = np.repeat(np.array(found.largest, dtype=np.float64)[None], len(first) * len(second), axis=0)
+    first, second = (axis_of(call_paths, report, parameter, MAP_STEPS) for parameter in chosen)
+    grid = np.repeat(np.array(call_paths.largest, dtype=np.float64)[None], len(first) * len(second), axis=0)
     grid[:, chosen[0]], grid[:, chosen[1]] = np.repeat(first, len(second)), np.tile(second, len(first))
     return models.predict(grid)
 
 
-def own_values(models: ModelSet, table: Experiment | None) -> Array | None:
+def run_values(models: ModelSet, table: Experiment | None) -> Array | None:
     """Return shape (call path, point, repetition): what models were made from; None without the table."""
     if table is None or models.metric not in table.values:
         return None
@@ -132,19 +134,19 @@ def own_values(models: ModelSet, table: Experiment | None) -> Array | None:
         return None
     aggregate = cast(Aggregate, models.aggregate)
     rows = np.array([places[name] for name in models.call_paths], dtype=np.int64)
-    own: Array = table.over_locations(models.metric, aggregate)[rows]
-    return own
+    values: Array = table.over_locations(models.metric, aggregate)[rows]
+    return values
 
 
 def measured_values(models: ModelSet, table: Experiment | None) -> Array | None:
     """Return shape (call path, point, 3): median, least and most over repetitions; None without the table."""
-    own = own_values(models, table)
-    if own is None:
+    values = run_values(models, table)
+    if values is None:
         return None
-    ordered = np.sort(own, axis=2)  # NaN last
+    ordered = np.sort(values, axis=2)  # NaN last
     there = np.isfinite(ordered).sum(axis=2)
     last = np.maximum(there - 1, 0)
-    pick = [np.take_along_axis(ordered, each[..., None], axis=2)[..., 0] for each in (last // 2, (last + 1) // 2)]
+    pick = [np.take_along_axis(ordered, place[..., None], axis=2)[..., 0] for place in (last // 2, (last + 1) // 2)]
     most = np.take_along_axis(ordered, last[..., None], axis=2)[..., 0]
     return np.stack([(pick[0] + pick[1]) / 2, ordered[..., 0], most], axis=-1)
 

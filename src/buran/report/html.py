@@ -61,10 +61,10 @@ def render_page(
         "corrections": not report.corrections,
         "failures": not report.failures,
     }
-    own = environment()
-    own.filters["prose"] = partial(_prose, names=report.parameters)
-    own.filters["marked"] = _marked
-    return own.get_template("report.html.j2").render(
+    templates = environment()
+    templates.filters["prose"] = partial(_prose, names=report.parameters)
+    templates.filters["marked"] = _marked
+    return templates.get_template("report.html.j2").render(
         report=report,
         data=data,
         json=_json(packed(data)),
@@ -88,7 +88,7 @@ def render_page(
 
 def has_noise(data: Mapping[str, Any]) -> bool:
     """Tell whether anything was measured more than once."""
-    return bool(data["over_time"]["runs"]) or any("noise" in each for each in data["paths"])
+    return bool(data["over_time"]["runs"]) or any("noise" in path for path in data["paths"])
 
 
 def packed(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,24 +99,24 @@ def packed(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     paths = data["paths"]
     regions: dict[tuple[str, str], int] = {}
-    own = []
-    for each in paths:
-        name = each["name"]
-        if each["parent"] >= 0:
-            name = name[len(paths[each["parent"]]["name"]) + len(SEPARATOR) :]
+    region = []
+    for path in paths:
+        name = path["name"]
+        if path["parent"] >= 0:
+            name = name[len(paths[path["parent"]]["name"]) + len(SEPARATOR) :]
         if len(name) > _LONGEST_NAME:
             name = name[:_LONGEST_NAME] + " …"
-        own.append(regions.setdefault((name, each["short"]), len(regions)))
-    names = [key for key in dict.fromkeys(key for each in paths for key in each) if key not in ("name", "short")]
-    columns = {key: [each.get(key) for each in paths] for key in names if key not in _OF_FEW}
-    few = {str(row): {key: each[key] for key in _OF_FEW if key in each} for row, each in enumerate(paths)}
+        region.append(regions.setdefault((name, path["short"]), len(regions)))
+    names = [key for key in dict.fromkeys(key for path in paths for key in path) if key not in ("name", "short")]
+    columns = {key: [path.get(key) for path in paths] for key in names if key not in _OF_FEW}
+    few = {str(row): {key: path[key] for key in _OF_FEW if key in path} for row, path in enumerate(paths)}
     return {
         **data,
         "paths": {
-            "regions": [list(each) for each in regions],
-            "region": own,
+            "regions": [list(key) for key in regions],
+            "region": region,
             **columns,
-            "plots": {row: each for row, each in few.items() if each},
+            "plots": {row: plots for row, plots in few.items() if plots},
         },
     }
 

@@ -14,7 +14,7 @@ from buran.experiment.table import Experiment
 from buran.model.model_set import ModelSet
 from buran.model.noise import noise_level
 from buran.report.call_paths import Array
-from buran.report.curves import listed, own_values, rounded
+from buran.report.curves import listed, rounded, run_values
 
 MOST_RUNS = 2000
 """Runs that the plot over time shows; of more, evenly chosen ones."""
@@ -56,13 +56,13 @@ class TimedRun:
 
 def levels_of(models: ModelSet, table: Experiment | None) -> Array:
     """Return shape (call path,): mean deviation of repetitions from their mean in percent, median over points."""
-    own = own_values(models, table)
+    values = run_values(models, table)
     out = np.full(len(models.call_paths), np.nan)
-    if own is None:
+    if values is None:
         return out
-    levels = noise_level(own)
-    known = np.isfinite(levels).any(axis=1)
-    out[known] = np.nanmedian(levels[known], axis=1)
+    levels = noise_level(values)
+    repeated = np.isfinite(levels).any(axis=1)
+    out[repeated] = np.nanmedian(levels[repeated], axis=1)
     return out
 
 
@@ -76,10 +76,10 @@ def violins_of(models: ModelSet, table: Experiment | None) -> list[dict[str, Any
         ``shape`` (densities between them, the largest being 1), ``quantiles`` and ``count``; None where there are
         too few repetitions, or all are equal.
     """
-    own = own_values(models, table)
-    if own is None:
+    values = run_values(models, table)
+    if values is None:
         return [None] * len(models.call_paths)
-    return [_violin(each) for each in own]
+    return [_violin(row) for row in values]
 
 
 def _violin(repetitions: Array) -> dict[str, Any] | None:

@@ -66,7 +66,7 @@ class Iteration:
 
 def page_data(
     report: Report,
-    found: CallPaths | None,
+    call_paths: CallPaths | None,
     table: Experiment | None,
     iterations: Sequence[Iteration],
     runs: Sequence[TimedRun] = (),
@@ -88,53 +88,53 @@ def page_data(
     plain: dict[str, Any] = {
         "parameters": list(report.parameters),
         "target": [report.target[name] for name in report.parameters],
-        "iterations": [asdict(each) for each in iterations],
+        "iterations": [asdict(iteration) for iteration in iterations],
         "over_time": over_time(runs),
         "paths": [],
         "left_out": 0,
     }
-    if found is None:
+    if call_paths is None:
         return plain
-    models, rows = found.models, with_rows(found)
+    models, rows = call_paths.models, with_rows(call_paths)
     place = {row: index for index, row in enumerate(rows.tolist())}
-    chosen = map_parameters(found)
-    stack = stack_of(found, report, rows)
+    chosen = map_parameters(call_paths)
+    stack = stack_of(call_paths, report, rows)
     return plain | {
         "metric": models.metric,
         "unit": models.unit,
         "level": LEVEL,
-        "largest": list(found.largest),
+        "largest": list(call_paths.largest),
         "points": [] if table is None else columns_of(table, report.parameters).tolist(),
-        "axes": [axis_of(found, report, each, STEPS).tolist() for each in range(len(report.parameters))],
+        "axes": [axis_of(call_paths, report, parameter, STEPS).tolist() for parameter in range(len(report.parameters))],
         "map": chosen,
-        "map_axes": [axis_of(found, report, each, MAP_STEPS).tolist() for each in chosen],
-        "paths": _paths(report, found, rows, place, table),
+        "map_axes": [axis_of(call_paths, report, parameter, MAP_STEPS).tolist() for parameter in chosen],
+        "paths": _paths(report, call_paths, rows, place, table),
         "stack": {**stack, "rows": [place[row] for row in stack["rows"]]},
-        "runtime": {"curves": runtime_curves(found, report), "measured": _baseline(runs, estimated_s)},
+        "runtime": {"curves": runtime_curves(call_paths, report), "measured": _baseline(runs, estimated_s)},
         "left_out": len(models.call_paths) - len(rows),
-        "left_out_share": rounded(max(1.0 - float(found.shares[0][rows].sum()), 0.0)),
+        "left_out_share": rounded(max(1.0 - float(call_paths.shares[0][rows].sum()), 0.0)),
         "without_model": sum(model is None for model in models.models),
     }
 
 
 def _paths(
-    report: Report, found: CallPaths, rows: Places, place: Mapping[int, int], table: Experiment | None
+    report: Report, call_paths: CallPaths, rows: Places, place: Mapping[int, int], table: Experiment | None
 ) -> list[dict[str, Any]]:
     """Return what is known of each call path that has a row; of the largest ones, also their plots."""
-    models = found.models
-    at_target, now = found.shares
-    priors = {each["call_path"]: each for each in report.priors}
-    others = {
-        metric: dict(zip(each.call_paths, each.models, strict=True))
-        for metric, each in report.models.items()
-        if each is not models
+    models = call_paths.models
+    at_target, now = call_paths.shares
+    priors = {prior["call_path"]: prior for prior in report.priors}
+    other_models = {
+        metric: dict(zip(model_set.call_paths, model_set.models, strict=True))
+        for metric, model_set in report.models.items()
+        if model_set is not models
     }
-    plotted = rows[np.argsort(-found.size[rows], kind="stable")[:MOST_PLOTTED]]
-    plots = plots_of(found, plotted, table, report)
-    for row, violin in zip(plotted.tolist(), violins_of(found.only(plotted), table), strict=True):
+    plotted = rows[np.argsort(-call_paths.size[rows], kind="stable")[:MOST_PLOTTED]]
+    plots = plots_of(call_paths, plotted, table, report)
+    for row, violin in zip(plotted.tolist(), violins_of(call_paths.only(plotted), table), strict=True):
         if violin is not None and row in plots:
             plots[row]["noise"] = violin
-    levels = levels_of(found.only(rows), table)
+    levels = levels_of(call_paths.only(rows), table)
     paths = []
     for index, row in enumerate(rows.tolist()):
         model, name = models.models[row], models.call_paths[row]
@@ -142,13 +142,13 @@ def _paths(
         paths.append(
             {
                 "name": name,
-                "short": brief(found.own_name(row), 70),
-                "parent": place.get(int(found.parent[row]), -1),
+                "short": brief(call_paths.own_name(row), 70),
+                "parent": place.get(int(call_paths.parent[row]), -1),
                 "share": rounded(at_target[row]),
                 "now": rounded(now[row]),
-                "at": rounded(found.at_target[row]) if model else None,
-                "low": rounded(found.lower[row]),
-                "high": rounded(found.upper[row]),
+                "at": rounded(call_paths.at_target[row]) if model else None,
+                "low": rounded(call_paths.lower[row]),
+                "high": rounded(call_paths.upper[row]),
                 "grows": growth_class(model.function, report.parameters) if model else "",
                 "model": format_function(model.function, report.parameters) if model else "",
                 "smape": rounded(model.quality.smape) if model else None,
@@ -158,7 +158,7 @@ def _paths(
                 "notes": list(prior.get("notes", ())),
                 "others": {
                     metric: format_function(other.function, report.parameters)
-                    for metric, by_name in others.items()
+                    for metric, by_name in other_models.items()
                     if (other := by_name.get(name)) is not None
                 },
                 **plots.get(row, {}),
@@ -176,8 +176,8 @@ def _baseline(runs: Sequence[TimedRun], estimated_s: Mapping[tuple[float, ...], 
     for run in runs:
         if run.mode is Mode.VANILLA and not run.apart:
             walls.setdefault((run.point, _TESTS if run.evaluation else _MODELLED), []).append(run.wall_s)
-    walls |= {(point, _ESTIMATED): list(own) for point, own in estimated_s.items()}
+    walls |= {(point, _ESTIMATED): list(times) for point, times in estimated_s.items()}
     return [
-        [list(point), rounded(float(np.median(own))), rounded(min(own)), rounded(max(own)), kind]
-        for (point, kind), own in walls.items()
+        [list(point), rounded(float(np.median(times))), rounded(min(times)), rounded(max(times)), kind]
+        for (point, kind), times in walls.items()
     ]

@@ -30,37 +30,43 @@ _CALL_PATH_COLUMNS = (
 )
 
 
-def as_csv(found: CallPaths | None, table: Experiment | None = None) -> str:
+def as_csv(call_paths: CallPaths | None, table: Experiment | None = None) -> str:
     """Return a line for each call path of the report, all of them, with the numbers the page shows."""
     rows: list[list[str]] = []
-    if found is not None:
-        parameters = found.models.parameters
-        at_target, now = found.shares
-        noise = levels_of(found.models, table)
-        for row, (name, model) in enumerate(zip(found.models.call_paths, found.models.models, strict=True)):
-            own = [name, found.models.metric, found.models.unit]
+    if call_paths is not None:
+        parameters = call_paths.models.parameters
+        at_target, now = call_paths.shares
+        noise = levels_of(call_paths.models, table)
+        for row, (name, model) in enumerate(zip(call_paths.models.call_paths, call_paths.models.models, strict=True)):
+            cells = [name, call_paths.models.metric, call_paths.models.unit]
             if model is not None:
-                numbers = (found.at_target[row], found.lower[row], found.upper[row], at_target[row], now[row])
-                own += ["" if np.isnan(each) else f"{each:.6g}" for each in numbers]
-                own += [growth_class(model.function, parameters), format_function(model.function, parameters)]
-                own += [f"{model.quality.smape:.4g}", "" if np.isnan(noise[row]) else f"{noise[row]:.4g}"]
-            rows.append(own)
-    return _written(_CALL_PATH_COLUMNS, rows)
+                numbers = (
+                    call_paths.at_target[row],
+                    call_paths.lower[row],
+                    call_paths.upper[row],
+                    at_target[row],
+                    now[row],
+                )
+                cells += ["" if np.isnan(number) else f"{number:.6g}" for number in numbers]
+                cells += [growth_class(model.function, parameters), format_function(model.function, parameters)]
+                cells += [f"{model.quality.smape:.4g}", "" if np.isnan(noise[row]) else f"{noise[row]:.4g}"]
+            rows.append(cells)
+    return _csv(_CALL_PATH_COLUMNS, rows)
 
 
 def points_as_csv(parameters: Sequence[str], iterations: Sequence[Iteration]) -> str:
     """Return a line for each point in the order in which points were chosen, with what became of it."""
     rows = [
-        [str(each.number), *(str(point["point"][name]) for name in parameters)]
+        [str(iteration.number), *(str(point["point"][name]) for name in parameters)]
         + [str(point[key]) for key in ("purpose", "runs", "state")]
-        + [each.reason]
-        for each in iterations
-        for point in each.points
+        + [iteration.reason]
+        for iteration in iterations
+        for point in iteration.points
     ]
-    return _written(("iteration", *parameters, "for", "runs", "state", "why"), rows)
+    return _csv(("iteration", *parameters, "for", "runs", "state", "why"), rows)
 
 
-def _written(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)

@@ -146,20 +146,20 @@ def render(report: Report) -> str:
 
 def warnings_of(report: Report) -> list[str]:
     """Return what a reader must know not to read too much into the numbers."""
-    found = list(report.notes)
+    notes = list(report.notes)
     if report.runtime is None or report.runtime.models[0] is None or "time" not in report.models:
-        return found
+        return notes
     at = run_time_at_target(report)
     added = target_values(report.models["time"], report.target).sum()
     if not at / _FAR <= added <= at * _FAR:
         target = ", ".join(f"{name}={value:g}" for name, value in report.target.items())
-        found.insert(
+        notes.insert(
             0,
             f"the models of the call paths add up to {added:.4g} s at {target}, that of the whole program says "
             f"{at:.4g} s. They say which call paths grow, not how far: noise, or too few values of a parameter, is "
             "extrapolated with them.",
         )
-    return found
+    return notes
 
 
 def _summary(report: Report, target: str) -> str:
@@ -192,13 +192,13 @@ def _summary(report: Report, target: str) -> str:
 def _corrections(report: Report, target: str) -> str:
     """Return base models beside what measurements made of them."""
     lines = []
-    for each in report.corrections:
-        lines.append(f"{each['kernel']} (base model {each['model']}): {each['reason']}")
-        if each["formula"]:
-            lines.append(f"  {each['formula'][0]}")
-            base, corrected = (_seconds(each[name]) for name in ("base_s", "corrected_s"))
-            lines.append(f"  at {target}: base {base}, corrected {corrected}{each['beyond']}")
-        lines += [f"  {note}" for note in each["notes"]]
+    for correction in report.corrections:
+        lines.append(f"{correction['kernel']} (base model {correction['model']}): {correction['reason']}")
+        if correction["formula"]:
+            lines.append(f"  {correction['formula'][0]}")
+            base, corrected = (_seconds(correction[name]) for name in ("base_s", "corrected_s"))
+            lines.append(f"  at {target}: base {base}, corrected {corrected}{correction['beyond']}")
+        lines += [f"  {note}" for note in correction["notes"]]
     title = "Analytical models"
     return "\n".join([title, "-" * len(title), *lines]) if lines else ""
 
@@ -241,32 +241,34 @@ def _metric_table(report: Report, metric: str) -> str:
 
 
 def _priors(report: Report, target: str) -> str:
-    ranked = sorted(report.priors, key=lambda each: -(each["at_target_s"] or 0.0))
+    ranked = sorted(report.priors, key=lambda prior: -(prior["at_target_s"] or 0.0))
     rows = [
-        (brief(each["call_path"]), each["prior"], each["resilient"], each["times_alone"] or "-", each["waiting"])
-        for each in ranked
-        if each["prior"]
+        (brief(prior["call_path"]), prior["prior"], prior["resilient"], prior["times_alone"] or "-", prior["waiting"])
+        for prior in ranked
+        if prior["prior"]
     ][:_ROWS]
     header = ("call path", "prior", "noise-resilient", "from times alone", "beyond effort")
     text = section(f"Models of time with priors from counts, the largest at {target} first", header, rows)
-    said: dict[str, list[str]] = {}
-    for each in ranked:
-        for note in each["notes"]:
-            said.setdefault(note, []).append(brief(each["call_path"], 40))
-    lines = [f"- {note}: {', '.join(paths[:3])}{' ...' if len(paths) > 3 else ''}" for note, paths in said.items()]
+    paths_of_note: dict[str, list[str]] = {}
+    for prior in ranked:
+        for note in prior["notes"]:
+            paths_of_note.setdefault(note, []).append(brief(prior["call_path"], 40))
+    lines = [
+        f"- {note}: {', '.join(paths[:3])}{' ...' if len(paths) > 3 else ''}" for note, paths in paths_of_note.items()
+    ]
     return "\n\n".join(part for part in (text, "\n".join(lines[:_ROWS])) if part)
 
 
 def _balance(report: Report) -> str:
     rows = [
         (
-            brief(each["name"]),
-            f"{100 * each['lost_share']:.3g} %",
-            f"{each['most_s'] / each['mean_s']:.3g}",
-            f"{100 * each['efficiency']:.3g} %",
-            f"{each['variation']:.2g}",
+            brief(balance["name"]),
+            f"{100 * balance['lost_share']:.3g} %",
+            f"{balance['most_s'] / balance['mean_s']:.3g}",
+            f"{100 * balance['efficiency']:.3g} %",
+            f"{balance['variation']:.2g}",
         )
-        for each in report.balance[:_ROWS]
+        for balance in report.balance[:_ROWS]
     ]
     title = "Load balance (ranks and threads of the longest run, exclusive times)"
     return section(title, ("function", "lost", "max/mean", "efficiency", "variation"), rows)
@@ -274,8 +276,8 @@ def _balance(report: Report) -> str:
 
 def _instrumentation(report: Report) -> str:
     by_filter: dict[int, list[Mapping[str, Any]]] = {}
-    for each in report.overhead:
-        by_filter.setdefault(each["filter_number"], []).append(each)
+    for overhead in report.overhead:
+        by_filter.setdefault(overhead["filter_number"], []).append(overhead)
     rows = []
     for number, members in sorted(by_filter.items()):
         named, left_out = members[0]["functions"], members[0].get("left_out", 0)
@@ -284,8 +286,8 @@ def _instrumentation(report: Report) -> str:
             (
                 str(number),
                 default if named is None else f"{named} functions",
-                _ratio([each["time_ratio"] for each in members]),
-                _ratio([each["effort_ratio"] for each in members]),
+                _ratio([overhead["time_ratio"] for overhead in members]),
+                _ratio([overhead["effort_ratio"] for overhead in members]),
             )
         )
     text = section(
@@ -301,28 +303,28 @@ def _instrumentation(report: Report) -> str:
 
 
 def _ratio(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{100 * (median(known) - 1):+.1f} %" if known else "-"
+    ratios = [value for value in values if value is not None]
+    return f"{100 * (median(ratios) - 1):+.1f} %" if ratios else "-"
 
 
 def _evaluation(report: Report) -> str:
     rows = [
         (
-            ", ".join(f"{name}={value:g}" for name, value in each["point"].items()),
-            f"{each['predicted_s']:.4g}",
-            f"{each['measured_s']:.4g}",
-            f"{100 * (each['predicted_s'] / each['measured_s'] - 1):+.1f} %",
+            ", ".join(f"{name}={value:g}" for name, value in prediction["point"].items()),
+            f"{prediction['predicted_s']:.4g}",
+            f"{prediction['measured_s']:.4g}",
+            f"{100 * (prediction['predicted_s'] / prediction['measured_s'] - 1):+.1f} %",
         )
-        for each in report.evaluation
+        for prediction in report.evaluation
     ]
     return section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
 
 
 def _account(report: Report) -> str:
-    rows = [(each["phase"], f"{each['runs']:5d}", f"{each['core_hours']:10.4g}") for each in report.account]
+    rows = [(item["phase"], f"{item['runs']:5d}", f"{item['core_hours']:10.4g}") for item in report.account]
     return section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
 
 
 def _failures(report: Report) -> str:
-    rows = [(each["what"], each["reason"].splitlines()[0], each["log"]) for each in report.failures]
+    rows = [(failure["what"], failure["reason"].splitlines()[0], failure["log"]) for failure in report.failures]
     return section("Failures", ("what", "reason", "log"), rows)

@@ -50,16 +50,17 @@ def rises_of(data: Mapping[str, Any]) -> list[Rise]:
     stack = data.get("stack")
     if not stack:
         return []
-    found = []
+    rises = []
     for parameter, (values, total) in enumerate(zip(stack["values"], stack["total"], strict=True)):
         first, last = total[0], total[-1]
         if len(total) > 1 and first and last:
             axis = data["axes"][parameter]
             at = (data["parameters"][parameter], axis[0], axis[-1])
-            found += [
-                Rise(row, *at, own[0] / first, own[-1] / last) for row, own in zip(stack["rows"], values, strict=True)
+            rises += [
+                Rise(row, *at, shares[0] / first, shares[-1] / last)
+                for row, shares in zip(stack["rows"], values, strict=True)
             ]
-    return sorted(found, key=lambda each: each.share_first - each.share_last)
+    return sorted(rises, key=lambda rise: rise.share_first - rise.share_last)
 
 
 @dataclass(frozen=True)
@@ -77,17 +78,17 @@ class Rise:
 def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
     question, target = "Where does it stop scaling?", _target(report)
     paths = data["paths"]
-    if not any(each["share"] for each in paths):
+    if not any(path["share"] for path in paths):
         return Answer(question, "Not known", [f"There are no models: {no_models}." if not paths else "All is 0."])
     rises = rises_of(data)
-    largest = max(paths, key=lambda each: each["share"] or 0.0)
+    largest = max(paths, key=lambda path: path["share"] or 0.0)
     if not rises or rises[0].share_last - rises[0].share_first < _RISES:
         share = f"{100 * largest['share']:.0f} % of the {data['metric']} at {named(target)}"
         facts = [share, "No call path's share rises much on the way there.", _growth(largest)]
         return Answer(question, _name(largest["name"]), facts)
     rise = rises[0]
     path = paths[rise.row]
-    ends = [f"{100 * each:.0f} %" for each in (rise.share_first, rise.share_last)]
+    ends = [f"{100 * share:.0f} %" for share in (rise.share_first, rise.share_last)]
     facts = [
         f"From {ends[0]} of the {data['metric']} at {rise.parameter}={rise.first:g} to {ends[1]} at "
         f"{rise.parameter}={rise.last:g}",
@@ -116,7 +117,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     if report.runtime is not None and (model := report.runtime.models[0]) is not None:
         at = np.array([[report.target[name] for name in report.runtime.parameters]])
         answer = f"{run_time_at_target(report):.3g} s"
-        low, high = (float(each[0, 0]) for each in report.runtime.predict_interval(at, LEVEL))
+        low, high = (float(bound[0, 0]) for bound in report.runtime.predict_interval(at, LEVEL))
         reach = f"{max(low, 0):.3g} to {high:.3g} s" if np.isfinite(low + high) else "no interval: too few points"
         if report.tensor is not None:
             reach = "not known: a tensor model has none beyond what was measured"
@@ -124,13 +125,13 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         if report.tensor is None:
             facts.append(f"Fits the measurements with SMAPE {model.quality.smape:.2g} %")
     if report.evaluation:
-        errors = [abs(each["predicted_s"] / each["measured_s"] - 1) for each in report.evaluation]
+        errors = [abs(prediction["predicted_s"] / prediction["measured_s"] - 1) for prediction in report.evaluation]
         points = _number(len(errors), "point", "points")
         facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %")
-    levels = [each["noise_level"] for each in data["paths"] if (each["share"] or 0) > _MATTERS]
-    known = [each for each in levels if each is not None]
-    if known:
-        facts.append(f"Repetitions of the larger call paths differ by {float(np.median(known)):.2g} %")
+    levels = [path["noise_level"] for path in data["paths"] if (path["share"] or 0) > _MATTERS]
+    noise_levels = [level for level in levels if level is not None]
+    if noise_levels:
+        facts.append(f"Repetitions of the larger call paths differ by {float(np.median(noise_levels)):.2g} %")
     warnings = len(warnings_of(report))
     if warnings:
         facts.append(f"{warnings} {'note' if warnings == 1 else 'notes'} to keep in mind, below")
@@ -146,11 +147,11 @@ def _cost(report: Report) -> Answer:
     if full and report.points[0] < report.points[1]:
         share = 100 * report.modelling_core_hours / full
         facts.append(f"{share:.3g} % of what all points would take ({full:.3g} core hours) went into models")
-    ratios = [each for each in report.overhead if each["time_ratio"]]
+    ratios = [overhead for overhead in report.overhead if overhead["time_ratio"]]
     if ratios:
-        last = max(each["filter_number"] for each in ratios)
-        own = [each["time_ratio"] for each in ratios if each["filter_number"] == last]
-        facts.append(f"Instrumentation added {percent(float(np.median(own)))} of CPU time")
+        last = max(overhead["filter_number"] for overhead in ratios)
+        time_ratios = [overhead["time_ratio"] for overhead in ratios if overhead["filter_number"] == last]
+        facts.append(f"Instrumentation added {percent(float(np.median(time_ratios)))} of CPU time")
     if report.failures:
         facts.append(f"{_number(len(report.failures), 'build or run', 'builds or runs')} failed")
     return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)
@@ -159,7 +160,7 @@ def _cost(report: Report) -> Answer:
 def _next(report: Report) -> Answer:
     first, *rest = report.next_steps or ["nothing more"]
     head, _, tail = first.partition(": ")
-    return Answer("What next?", sentence(head, report.parameters), [each for each in (tail, *rest) if each][:_STEPS])
+    return Answer("What next?", sentence(head, report.parameters), [step for step in (tail, *rest) if step][:_STEPS])
 
 
 def _number(count: int, one: str, many: str) -> str:
@@ -168,59 +169,59 @@ def _number(count: int, one: str, many: str) -> str:
 
 def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
     """Return what a reader should know first, in sentences."""
-    said = []
+    sentences = []
     at = named(_target(report))
-    paths = [each for each in data["paths"] if each["share"]]
+    paths = [path for path in data["paths"] if path["share"]]
     if paths:
-        worst = sorted(paths, key=lambda each: -each["share"])[:_WORST]
-        text = ", ".join(f"{_name(each['name'])} ({100 * each['share']:.0f} %)" for each in worst)
-        said.append(f"At {at}, most of the {data['metric']} is in {text}.")
+        worst = sorted(paths, key=lambda path: -path["share"])[:_WORST]
+        text = ", ".join(f"{_name(path['name'])} ({100 * path['share']:.0f} %)" for path in worst)
+        sentences.append(f"At {at}, most of the {data['metric']} is in {text}.")
         rising = [
-            each for each in paths if each["share"] > _MATTERS and each["now"] and each["share"] > 1.2 * each["now"]
+            path for path in paths if path["share"] > _MATTERS and path["now"] and path["share"] > 1.2 * path["now"]
         ]
         if rising:
-            most = sorted(rising, key=lambda each: -each["share"] / each["now"])[:_WORST]
+            most = sorted(rising, key=lambda path: -path["share"] / path["now"])[:_WORST]
             text = ", ".join(
-                f"{_name(each['name'])} (from {100 * each['now']:.3g} to {100 * each['share']:.3g} %, "
-                f"like {each['grows']})"
-                for each in most
+                f"{_name(path['name'])} (from {100 * path['now']:.3g} to {100 * path['share']:.3g} %, "
+                f"like {path['grows']})"
+                for path in most
             )
-            said.append(f"Shares that rise on the way from the largest measured point to there: {text}.")
-        elif any(each["share"] > _MATTERS for each in paths):
-            said.append("No call path's share rises by more than a fifth on the way there.")
-    waiting = [each for each in report.priors if each["waiting"].startswith(("waiting", "growth beyond"))]
+            sentences.append(f"Shares that rise on the way from the largest measured point to there: {text}.")
+        elif any(path["share"] > _MATTERS for path in paths):
+            sentences.append("No call path's share rises by more than a fifth on the way there.")
+    waiting = [prior for prior in report.priors if prior["waiting"].startswith(("waiting", "growth beyond"))]
     if waiting:
-        largest = sorted(waiting, key=lambda each: -(each["at_target_s"] or 0.0))[:_WORST]
-        text = ", ".join(f"{_name(each['call_path'])} ({each['waiting']})" for each in largest)
-        said.append(f"Time that grows beyond the counted effort, as waiting does: {text}.")
+        largest = sorted(waiting, key=lambda prior: -(prior["at_target_s"] or 0.0))[:_WORST]
+        text = ", ".join(f"{_name(prior['call_path'])} ({prior['waiting']})" for prior in largest)
+        sentences.append(f"Time that grows beyond the counted effort, as waiting does: {text}.")
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
         text = format_function(model.function, report.parameters)
         form = "" if report.tensor is None else ", in normal form"
-        said.append(f"Run time of the whole program{form}: {text} s, SMAPE {model.quality.smape:.2g} %.")
+        sentences.append(f"Run time of the whole program{form}: {text} s, SMAPE {model.quality.smape:.2g} %.")
     if report.evaluation:
-        errors = [abs(each["predicted_s"] / each["measured_s"] - 1) for each in report.evaluation]
-        said.append(
+        errors = [abs(prediction["predicted_s"] / prediction["measured_s"] - 1) for prediction in report.evaluation]
+        sentences.append(
             f"Predictions at {_number(len(errors), 'point', 'points')} that no model was made from are wrong by "
             f"{100 * float(np.median(errors)):.3g} % (median), {100 * max(errors):.3g} % at worst."
         )
     drift = data["over_time"]["drift"]
     if drift and drift["sure"]:
         change = "slower" if drift["percent"] > 0 else "faster"
-        said.append(
+        sentences.append(
             f"The machine drifted: baseline runs became {change} by {abs(drift['percent']):.2g} ± {drift['error']:.1g} "
             f"% from the first to the last repetition, {drift['minutes']:.2g} minutes apart."
         )
     if report.failures:
         failed = _number(len(report.failures), "build or run", "builds or runs")
-        said.append(f"{failed} failed; models are made from the others.")
+        sentences.append(f"{failed} failed; models are made from the others.")
     if report.unsteady:
-        said.append(f"Counts differ between repetitions in {sum(map(len, report.unsteady.values()))} call paths.")
-    return said or ["Nothing was measured yet."]
+        sentences.append(f"Counts differ between repetitions in {sum(map(len, report.unsteady.values()))} call paths.")
+    return sentences or ["Nothing was measured yet."]
 
 
 def _name(call_path: str) -> str:
     """Return the function, and of an MPI operation the caller too, as many call the same."""
     parts = split_call_path(call_path)
-    shown = parts[-2:] if parts[-1].startswith("MPI_") else parts[-1:]
-    return " → ".join(brief(part, 40) for part in shown)
+    last = parts[-2:] if parts[-1].startswith("MPI_") else parts[-1:]
+    return " → ".join(brief(part, 40) for part in last)

@@ -37,20 +37,22 @@ def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> 
     entries
         The ledger, in the order of booking.
     """
-    asked = _asked(plans)
+    questions = _questions(plans)
     last = plans[-1].filter_text if plans else ""
     charged = [
-        each for each in entries if each.target == target or (each.mode == Mode.IMPORTED and each.key.question in asked)
+        entry
+        for entry in entries
+        if entry.target == target or (entry.mode == Mode.IMPORTED and entry.key.question in questions)
     ]
     newest = {entry.key.question: entry.run for entry in charged if entry.status == Status.MEASURED}
-    kept = frozenset(newest.values())
+    newest_runs = frozenset(newest.values())
     costs: dict[str, list[float]] = {phase: [] for phase in PHASES}
     for entry in charged:
-        costs[_phase(entry, asked, last, kept)].append(entry.cost_core_hours)
+        costs[_phase(entry, questions, last, newest_runs)].append(entry.cost_core_hours)
     return tuple(Item(phase, len(parts), math.fsum(parts)) for phase, parts in costs.items() if parts)
 
 
-def _asked(plans: Iterable[Plan]) -> dict[tuple[str, str, str], tuple[Purpose, Mode, str]]:
+def _questions(plans: Iterable[Plan]) -> dict[tuple[str, str, str], tuple[Purpose, Mode, str]]:
     """Return the runs that plans name, each with its purpose, mode and filter."""
     filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
     return {
@@ -63,7 +65,7 @@ def _asked(plans: Iterable[Plan]) -> dict[tuple[str, str, str], tuple[Purpose, M
 
 def _phase(
     entry: Entry,
-    asked: dict[tuple[str, str, str], tuple[Purpose, Mode, str]],
+    questions: dict[tuple[str, str, str], tuple[Purpose, Mode, str]],
     last_filter: str,
     newest: Collection[str],
 ) -> str:
@@ -72,11 +74,11 @@ def _phase(
         return "builds"
     if entry.status != Status.MEASURED:
         return "failures" if entry.status == Status.FAILED else "aborted"
-    if key.question not in asked:
+    if key.question not in questions:
         return "other versions"
     if entry.run not in newest:
         return "duplicates"
-    purpose, mode, filter_text = asked[key.question]
+    purpose, mode, filter_text = questions[key.question]
     if mode is Mode.IMPORTED:
         return "imported"
     if purpose is Purpose.PILOT:

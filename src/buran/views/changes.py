@@ -28,8 +28,8 @@ _RUNTIME = re.compile(r"embedded-([0-9a-f]{16})")
 def changes_in_words(history: History) -> tuple[str, ...]:
     """Say which finished runs are not used as they are, and why; nothing once today's target has runs in its plans."""
     session = history.session
-    entries = (each for each in ledger.read(session.layout.store) if each.status == Status.MEASURED)
-    runs = Counter(each.target for each in entries if each.mode != Mode.IMPORTED and not each.key.is_build)
+    entries = (entry for entry in ledger.read(session.layout.store) if entry.status == Status.MEASURED)
+    runs = Counter(entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.key.is_build)
     if ours := runs.pop(session.target.id, 0):
         if history.plans:
             return ()
@@ -83,7 +83,7 @@ def _differences(record: BuildRecord, target: Target) -> Iterator[str]:
 
 
 def _what_of_backend(record: BuildRecord, now: str) -> str:
-    runtimes = [found and found[1] for found in map(_RUNTIME.search, (record.backend, now))]
+    runtimes = [match and match[1] for match in map(_RUNTIME.search, (record.backend, now))]
     if record.backend.partition("-")[0] != now.partition("-")[0]:
         return f"the backend ({record.backend.partition('-')[0]} then, {now.partition('-')[0]} now)"
     if runtimes[0] != runtimes[1]:

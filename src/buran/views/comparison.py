@@ -34,8 +34,10 @@ def compare_with(
     before = read_side(other)
     same = other.resolve() if other.suffix == ".json" else results_folder(other)
     if same in (folder.resolve(), (folder / REPORT).resolve(), (folder / "models.json").resolve()):
-        others = sorted(each.name for each in folder.parent.iterdir() if each != folder and (each / REPORT).is_file())
-        lie = f"earlier results of this file lie in {folder.parent}: {', '.join(others)}" if others else KEEP
+        siblings = sorted(
+            results.name for results in folder.parent.iterdir() if results != folder and (results / REPORT).is_file()
+        )
+        lie = f"earlier results of this file lie in {folder.parent}: {', '.join(siblings)}" if siblings else KEEP
         raise UsageError("a campaign cannot be compared with itself", where=other, hint=lie)
     return compare_sides(before, side_of_results(folder, str(session.campaign.path)), level, share)
 

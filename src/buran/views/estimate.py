@@ -63,23 +63,23 @@ def estimate(history: History) -> Estimate:
     plan = next_plan_of(history)
     seconds, source = _run_times(history)
     runs, points, total = 0, 0, 0.0
-    known = True
+    complete = True
     for bundle in plan.bundles:
         open_runs = sum(slot.verdict() is None for _, slot in slots_of(session.target, layout, bundle))
         if open_runs:
             points, runs = points + 1, runs + open_runs
             if plan.imported:  # made already: they cost nothing here
                 continue
-            each = seconds(bundle.point)
-            known = known and each is not None
-            total += (each or 0.0) * campaign.cores(bundle.point) * open_runs / 3600.0
+            run_s = seconds(bundle.point)
+            complete = complete and run_s is not None
+            total += (run_s or 0.0) * campaign.cores(bundle.point) * open_runs / 3600.0
     return Estimate(
         iteration=plan.iteration,
         reason=plan.reason,
         points=points,
         runs=runs,
         source=source,
-        next_core_hours=total if known else None,
+        next_core_hours=total if complete else None,
         full_matrix_core_hours=question.full_matrix_core_hours(seconds),
         spent_core_hours=ledger.spent_core_hours(ledger.read(layout.store), session.target.id),
         budget_core_hours=plan.budget_core_hours,
@@ -89,10 +89,10 @@ def estimate(history: History) -> Estimate:
 def _run_times(history: History) -> tuple[Callable[[Point], float | None], str]:
     """Return a prediction of run times: from this campaign's models, from those of an earlier version, else given."""
     campaign = history.session.campaign
-    for made, words in ((history, "after iteration {}"), *_earlier_versions(history)):
-        for findings in made.newest_findings:
+    for version, words in ((history, "after iteration {}"), *_earlier_versions(history)):
+        for findings in version.newest_findings:
             if findings.runtime is not None and findings.runtime.parameters == campaign.parameters:
-                return runtime_model(made, findings), f"from the models {words.format(findings.iteration)}"
+                return runtime_model(version, findings), f"from the models {words.format(findings.iteration)}"
     if campaign.formulas.expected_s is not None:
         return campaign.expected_s, "from resources.expected_s"
     return campaign.expected_s, "no run time is known yet: give resources.expected_s"
@@ -104,7 +104,7 @@ def _earlier_versions(history: History) -> Iterator[tuple[History, str]]:
     folder = layout.findings("*", 0).relative_to(layout.root).parent.parent
     paths = sorted(layout.root.glob(f"{folder}/*/findings.json"), key=lambda path: -path.stat().st_mtime)
     for campaign in dict.fromkeys(path.parents[1].name for path in paths):
-        made = History(session, campaign)
-        builds = {build.target for plan in made.plans for build in plan.builds}
+        version = History(session, campaign)
+        builds = {build.target for plan in version.plans for build in plan.builds}
         if campaign != history.campaign and builds == {session.target.id}:
-            yield made, "of an earlier version of this campaign"
+            yield version, "of an earlier version of this campaign"

@@ -68,13 +68,13 @@ class Universe:
         Of a campaign.
     experiment
         Measurements from elsewhere.
-    known
+    callgraph
         A call graph that was given, or a bare list of functions.
     """
 
     history: History | None
     experiment: Experiment | None
-    known: CallGraph | None
+    callgraph: CallGraph | None
 
     @classmethod
     def open(
@@ -87,19 +87,19 @@ class Universe:
         UsageError
             A file cannot be read.
         """
-        known = None if callgraph is None else read_callgraph(callgraph)
+        given_graph = None if callgraph is None else read_callgraph(callgraph)
         if functions is not None:
-            known = make_graph(_lines(functions), ())
+            given_graph = make_graph(_lines(functions), ())
         return cls(
             None if campaign is None else History.open(open_session(campaign)),
             None if experiment is None else read_experiment(experiment),
-            known,
+            given_graph,
         )
 
     @cached_property
     def graph(self) -> CallGraph | None:
         """The call graph: given, or of the campaign's newest build; with the calls that were measured."""
-        graph, tree = self.known, self.tree
+        graph, tree = self.callgraph, self.tree
         if graph is None and self.history is not None:
             features = static_features(self.history, self.last_iteration)
             graph = None if features is None else graph_of_features(features)
@@ -184,8 +184,8 @@ def make(universe: Universe, request: Request, format: str) -> str:
         text = commented_filter(universe.history)
         if text:
             return text
-    made = _combined(universe, request, _base(universe, request))
-    return WRITERS[format](made)
+    filter_list = _combined(universe, request, _base(universe, request))
+    return WRITERS[format](filter_list)
 
 
 def _base(universe: Universe, request: Request) -> FilterList:
@@ -206,16 +206,16 @@ def _base(universe: Universe, request: Request) -> FilterList:
         return _modelled(universe, universe.experiment, request)
     history, last = universe.history, universe.last_iteration
     assert history is not None
-    chosen_now = refinement_of(history, last, known_verdicts(history.session, last))
-    if chosen_now is None:
+    refinement = refinement_of(history, last, known_verdicts(history.session, last))
+    if refinement is None:
         raise UsageError("the campaign has no models of times and visits", where=history.session.campaign.path)
     in_force = rules_of(commented_filter(history))
-    own = list_of(chosen_now)
+    refined = list_of(refinement)
     if not in_force:
-        return own
+        return refined
     listed = parse(in_force).named
-    reasons = {each.symbol: each for each in own.functions}
-    return replace(own, functions=tuple(reasons.get(name, Listed(name, name)) for name in sorted(listed)))
+    reasons = {function.symbol: function for function in refined.functions}
+    return replace(refined, functions=tuple(reasons.get(name, Listed(name, name)) for name in sorted(listed)))
 
 
 def _cut(text: str) -> Cut | int:
@@ -254,25 +254,25 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
     return list_of(chosen)
 
 
-def _target(given: Mapping[str, float] | None, experiment: Experiment) -> np.ndarray:
-    if given is None:
+def _target(values: Mapping[str, float] | None, experiment: Experiment) -> np.ndarray:
+    if values is None:
         return np.asarray(experiment.points.max(axis=0))
-    if set(given) != set(experiment.parameters):
-        spelled = ", ".join(f"{name}={value:g}" for name, value in given.items())
+    if set(values) != set(experiment.parameters):
+        spelled = ", ".join(f"{name}={value:g}" for name, value in values.items())
         raise UsageError(
             "the target does not fit the parameters", where=spelled, why=f"they are {', '.join(experiment.parameters)}"
         )
-    return np.array([given[name] for name in experiment.parameters])
+    return np.array([values[name] for name in experiment.parameters])
 
 
 def _combined(universe: Universe, request: Request, base: FilterList) -> FilterList:
     """Apply the user's queries and lists, in the order: add, union, remove, minus, drop, keep."""
-    known = {function.symbol: function for function in base.functions}
+    functions = {function.symbol: function for function in base.functions}
 
     def add(symbols: Sequence[str], why: str) -> None:
-        shown = {} if universe.graph is None else dict(zip(universe.graph.symbols, universe.graph.names, strict=True))
+        names = {} if universe.graph is None else dict(zip(universe.graph.symbols, universe.graph.names, strict=True))
         for symbol in symbols:
-            known.setdefault(symbol, Listed(symbol, shown.get(symbol, symbol), why))
+            functions.setdefault(symbol, Listed(symbol, names.get(symbol, symbol), why))
 
     def chosen(query: str) -> list[str]:
         graph = universe.needed
@@ -284,19 +284,19 @@ def _combined(universe: Universe, request: Request, base: FilterList) -> FilterL
         add(sorted(_let_through(path, universe)), f"in {path.name}")
     for query in request.remove:
         for symbol in chosen(query):
-            known.pop(symbol, None)
+            functions.pop(symbol, None)
     for path in request.minus:
         for symbol in _let_through(path, universe):
-            known.pop(symbol, None)
-    drop, keep = [glob(each) for each in request.drop], [glob(each) for each in request.keep]
-    for symbol, own in list(known.items()):
-        if any(each.match(symbol) or each.match(own.name) for each in drop):
-            del known[symbol]
+            functions.pop(symbol, None)
+    drop, keep = [glob(pattern) for pattern in request.drop], [glob(pattern) for pattern in request.keep]
+    for symbol, function in list(functions.items()):
+        if any(pattern.match(symbol) or pattern.match(function.name) for pattern in drop):
+            del functions[symbol]
     if keep:
         for symbol, name, _ in _functions(universe):
-            if any(each.match(symbol) or each.match(name) for each in keep):
+            if any(pattern.match(symbol) or pattern.match(name) for pattern in keep):
                 add([symbol], "always kept")
-    return replace(base, functions=tuple(known[symbol] for symbol in sorted(known)))
+    return replace(base, functions=tuple(functions[symbol] for symbol in sorted(functions)))
 
 
 def _functions(universe: Universe) -> list[tuple[str, str, str]]:
@@ -322,31 +322,31 @@ def check(path: Path, universe: Universe, *, as_json: bool = False) -> tuple[str
         It has a syntax error, with file and line.
     """
     rules = read_filter(path)
-    found: dict[str, object] = {"rules": len(rules.files) + len(rules.regions)}
-    lines = [f"{path}: {found['rules']} rules, no syntax error"]
+    facts: dict[str, object] = {"rules": len(rules.files) + len(rules.regions)}
+    lines = [f"{path}: {facts['rules']} rules, no syntax error"]
     fine = True
     if universe.graph is not None:
         graph = universe.graph
         every = _functions(universe)
-        inside = [each for each in every if rules.matches(each[1], each[0], each[2])]
+        inside = [function for function in every if rules.matches(function[1], function[0], function[2])]
         unmatched = rules.unmatched(every)
         fine = not unmatched
         lines.append(f"lets {len(inside)} of {len(every)} functions through")
         lines += [f"line {rule.line}: {rule.pattern!r} matches no function" for rule in unmatched]
         skipped = _skipped_inline(rules, graph)
         if skipped:
-            shown = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
+            examples = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
             lines.append(
                 f"{len(skipped)} functions declared inline are let through by no rule of their own; Score-P's GCC "
-                f"plugin skips them: {shown}"
+                f"plugin skips them: {examples}"
             )
-        found |= {
+        facts |= {
             "functions": len(every),
             "included": [symbol for symbol, _, _ in inside],
             "unmatched": [{"line": rule.line, "pattern": rule.pattern} for rule in unmatched],
             "skipped_inline": skipped,
         }
-    return (json.dumps(found, indent=2) + "\n" if as_json else "".join(f"{line}\n" for line in lines)), fine
+    return (json.dumps(facts, indent=2) + "\n" if as_json else "".join(f"{line}\n" for line in lines)), fine
 
 
 def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = None, *, as_json: bool = False) -> str:
@@ -376,8 +376,8 @@ def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = Non
 
 def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:
     """Return functions declared inline that only the default, or the pattern ``*``, includes."""
-    asked = Filter(rules.files, tuple(rule for rule in rules.regions if not (rule.include and rule.pattern == "*")))
-    bare = Filter(asked.files, (_EXCLUDE_ALL, *asked.regions))
+    selected = Filter(rules.files, tuple(rule for rule in rules.regions if not (rule.include and rule.pattern == "*")))
+    bare = Filter(selected.files, (_EXCLUDE_ALL, *selected.regions))
     return [
         graph.symbols[i]
         for i in np.flatnonzero(graph.inline & graph.has_body).tolist()

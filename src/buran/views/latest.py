@@ -58,9 +58,9 @@ def find_report(session: Session, *, earlier: bool = True) -> FoundReport:
             why="the campaign is not finished, or its file, sources or compiler changed since",
             hint=f"buran run {file}",
         )
-    made = datetime.fromtimestamp((latest / "report.json").stat().st_mtime).strftime("%Y-%m-%d %H:%M")
+    date = datetime.fromtimestamp((latest / "report.json").stat().st_mtime).strftime("%Y-%m-%d %H:%M")
     changed = (
-        f"this report, of {made}, answers an earlier version of the campaign: {_changes(latest / CAMPAIGN, file)}. "
+        f"this report, of {date}, answers an earlier version of the campaign: {_changes(latest / CAMPAIGN, file)}. "
         f"`buran run {file.name}` measures what is new and makes a report of this version"
     )
     return FoundReport(latest, (changed, *_lost(session, latest.name)))

@@ -264,39 +264,42 @@ def _rows(
     for bundle in plan.bundles:
         cores = session.campaign.cores(bundle.point)
         for run, slot in slots_of(session.target, layout, bundle):
-            own = counts.setdefault((run.mode, bundle.purpose), [0, 0, 0, 0, 0])
+            tally = counts.setdefault((run.mode, bundle.purpose), [0, 0, 0, 0, 0])
             verdict = slot.verdict()
             if verdict == slot.folder:
-                own[0] += 1
+                tally[0] += 1
             elif verdict:
-                own[1] += 1
+                tally[1] += 1
                 reason = read_record(verdict).reason or "unknown"
                 what = f"{run.mode} run, {bundle.point.key}, {run.name}"
                 if reason != "its build failed":
                     log = RECORD if run.mode is Mode.IMPORTED else "stderr.log"
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
-                own[2] += 1
+                tally[2] += 1
                 ahead.add(bundle, cores, running=True)
                 owner = claims.owner_of(slot.claim)
                 if owner is not None and owner.doubt:
                     ahead.doubts[f"{slot.claim.relative_to(layout.root)} is held by {owner}; {owner.doubt}"] = None
             elif run.mode is Mode.IMPORTED:
-                own[4] += 1
+                tally[4] += 1
             else:
-                own[3 if bundle.id in in_queue else 4] += 1
+                tally[3 if bundle.id in in_queue else 4] += 1
                 ahead.add(bundle, cores, running=False)
                 for attempt in slot.attempts()[-1:]:
                     reason = read_record(attempt).reason or "unknown"
                     what = f"{run.mode} run, {bundle.point.key}, {run.name}"
                     ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, "stderr.log")))
-    return [Row(plan.iteration, mode, purpose, sum(own), own[0], *own[1:]) for (mode, purpose), own in counts.items()]
+    return [
+        Row(plan.iteration, mode, purpose, sum(tally), tally[0], *tally[1:])
+        for (mode, purpose), tally in counts.items()
+    ]
 
 
 def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
     """Yield what is named by measurements and could not be imported."""
-    for number, each in enumerate(ImportOutcome.read(path).problems if path.is_file() else ()):
-        yield path / str(number), Failure(each.what, each.reason, each.where)
+    for number, problem in enumerate(ImportOutcome.read(path).problems if path.is_file() else ()):
+        yield path / str(number), Failure(problem.what, problem.reason, problem.where)
 
 
 def _not_mixed(history: History) -> Iterator[tuple[Path, Failure]]:
@@ -305,9 +308,9 @@ def _not_mixed(history: History) -> Iterator[tuple[Path, Failure]]:
     if findings is None:
         return
     log = history.layout.findings(history.campaign, findings.iteration).relative_to(history.layout.root)
-    for each in findings.imported:
-        if each["refused"]:
-            yield Path(each["build"]), Failure(f"mixing in {each['origin']}", each["refused"], str(log))
+    for judged in findings.imported:
+        if judged["refused"]:
+            yield Path(judged["build"]), Failure(f"mixing in {judged['origin']}", judged["refused"], str(log))
 
 
 def _log(layout: Layout, folder: Path, name: str) -> str:
@@ -337,7 +340,7 @@ class QuickCount:
             self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
             self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
         self.spent_core_hours = ledger.spent_core_hours(self._ledger.read(), session.target.id)
-        entries = [each for each in self._ledger.read() if each.key.build in self._builds]
+        entries = [entry for entry in self._ledger.read() if entry.key.build in self._builds]
         settled = sum(entry.status != Status.INTERRUPTED and not entry.key.is_build for entry in entries)
         return settled, sum(entry.cost_core_hours for entry in entries)
 
