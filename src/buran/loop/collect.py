@@ -98,13 +98,17 @@ def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[
     return unsteady
 
 
+def walls_by_point(runs: Iterable[FinishedRun]) -> dict[Point, list[float]]:
+    """Return the wall times of runs in seconds."""
+    walls: dict[Point, list[float]] = {}
+    for run in runs:
+        walls.setdefault(run.point, []).append(run.wall_s)
+    return walls
+
+
 def baseline(runs: Iterable[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
     """Return the baseline's wall times in seconds by point."""
-    times: dict[Point, list[float]] = {}
-    for run in runs:
-        if run.mode is Mode.VANILLA and run.purpose is purpose:
-            times.setdefault(run.point, []).append(run.wall_s)
-    return times
+    return walls_by_point(run for run in runs if run.mode is Mode.VANILLA and run.purpose is purpose)
 
 
 def run_times(runs: Sequence[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
@@ -119,12 +123,10 @@ def estimated_times(runs: Sequence[FinishedRun], purpose: Purpose) -> dict[Point
     have both. Hooks make no program faster: what looks like that is noise.
     """
     times = baseline(runs, purpose)
-    timed: dict[str, dict[Point, list[float]]] = {}
-    for run in runs:
-        if run.mode is Mode.TIME and run.purpose is purpose:
-            timed.setdefault(run.filter_text, {}).setdefault(run.point, []).append(run.wall_s)
+    timed = [run for run in runs if run.mode is Mode.TIME and run.purpose is purpose]
     estimated: dict[Point, list[float]] = {}
-    for hooked in timed.values():  # later filters have fewer hooks: theirs are taken
+    for filter_text in timed_filters(timed):  # later filters have fewer hooks: theirs are taken
+        hooked = walls_by_point(run for run in timed if run.filter_text == filter_text)
         both = hooked.keys() & times.keys()
         if not both:
             continue

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from buran.campaign.plan import Mode, Purpose
 from buran.compare.check import Checked, check_counts, check_times
 from buran.compare.side import RUNTIME
@@ -20,7 +18,7 @@ from buran.loop.history import FinishedRun, History
 from buran.loop.session import Session
 from buran.model.model_set import write_models
 from buran.profile.metrics import noise_resilient, uncounted
-from buran.profile.profile import CallTree
+from buran.profile.profile import NO_CALL_PATHS
 from buran.select.changes import Changes
 
 
@@ -33,7 +31,7 @@ def compare_runs(history: History, models_path: Path, findings_path: Path, table
     mode = Mode.EFFORT if any(run.mode is Mode.EFFORT for run in runs) else Mode.TIME
     table = collect.experiment_of([run for run in runs if run.mode is mode], session.campaign.parameters)
     comparison: dict[str, Any] = {"mode": mode, "rows": [], "counted": 0, "timed": 0, "open": ""}
-    tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    tree = NO_CALL_PATHS
     if table is None:
         table_path.write_text("")
     else:

@@ -84,7 +84,7 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
             continue
         write_corrected(folder / "corrected" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', kernel)}.json", correction)
         at = base.points(dict(zip(python_names(list(target)), target.values(), strict=True)) | target)
-        there = correction.predict(at)
+        at_target = correction.predict(at)
         plain = float(base.evaluate(np.array(correction.theta), at)[0])
         entry["reason"] = (
             "left as it is: " if correction.report.refused else "corrected by "
@@ -94,9 +94,9 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
         remarks = entry["formula"][2:]  # after the corrected and the base model
         entry["notes"] = [*remarks, *map(str, correction.report.thresholds), *correction.report.notes]
         entry["base_s"] = plain if np.isfinite(plain) else None
-        entry["corrected_s"] = float(there.value[0]) if np.isfinite(there.value[0]) else None
+        entry["corrected_s"] = float(at_target.value[0]) if np.isfinite(at_target.value[0]) else None
         entry["beyond"] = (
-            "" if there.in_domain[0] else "; beyond twice the measured values, where the correction is frozen"
+            "" if at_target.in_domain[0] else "; beyond twice the measured values, where the correction is frozen"
         )
     return tuple(out)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -105,29 +105,17 @@ class Findings(Stored):
 
     def write(self, path: Path) -> None:
         """Write the file."""
-        write_json(
-            path,
-            {
-                "schema": SCHEMA,
-                "iteration": self.iteration,
-                "filter_text": self.filter_text,
-                "tree": {
-                    "regions": [asdict(region) for region in self.tree.regions],
-                    "region": self.tree.region.tolist(),
-                    "parent": self.tree.parent.tolist(),
-                },
-                "imbalance_s": list(self.imbalance_s),
-                "ends_s": [list(ends) for ends in self.ends_s],
-                "runtime": self.runtime.to_json() if self.runtime else None,
-                "shortest_run_s": self.shortest_run_s,
-                "overhead": [asdict(overhead) for overhead in self.overhead],
-                "unsteady": {metric: list(paths) for metric, paths in self.unsteady.items()},
-                "evaluation": [dict(prediction) for prediction in self.evaluation],
-                "priors": [dict(prior) for prior in self.priors],
-                "balance": [asdict(balance) for balance in self.balance],
-                "program_model": list(self.program_model),
-                "pooled": None if self.pooled is None else dict(self.pooled),
-                "imported": [dict(judged) for judged in self.imported],
-                **({"comparison": dict(self.comparison)} if self.comparison else {}),
+        plain = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        plain |= {
+            "tree": {
+                "regions": [asdict(region) for region in self.tree.regions],
+                "region": self.tree.region.tolist(),
+                "parent": self.tree.parent.tolist(),
             },
-        )
+            "runtime": self.runtime.to_json() if self.runtime else None,
+            "overhead": [asdict(overhead) for overhead in self.overhead],
+            "balance": [asdict(balance) for balance in self.balance],
+        }
+        if not self.comparison:
+            del plain["comparison"]
+        write_json(path, {"schema": SCHEMA, **plain})

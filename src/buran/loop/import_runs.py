@@ -66,7 +66,7 @@ def _changed(record: RunRecord) -> NotImported | None:
 class _Taking:
     session: Session
     changed: list[NotImported] = field(default_factory=list)
-    seen: dict[str, str] = field(default_factory=dict)
+    run_of_content: dict[str, str] = field(default_factory=dict)
     """Contents so far, with the runs that have them."""
 
     def bundle(self, bundle: Bundle, source: Import) -> None:
@@ -80,7 +80,7 @@ class _Taking:
                     self.take(source, sources[run.repetition], slot, temporary)
             record = read_run(slot.folder) if slot.is_measured() else None
             if record is not None and record.content is not None:
-                self.seen.setdefault(record.content, f"{bundle.point.key}, {run.name}")
+                self.run_of_content.setdefault(record.content, f"{bundle.point.key}, {run.name}")
                 problem = _changed(record)
                 self.changed += [problem] if problem else []
         outcome = BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
@@ -117,7 +117,7 @@ class _Taking:
                 content = file_sha256(file)
                 record = replace(record, wall_s=wall_s, cpu_s=cpu_s, content=content, metrics=tuple(profile.metrics))
                 record = self.with_cost(source, record)
-                twin = self.seen.get(content)
+                twin = self.run_of_content.get(content)
                 reason = f"it is the same run as {twin}: a repetition is a run of its own" if twin else None
         except OSError as error:
             reason = f"the file cannot be read: {error.strerror}: {error.filename}"

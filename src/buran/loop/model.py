@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode, Purpose
 from buran.errors import RunError
@@ -36,7 +37,7 @@ from buran.prior.campaign import noise_resilient
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import counted as counted_metrics
 from buran.profile.metrics import uncounted
-from buran.profile.profile import CallTree
+from buran.profile.profile import NO_CALL_PATHS
 
 if TYPE_CHECKING:
     from buran.tensor import CPRegressor
@@ -169,14 +170,14 @@ def _fit_program(history: History, runs: Sequence[FinishedRun]) -> _Program:
     walls = collect.run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
     if history.imports and not tell_growth(walls, campaign):
         walls = {}  # a few runs beside imported ones do not tell how the program's run time grows
-    runtime, shortest_s = _runtime(walls, parameters)
-    kind, reason = choose_kind(
-        campaign.config.model.kind, len(parameters), len(walls), len(choices), partial(_errors, walls, parameters)
-    )
+    points, medians = collect.as_array(walls, parameters), np.array([median(times) for times in walls.values()])
+    runtime = _runtime(points, medians, parameters) if walls else None
+    shortest_s = float(min(map(min, walls.values()), default=0.0))
+    errors = partial(cross_validated, points, medians, tuple(parameters))
+    kind, reason = choose_kind(campaign.config.model.kind, len(parameters), len(walls), len(choices), errors)
     tensor = None
     if kind == "cpr" and len(walls) >= 2:
-        medians = np.array([median(times) for times in walls.values()])
-        tensor = fit_program(collect.as_array(walls, parameters), medians, tuple(parameters), choices)
+        tensor = fit_program(points, medians, tuple(parameters), choices)
     elif kind == "cpr":
         kind, reason = "pmnf", "a tensor model needs two measured points at least"
     return _Program(runtime, shortest_s, kind, reason, tensor)
@@ -191,7 +192,7 @@ def _findings(
 ) -> Findings:
     """Say what was found out beside the models."""
     campaign, counted = history.session.campaign, material.counted
-    tree = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    tree = NO_CALL_PATHS
     if table is not None:
         tree = table.tree if material.timed is None else material.timed.tree
     uncorrected = None if material.pooled is None else material.pooled.uncorrected
@@ -244,29 +245,18 @@ def _balance(runs: Sequence[FinishedRun], filter_text: str) -> tuple[Balance, ..
     return balance_of(read_profile(max(timed, key=lambda run: run.cpu_s).folder / PROFILE))
 
 
-def _errors(times: dict[Any, list[float]], parameters: Sequence[str]) -> tuple[float, float]:
-    medians = np.array([median(walls_s) for walls_s in times.values()])
-    return cross_validated(collect.as_array(times, parameters), medians, tuple(parameters))
-
-
-def _runtime(times: dict[Any, list[float]], parameters: Sequence[str]) -> tuple[ModelSet | None, float]:
+def _runtime(points: NDArray[np.float64], medians: NDArray[np.float64], parameters: Sequence[str]) -> ModelSet:
     """Model the baseline's wall time, the median of repetitions at each point."""
-    if not times:
-        return None, 0.0
-    points = collect.as_array(times, parameters)
-    values = np.array([[median(walls_s) for walls_s in times.values()]])
-    fit = fit_models(points, values)
-    model_set = ModelSet(
+    return ModelSet(
         tuple(parameters),
         "runtime",
         "sec",
         ("whole program, not instrumented",),
-        fit.models,
+        fit_models(points, medians[None]).models,
         "wall",
         "median",
         tuple(tuple(map(float, point)) for point in points),
     )
-    return model_set, float(min(map(min, times.values())))
 
 
 def _evaluation(

@@ -101,9 +101,9 @@ def _iteration(history: History, plan: Plan) -> Iteration:
         points.append(
             {"point": dict(outcome.point), "purpose": str(outcome.purpose), "runs": len(outcome.runs), "state": state}
         )
-    ratios = overhead(history.runs_of([plan]))
-    timed = [overhead.time_ratio for overhead in ratios if overhead.time_ratio is not None]
-    counting = [overhead.effort_ratio for overhead in ratios if overhead.effort_ratio is not None]
+    costs = overhead(history.runs_of([plan]))
+    timed = [cost.time_ratio for cost in costs if cost.time_ratio is not None]
+    counting = [cost.effort_ratio for cost in costs if cost.effort_ratio is not None]
     return Iteration(
         number=plan.iteration,
         reason=plan.reason,

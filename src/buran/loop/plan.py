@@ -14,7 +14,7 @@ from buran.campaign.point import Point
 from buran.compare.fold import fold
 from buran.errors import ConfigError
 from buran.loop import program_model
-from buran.loop.collect import as_array, baseline, experiment_of, run_times
+from buran.loop.collect import as_array, baseline, experiment_of, run_times, walls_by_point
 from buran.loop.comparison import changes_so_far
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
@@ -175,7 +175,7 @@ def expected_s(history: History) -> Callable[[Point], float | None]:
     runs = history.runs_of(history.imports)
     if campaign.formulas.expected_s is not None or not runs:
         return campaign.expected_s
-    fitted = {point: median(walls) for point, walls in _walls(runs).items()}
+    fitted = {point: median(walls) for point, walls in walls_by_point(runs).items()}
     fit = fit_models(as_array(fitted, campaign.parameters), np.array([list(fitted.values())])).models[0]
     shortest, longest = min(fitted.values()), max(fitted.values())
 
@@ -186,14 +186,6 @@ def expected_s(history: History) -> Callable[[Point], float | None]:
         return max(value, shortest) if np.isfinite(value) else longest
 
     return predict
-
-
-def _walls(runs: Sequence[FinishedRun]) -> dict[Point, list[float]]:
-    """Return the times of whole runs by point, in seconds."""
-    walls: dict[Point, list[float]] = {}
-    for run in runs:
-        walls.setdefault(run.point, []).append(run.wall_s)
-    return walls
 
 
 def _measured_elsewhere(session: Session, usable: Sequence[FinishedRun]) -> Observations | None:
@@ -240,7 +232,7 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     """
     campaign, last = history.session.campaign, history.iteration - 1
     names = tuple(campaign.points[0])
-    times = _walls(imported) | run_times(history.runs, Purpose.MODEL)
+    times = walls_by_point(imported) | run_times(history.runs, Purpose.MODEL)
     if not times:
         return None
     walls = {tuple(float(point[name]) for name in names): runs for point, runs in times.items()}

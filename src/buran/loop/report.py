@@ -44,13 +44,11 @@ def write_results(history: History, folder: Path) -> None:
     last = history.plans[-1].iteration - 1
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(session.campaign.path, folder / CAMPAIGN)
-    for source in (layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)):
-        shutil.copy(source, folder / source.name)
-    for alone in layout.iteration(session.id, last).glob(imported_models("*")):
-        shutil.copy(alone, folder / alone.name)
-    tensor = layout.models(session.id, last).with_name(program_model.FILE)
-    if tensor.is_file():
-        shutil.copy(tensor, folder / tensor.name)
+    results = [layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)]
+    for name in (imported_models("*"), program_model.FILE):
+        results += layout.iteration(session.id, last).glob(name)
+    for result in results:
+        shutil.copy(result, folder / result.name)
     write_text(folder / "scorep.filter", commented_filter(history))
     for mode in (Mode.TIME, Mode.EFFORT):
         _export(history, mode, folder / "extrap" / mode)

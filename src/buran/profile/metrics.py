@@ -215,8 +215,8 @@ def noise_resilient(names: Iterable[str]) -> tuple[str, ...]:
 
 def stands_for(effort: Effort, names: Iterable[str]) -> tuple[str, ...]:
     """Return those of the metrics that stand for a part of the effort, the best of the table first."""
-    there = set(names)
-    return tuple(name for name, metric in table().items() if metric.effort == effort and name in there)
+    present = set(names)
+    return tuple(name for name, metric in table().items() if metric.effort == effort and name in present)
 
 
 def work_metrics(names: Iterable[str]) -> tuple[str, ...]:

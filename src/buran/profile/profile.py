@@ -108,6 +108,9 @@ class CallTree:
         return out
 
 
+NO_CALL_PATHS = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+
+
 @dataclass(frozen=True, order=True)
 class Location:
     """Where events happen: a thread of a rank."""

@@ -64,25 +64,18 @@ class CallPaths:
         """Shape (call path,) each: of the whole prediction at the target, and at the largest measured point."""
         return self.at_target / (self.at_target.sum() or 1.0), self.now / (self.now.sum() or 1.0)
 
-    def own_name(self, row: int) -> str:
+    def region_name(self, row: int) -> str:
         """Return the last part of a call path's name: its region, or all of it without a caller."""
         name, parent = self.models.call_paths[row], int(self.parent[row])
         return name if parent < 0 else name[len(self.models.call_paths[parent]) + len(SEPARATOR) :]
 
     def only(self, rows: Places) -> ModelSet:
         """Return the models of some call paths."""
-        return with_models(self.models, rows)
-
-
-def with_models(models: ModelSet, rows: Places) -> ModelSet:
-    """Return the models of some call paths."""
-    from dataclasses import replace
-
-    return replace(
-        models,
-        call_paths=tuple(models.call_paths[row] for row in rows.tolist()),
-        models=tuple(models.models[row] for row in rows.tolist()),
-    )
+        return replace(
+            self.models,
+            call_paths=tuple(self.models.call_paths[row] for row in rows.tolist()),
+            models=tuple(self.models.models[row] for row in rows.tolist()),
+        )
 
 
 def predict_call_paths(report: Report) -> CallPaths | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,7 +11,7 @@ from buran.compare.condition import Broken
 from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.compare.side import RUNTIME
 from buran.profile.metrics import metric_of
-from buran.report.plain import brief, named, section
+from buran.report.plain import brief, csv_text, named, section
 
 _ROWS = 12
 _SHOWN = 1e-4  # width of an interval below which its ends are not written
@@ -175,27 +173,24 @@ def largest(one_sided: Sequence[OneSided]) -> list[OneSided]:
 
 def comparison_csv(comparison: Comparison) -> str:
     """Return a line for each call path and metric that both have, and for those that only one has."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(
-        ("metric", "call path", "verdict", "exact", "matters", "share before", "share after", "before at target",
-         "after at target", "ratio", "lower", "upper", "measured at", "before", "after", "ratio", "lower", "upper",
-         "grew like", "grows like", "faster in")
+    header = (
+        "metric", "call path", "verdict", "exact", "matters", "share before", "share after", "before at target",
+        "after at target", "ratio", "lower", "upper", "measured at", "before", "after", "ratio", "lower", "upper",
+        "grew like", "grows like", "faster in",
     )  # fmt: skip
+    rows: list[tuple[object, ...]] = []
     for row in comparison.differences:
         measured = row.measured
         at_point = ("",) * 6 if measured is None else (point_of(comparison, measured.point), *_numbers(measured))
-        writer.writerow(
+        rows.append(
             (row.metric, row.call_path, row.verdict, row.exact, row.matters, f"{row.share_before:.6g}",
              f"{row.share_after:.6g}", *_numbers(row.target), *at_point, row.growth_before, row.growth_after,
              " ".join(row.faster_in))
         )  # fmt: skip
     for word, one_sided in (("only before", comparison.gone), ("only after", comparison.new)):
         for path in one_sided:
-            writer.writerow(
-                (path.metric, path.call_path, word, "", path.share >= comparison.share, f"{path.share:.6g}")
-            )
-    return out.getvalue()
+            rows.append((path.metric, path.call_path, word, "", path.share >= comparison.share, f"{path.share:.6g}"))
+    return csv_text(header, rows)
 
 
 def _numbers(change: Change) -> tuple[str, ...]:

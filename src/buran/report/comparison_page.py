@@ -51,7 +51,7 @@ def comparison_values(comparison: Comparison, broken: Sequence[Broken] = ()) -> 
     return {
         "before": comparison.before,
         "after": comparison.after,
-        "said": sentences(comparison),
+        "sentences": sentences(comparison),
         "target": point_of(comparison, comparison.target),
         "level": comparison.level,
         "share": comparison.share,

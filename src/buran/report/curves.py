@@ -144,8 +144,8 @@ def measured_values(models: ModelSet, table: Experiment | None) -> Array | None:
     if values is None:
         return None
     ordered = np.sort(values, axis=2)  # NaN last
-    there = np.isfinite(ordered).sum(axis=2)
-    last = np.maximum(there - 1, 0)
+    count = np.isfinite(ordered).sum(axis=2)
+    last = np.maximum(count - 1, 0)
     pick = [np.take_along_axis(ordered, place[..., None], axis=2)[..., 0] for place in (last // 2, (last + 1) // 2)]
     most = np.take_along_axis(ordered, last[..., None], axis=2)[..., 0]
     return np.stack([(pick[0] + pick[1]) / 2, ordered[..., 0], most], axis=-1)

@@ -76,7 +76,7 @@ def page_data(
 
     Parameters
     ----------
-    found
+    call_paths
         From `predict_call_paths`.
     table
         The measurements behind the models; None if there are none.
@@ -142,7 +142,7 @@ def _paths(
         paths.append(
             {
                 "name": name,
-                "short": brief(call_paths.own_name(row), 70),
+                "short": brief(call_paths.region_name(row), 70),
                 "parent": place.get(int(call_paths.parent[row]), -1),
                 "share": rounded(at_target[row]),
                 "now": rounded(now[row]),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 
 from buran.experiment.collect import split_call_path, without_arguments
 from buran.profile.profile import SEPARATOR
@@ -26,3 +28,12 @@ def brief(call_path: str, limit: int = 64) -> str:
     """Shorten a call path for a table: without argument lists, and its end if it is still too long."""
     short = SEPARATOR.join(without_arguments(part) for part in split_call_path(call_path))
     return short if len(short) <= limit else "..." + short[-(limit - 3) :]
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()

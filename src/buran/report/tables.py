@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,6 +11,7 @@ from buran.model.text import format_function, growth_class
 from buran.report.call_paths import CallPaths
 from buran.report.noise import levels_of
 from buran.report.page import Iteration
+from buran.report.plain import csv_text
 
 _CALL_PATH_COLUMNS = (
     "call path",
@@ -51,7 +50,7 @@ def as_csv(call_paths: CallPaths | None, table: Experiment | None = None) -> str
                 cells += [growth_class(model.function, parameters), format_function(model.function, parameters)]
                 cells += [f"{model.quality.smape:.4g}", "" if np.isnan(noise[row]) else f"{noise[row]:.4g}"]
             rows.append(cells)
-    return _csv(_CALL_PATH_COLUMNS, rows)
+    return csv_text(_CALL_PATH_COLUMNS, rows)
 
 
 def points_as_csv(parameters: Sequence[str], iterations: Sequence[Iteration]) -> str:
@@ -63,12 +62,4 @@ def points_as_csv(parameters: Sequence[str], iterations: Sequence[Iteration]) ->
         for iteration in iterations
         for point in iteration.points
     ]
-    return _csv(("iteration", *parameters, "for", "runs", "state", "why"), rows)
-
-
-def _csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue()
+    return csv_text(("iteration", *parameters, "for", "runs", "state", "why"), rows)

@@ -15,7 +15,7 @@ from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
 from buran.profile.metrics import metric_of, noise_resilient, reported
 from buran.report.comparison import earlier_text
-from buran.report.plain import brief, section
+from buran.report.plain import brief, named, section
 
 _ROWS = 12
 _FAR = 2.0  # sum of the call paths over the whole program: beyond this, extrapolations contradict each other
@@ -117,7 +117,7 @@ def run_time_at_target(report: Report) -> float:
 
 def render(report: Report) -> str:
     """Write the report."""
-    target = ", ".join(f"{name}={value:g}" for name, value in report.target.items())
+    target = named(report.target)
     parts = [
         f"Buran report: {report.campaign}\n{'=' * (14 + len(report.campaign))}",
         _summary(report, target),
@@ -152,12 +152,11 @@ def warnings_of(report: Report) -> list[str]:
     at = run_time_at_target(report)
     added = target_values(report.models["time"], report.target).sum()
     if not at / _FAR <= added <= at * _FAR:
-        target = ", ".join(f"{name}={value:g}" for name, value in report.target.items())
         notes.insert(
             0,
-            f"the models of the call paths add up to {added:.4g} s at {target}, that of the whole program says "
-            f"{at:.4g} s. They say which call paths grow, not how far: noise, or too few values of a parameter, is "
-            "extrapolated with them.",
+            f"the models of the call paths add up to {added:.4g} s at {named(report.target)}, that of the whole "
+            f"program says {at:.4g} s. They say which call paths grow, not how far: noise, or too few values of a "
+            "parameter, is extrapolated with them.",
         )
     return notes
 
@@ -207,37 +206,34 @@ def _seconds(value: float | None) -> str:
     return "none" if value is None else f"{value:.4g} s"
 
 
+def _largest(report: Report, metric: str) -> list[tuple[float, str, str, str, float]]:
+    """Return share, call path, growth, model and SMAPE of the call paths with the most at the target."""
+    models = report.models[metric]
+    values = target_values(models, report.target)
+    largest, total = [], values.sum()
+    for row in np.argsort(-values, kind="stable")[:_ROWS].tolist():
+        model = models.models[row]
+        if model is not None and values[row] > 0:
+            growth = growth_class(model.function, report.parameters)
+            formula = format_function(model.function, report.parameters)
+            share = values[row] / total
+            largest.append((share, brief(models.call_paths[row]), growth, formula, model.quality.smape))
+    return largest
+
+
 def _time_table(report: Report, target: str) -> str:
-    models = report.models["time"]
-    seconds = target_values(models, report.target)
-    total = seconds.sum()
-    order = np.argsort(-seconds, kind="stable")[:_ROWS]
-    rows = []
-    for i in order:
-        model = models.models[i]
-        if model is None or seconds[i] <= 0:
-            continue
-        share = seconds[i] / total if total else 0.0
-        grows = growth_class(model.function, report.parameters)
-        text = format_function(model.function, report.parameters)
-        rows.append((f"{100 * share:5.1f} %", brief(models.call_paths[i]), grows, text, f"{model.quality.smape:.1f} %"))
+    rows = [
+        (f"{100 * share:5.1f} %", call_path, growth, formula, f"{smape:.1f} %")
+        for share, call_path, growth, formula, smape in _largest(report, "time")
+    ]
     title = f"Where the time goes at {target} (exclusive, seconds per rank)"
     return section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
 
 
 def _metric_table(report: Report, metric: str) -> str:
     models = report.models[metric]
-    values = target_values(models, report.target)
-    order = np.argsort(-values, kind="stable")[:_ROWS]
-    rows = []
-    for i in order:
-        model = models.models[i]
-        if model is None or values[i] <= 0:
-            continue
-        text = format_function(model.function, report.parameters)
-        rows.append((brief(models.call_paths[i]), growth_class(model.function, report.parameters), text))
     title = f"{metric_of(metric).heading} ({models.unit}, exclusive, {models.aggregate} over ranks)"
-    return section(title, ("call path", "grows like", "model"), rows)
+    return section(title, ("call path", "grows like", "model"), [row[1:4] for row in _largest(report, metric)])
 
 
 def _priors(report: Report, target: str) -> str:
@@ -280,12 +276,12 @@ def _instrumentation(report: Report) -> str:
         by_filter.setdefault(overhead["filter_number"], []).append(overhead)
     rows = []
     for number, members in sorted(by_filter.items()):
-        named, left_out = members[0]["functions"], members[0].get("left_out", 0)
+        functions, left_out = members[0]["functions"], members[0].get("left_out", 0)
         default = f"all but {left_out} functions" if left_out else "default selection"
         rows.append(
             (
                 str(number),
-                default if named is None else f"{named} functions",
+                default if functions is None else f"{functions} functions",
                 _ratio([overhead["time_ratio"] for overhead in members]),
                 _ratio([overhead["effort_ratio"] for overhead in members]),
             )
@@ -310,7 +306,7 @@ def _ratio(values: Sequence[float | None]) -> str:
 def _evaluation(report: Report) -> str:
     rows = [
         (
-            ", ".join(f"{name}={value:g}" for name, value in prediction["point"].items()),
+            named(prediction["point"]),
             f"{prediction['predicted_s']:.4g}",
             f"{prediction['measured_s']:.4g}",
             f"{100 * (prediction['predicted_s'] / prediction['measured_s'] - 1):+.1f} %",

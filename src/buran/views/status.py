@@ -23,6 +23,8 @@ from buran.measure.store import claims, ledger, store
 from buran.views.account import Item, account_of
 from buran.views.changes import changes_in_words
 
+_STATES = ("measured", "failed", "running", "queued", "missing")  # of runs, one each
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -260,39 +262,36 @@ def _rows(
         if verdict and verdict != slot.folder:
             reason = read_record(verdict).reason or "unknown"
             failures[verdict] = Failure(f"build {build.mode}", reason, _log(layout, verdict, "build.log"))
-    counts: dict[tuple[Mode, str], list[int]] = {}
+    counts: dict[tuple[Mode, str], Counter[str]] = {}
     for bundle in plan.bundles:
         cores = session.campaign.cores(bundle.point)
         for run, slot in slots_of(session.target, layout, bundle):
-            tally = counts.setdefault((run.mode, bundle.purpose), [0, 0, 0, 0, 0])
-            verdict = slot.verdict()
+            what = f"{run.mode} run, {bundle.point.key}, {run.name}"
+            verdict, state = slot.verdict(), "missing"
             if verdict == slot.folder:
-                tally[0] += 1
+                state = "measured"
             elif verdict:
-                tally[1] += 1
+                state = "failed"
                 reason = read_record(verdict).reason or "unknown"
-                what = f"{run.mode} run, {bundle.point.key}, {run.name}"
                 if reason != "its build failed":
                     log = RECORD if run.mode is Mode.IMPORTED else "stderr.log"
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
-                tally[2] += 1
+                state = "running"
                 ahead.add(bundle, cores, running=True)
                 owner = claims.owner_of(slot.claim)
                 if owner is not None and owner.doubt:
                     ahead.doubts[f"{slot.claim.relative_to(layout.root)} is held by {owner}; {owner.doubt}"] = None
-            elif run.mode is Mode.IMPORTED:
-                tally[4] += 1
-            else:
-                tally[3 if bundle.id in in_queue else 4] += 1
+            elif run.mode is not Mode.IMPORTED:
+                state = "queued" if bundle.id in in_queue else "missing"
                 ahead.add(bundle, cores, running=False)
                 for attempt in slot.attempts()[-1:]:
                     reason = read_record(attempt).reason or "unknown"
-                    what = f"{run.mode} run, {bundle.point.key}, {run.name}"
                     ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, "stderr.log")))
+            counts.setdefault((run.mode, bundle.purpose), Counter())[state] += 1
     return [
-        Row(plan.iteration, mode, purpose, sum(tally), tally[0], *tally[1:])
-        for (mode, purpose), tally in counts.items()
+        Row(plan.iteration, mode, purpose, states.total(), **{state: states[state] for state in _STATES})
+        for (mode, purpose), states in counts.items()
     ]
 
 
