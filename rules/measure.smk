@@ -31,7 +31,7 @@ rule measure_together:
     output:
         PATHS.batch_pointer("{batch}"),
     log:
-        "logs/measure/{batch}.log",
+        "logs/measure_together/{batch}.log",
     retries: 0
     conda:
         "../workflow/envs/buran.yaml"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -84,13 +86,59 @@ def mentions(path: Path, word: str) -> bool:
 
 
 def test_rule_script_and_log_have_one_name() -> None:
-    for rule in (ROOT / "rules").glob("*.smk"):
-        if rule.stem != "common":
-            text = rule.read_text()
-            assert f"rule {rule.stem}:" in text or f"checkpoint {rule.stem}:" in text
-            assert f"scripts/{rule.stem}.py" in text
-            assert f"logs/{rule.stem}/" in text
-            assert (ROOT / "scripts" / f"{rule.stem}.py").is_file()
+    names = []
+    for file in (ROOT / "rules").glob("*.smk"):
+        text = file.read_text()
+        parts = re.split(r"^(?:rule|checkpoint) (\w+):$", text, flags=re.MULTILINE)
+        rules = dict(zip(parts[1::2], parts[2::2], strict=True))
+        assert file.stem == "common" or file.stem in rules
+        for name, body in rules.items():
+            assert f'"../scripts/{name}.py"' in body
+            assert f'"logs/{name}/' in body
+        names += rules
+    assert sorted(names) == sorted(path.stem for path in (ROOT / "scripts").glob("*.py"))
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for name in re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE):
+            places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_modules_do_not_import_each_other_in_circles() -> None:
+    """What they need when they are imported; `TYPE_CHECKING` and functions may look back."""
+    modules = {module_name(path): path for path in PACKAGE.rglob("*.py")}
+    needed = {name: needed_at_import(path, modules) - {name} for name, path in modules.items()}
+    while free := [name for name, others in needed.items() if not others & needed.keys()]:
+        for name in free:
+            del needed[name]
+    assert not needed, f"these import each other: {sorted(needed)}"
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def needed_at_import(path: Path, modules: Mapping[str, Path]) -> set[str]:
+    names: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.ImportFrom):
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and "TYPE_CHECKING" not in _condition(node):
+            waiting.extend(ast.iter_child_nodes(node))
+    # A package stands for itself only where no module of it is named.
+    exact = {name for name in names if name in modules}
+    return {name for name in exact if not any(other.startswith(f"{name}.") for other in exact)}
+
+
+def _condition(node: ast.AST) -> str:
+    return ast.unparse(node.test) if isinstance(node, ast.If) else ""
 
 
 def test_help_loads_nothing_heavy() -> None:

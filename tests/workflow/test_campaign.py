@@ -207,7 +207,8 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     output = workbench.buran("run", "campaign.yaml", expect=1)
     state = json.loads(workbench.buran("status", "campaign.yaml", "--json", expect=1))
     reasons = {failure["what"]: failure["reason"] for failure in state["failures"]}
-    assert any(("n=13" in what and "signal" in reason) or "exit code" in reason for what, reason in reasons.items())
+    crashed = {reason for what, reason in reasons.items() if "n=13" in what}
+    assert crashed and all("signal" in reason or "exit code" in reason for reason in crashed), reasons
     assert any("n=14" in what and "time limit" in reason for what, reason in reasons.items())
     assert any("time run, n=15" in what and "truncated" in reason for what, reason in reasons.items()), reasons
     assert any("time run, n=16" in what and "1 of 2 ranks" in reason for what, reason in reasons.items()), reasons
