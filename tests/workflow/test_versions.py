@@ -81,7 +81,4 @@ def test_a_comment_changes_no_count(tmp_path: Path) -> None:
     new.buran("run", "campaign.yaml")
     plans = plans_of(new)
     assert [plan["phase"] for plan in plans][:2] == ["comparison", "comparison"]
-    assert plans[1]["reason"].startswith("counts are the same at")
-    # Whether times are the same too, this machine decides; in counts nothing is said to have changed.
-    comparison = json.loads((new.results / "latest" / "findings.json").read_text()).get("comparison", {})
-    assert not [call_path for metric, call_path in comparison.get("changed", []) if metric != "time"]
+    assert plans[1]["reason"].startswith("counts are the same at")  # of times this machine decides
