@@ -31,7 +31,9 @@ def builds_of_bundle(wildcards):
 def builds_of_batch(wildcards):
     """Builds that the bundles of a job run."""
     return sorted(
-        set().union(*map(builds_of, read_batch(SESSION.layout.batch_spec(wildcards.batch))))
+        set().union(
+            *map(builds_of, read_batch(SESSION.layout.batch_spec(wildcards.batch)))
+        )
     )
 
 
