@@ -94,7 +94,10 @@ def test_shells_work_out_how_ranks_are_arranged(code: str, ranks: int, words: st
 
 @pytest.mark.slow
 @pytest.mark.mpi
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=() if "lulesh" in path.stem else pytest.mark.thorough, id=path.stem) for path in FILES],
+)
 def test_dry_runs(path: Path, tmp_path: Path) -> None:
     copy = with_stand_in(path, tmp_path)
     # The profile slurm would ask a Slurm for its partitions; tests/slurm has one.
