@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -90,24 +91,25 @@ def as_nobody(work: Callable[[], int]) -> int:
 
 @pytest.mark.parametrize("verb", ["status", "report", "plan", "estimate", "filter"])
 def test_results_of_another_user_that_cannot_be_written_are_shown(
-    finished: Session, verb: str, tmp_path_factory: pytest.TempPathFactory, capfd: pytest.CaptureFixture[str]
+    finished: Session, verb: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    command = [verb, str(finished.campaign.path)]
-    assert main(command) == 0
-    expected = capfd.readouterr().out
-    folder = finished.campaign.path.parent
-    opened_up = [path for path in folder.parents if path.is_relative_to(tmp_path_factory.getbasetemp().parent)]
-    modes = {path: path.stat().st_mode for path in (*opened_up, folder, *folder.rglob("*")) if not path.is_symlink()}
-    try:
-        for path, mode in modes.items():
-            path.chmod((mode | 0o555 if path.is_dir() else mode | 0o444) & ~0o222)
-        code = as_nobody(lambda: main(command))
-    finally:
-        for path, mode in modes.items():
-            path.chmod(mode)
-    shown = capfd.readouterr()
-    assert code == 0, shown.err
-    assert shown.out == expected
+    """In a folder that others may enter: those of pytest are closed to them, and several processes share them."""
+    with tempfile.TemporaryDirectory(prefix="buran-history-") as name:
+        shutil.copytree(finished.campaign.path.parent, Path(name) / "campaign", symlinks=True)
+        file = Path(name) / "campaign" / finished.campaign.path.name
+        assert main([verb, str(file)]) == 0
+        expected = capfd.readouterr().out
+        modes = {path: path.stat().st_mode for path in (Path(name), *Path(name).rglob("*")) if not path.is_symlink()}
+        try:
+            for path, mode in modes.items():
+                path.chmod((mode | 0o555 if path.is_dir() else mode | 0o444) & ~0o222)
+            code = as_nobody(lambda: main([verb, str(file)]))
+        finally:
+            for path, mode in modes.items():
+                path.chmod(mode)
+        shown = capfd.readouterr()
+        assert code == 0, shown.err
+        assert shown.out == expected
 
 
 def changed(path: Path, **changes: Any) -> None:
