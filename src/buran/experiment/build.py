@@ -134,7 +134,7 @@ def _check_overlap(table: Experiment, at_point: NDArray[np.int64], programs: Seq
     metric = next((name for name in ("time", "visits") if name in table.values), None)
     if metric is None or len(table.points) < 2:
         return
-    weight = np.nan_to_num(np.nanmax(np.nan_to_num(table.over_locations(metric)), axis=2))
+    weight = np.nan_to_num(table.over_locations(metric)).max(axis=2)
     regions = [table.tree.regions[number] for number in table.tree.region.tolist()]
     weight[[region.paradigm == "mpi" for region in regions]] = 0.0  # every program starts and ends MPI
     total = np.maximum(weight.sum(axis=0), np.finfo(np.float64).tiny)
