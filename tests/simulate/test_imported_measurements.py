@@ -23,7 +23,7 @@ from simulated_campaigns import PROGRAM, opened, written
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
-from buran.campaign.records import RECORD, RunRecord, Status, read_run
+from buran.campaign.records import RECORD, RunRecord, Status, read_record, read_run
 from buran.cli import main
 from buran.engine.controller import engines, forget_derived, make_eligible
 from buran.experiment.jsonl import write_jsonl
@@ -71,9 +71,10 @@ def importing(folder: Path, path: Path, *, pool: bool = True, **changes: Any) ->
 
 
 def own_runs(session: Session) -> list[RunRecord]:
-    records = [read_run(folder) for folder in store.run_folders(session.layout.store)]
-    measured = [each for each in records if each.status == Status.MEASURED]  # one that was killed is no run
-    return [each for each in measured if each.mode != Mode.IMPORTED]
+    records = [read_record(folder) for folder in store.run_folders(session.layout.store)]
+    # One that was killed is no run, and may have said nothing.
+    runs = [record for record in records if isinstance(record, RunRecord) and record.status is Status.MEASURED]
+    return [run for run in runs if run.mode is not Mode.IMPORTED]
 
 
 def test_points_that_are_imported_are_not_measured_again(tmp_path: Path, tree: Path) -> None:
