@@ -64,6 +64,38 @@ def test_numbers_are_those_of_the_models(small):
     assert [len(each) for each in first["curves"][0]] == [13, 13, 13]
 
 
+def test_starting_and_ending_mpi_is_an_account_of_its_own(small):
+    _, plain = small
+    models = plain.models["time"]
+    row = int(models.predict(np.array([[1024.0, 8000.0, 80.0]]))[:, 0].argmax())
+    names = tuple("main->MPI_Init" if i == row else name for i, name in enumerate(models.call_paths))
+    said = replace(plain, models={"time": replace(models, call_paths=names)})
+    paths = predict_call_paths(said)
+    data = page_data(said, paths, None, ())
+    init = next(path for path in data["paths"] if path["name"] == "main->MPI_Init")
+    others = [path for path in data["paths"] if path is not init]
+    assert (init["share"], init["now"]) == (None, None)
+    assert init["at"] == data["start_and_end"]
+    assert sum(path["share"] for path in others) == pytest.approx(1.0, abs=0.01)
+    assert data["paths"].index(init) not in data["stack"]["rows"]
+    where = answers_of(said, data, "")[0]
+    assert "MPI_Init" not in where.answer
+    assert any(fact.startswith("Starting and ending MPI is in no share: ") for fact in where.facts)
+    assert "Beside it, starting and ending MPI: " in render(said)
+    line = next(line for line in as_csv(paths).splitlines() if "MPI_Init" in line)
+    assert line.split(",")[6:8] == ["", ""]
+
+
+def test_the_place_where_it_stops_scaling_has_an_interval(small):
+    table, said = small
+    data = data_of(said, table)
+    where = answers_of(said, data, "")[0]
+    (fact,) = [fact for fact in where.facts if "90 % interval" in fact]
+    path = next(path for path in data["paths"] if fact.startswith(f"{path['at']:.3g} s there; "))
+    assert path["short"].startswith(where.answer[:20])
+    assert f"{path['low']:.3g} to {path['high']:.3g} s" in fact
+
+
 def test_run_times_without_a_baseline_are_marked(small):
     table, said = small
     point = (8.0, 3000.0, 30.0)

@@ -23,6 +23,11 @@ STARTUP = ("MPI_Init", "MPI_Init_thread", "MPI_Session_init", "MPI_Session_final
 """Starting and ending MPI: a share of short runs that no function of the program causes."""
 
 
+def starts_or_ends(call_paths: Sequence[str]) -> Mask:
+    """Return shape (call path,): whether it starts or ends MPI."""
+    return np.array([name.rpartition(SEPARATOR)[2] in STARTUP for name in call_paths], dtype=np.bool_)
+
+
 def symbol_of(region: Region) -> str:
     """Return what a filter names a region by."""
     return region.mangled or region.name
@@ -211,8 +216,7 @@ def predict_regions(
     origin = points.min(axis=0) if len(points) else at
     whole = np.concatenate([at[None], origin[None], points])
     seconds = np.maximum(time.predict(whole), 0.0)  # NaN stays NaN
-    startup = np.array([region.name in STARTUP for region in tree.regions], dtype=bool)[tree.region]
-    seconds[startup] = 0.0
+    seconds[starts_or_ends(tree.names)] = 0.0
     upper = time.predict_interval(at[None], 0.9, "mean")[1][:, 0] if len(tree) else np.zeros(0)
     upper = np.where(np.isfinite(upper), upper, np.inf)
     number = np.full((len(tree), 1 + len(points)), np.nan)

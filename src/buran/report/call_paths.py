@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from buran.model.model_set import ModelSet
 from buran.profile.profile import SEPARATOR
-from buran.report.text import Report, target_values
+from buran.report.text import Report, start_and_end, target_values
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -61,8 +61,14 @@ class CallPaths:
 
     @property
     def shares(self) -> tuple[Array, Array]:
-        """Shape (call path,) each: of the whole prediction at the target, and at the largest measured point."""
-        return self.at_target / (self.at_target.sum() or 1.0), self.now / (self.now.sum() or 1.0)
+        """Shape (call path,) each: of the whole prediction at the target, and at the largest measured point.
+
+        NaN for what starts and ends MPI, which is no part of the whole.
+        """
+        apart = start_and_end(self.models)
+        parts = [np.where(apart, np.nan, seconds) for seconds in (self.at_target, self.now)]
+        at_target, now = (part / (np.nansum(part) or 1.0) for part in parts)
+        return at_target, now
 
     def region_name(self, row: int) -> str:
         """Return the last part of a call path's name: its region, or all of it without a caller."""

@@ -10,7 +10,7 @@ import numpy as np
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
 from buran.report.call_paths import LEVEL, Array, CallPaths, Places
-from buran.report.text import Report
+from buran.report.text import Report, start_and_end
 
 STEPS = 13
 MAP_STEPS = 12
@@ -78,11 +78,14 @@ def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[
     -------
     dict
         ``rows``: the largest of some call paths at the target; ``values``: for each parameter and each of them the
-        prediction along the axis; ``total``: that of all call paths together.
+        prediction along the axis; ``total``: that of all call paths together, but for what starts and ends MPI.
     """
     target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
     along, cuts = _lines(call_paths, report, target)
     predicted = np.maximum(np.nan_to_num(call_paths.models.predict(along)), 0.0)
+    apart = start_and_end(call_paths.models)
+    predicted[apart] = 0.0
+    candidates = candidates[~apart[candidates]]
     largest = candidates[np.argsort(-call_paths.at_target[candidates], kind="stable")[:MOST_STACKED]]
     rows = largest[call_paths.at_target[largest] > 0]
     return {

@@ -26,7 +26,7 @@ from buran.report.curves import (
 )
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
 from buran.report.plain import brief
-from buran.report.text import Report
+from buran.report.text import Report, start_and_end
 
 __all__ = ["Iteration", "page_data", "predict_call_paths"]
 
@@ -99,6 +99,7 @@ def page_data(
     place = {row: index for index, row in enumerate(rows.tolist())}
     chosen = map_parameters(call_paths)
     stack = stack_of(call_paths, report, rows)
+    apart = start_and_end(models)
     return plain | {
         "metric": models.metric,
         "unit": models.unit,
@@ -111,8 +112,9 @@ def page_data(
         "paths": _paths(report, call_paths, rows, place, table),
         "stack": {**stack, "rows": [place[row] for row in stack["rows"]]},
         "runtime": {"curves": runtime_curves(call_paths, report), "measured": _baseline(runs, estimated_s)},
+        "start_and_end": rounded(call_paths.at_target[apart].sum()),
         "left_out": len(models.call_paths) - len(rows),
-        "left_out_share": rounded(max(1.0 - float(call_paths.shares[0][rows].sum()), 0.0)),
+        "left_out_share": rounded(max(1.0 - float(np.nansum(call_paths.shares[0][rows])), 0.0)),
         "without_model": sum(model is None for model in models.models),
     }
 

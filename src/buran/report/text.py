@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.compare.difference import Comparison
+from buran.instrument.prediction import starts_or_ends
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
 from buran.profile.metrics import metric_of, noise_resilient, reported
@@ -97,6 +98,12 @@ def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.f
     point = np.array([[target[name] for name in models.parameters]], dtype=np.float64)
     values = models.predict(point)[:, 0]
     return np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
+
+
+def start_and_end(models: ModelSet) -> NDArray[np.bool_]:
+    """Return shape (call path,): whether its time is an account of its own, as it starts or ends MPI."""
+    rows = starts_or_ends(models.call_paths)
+    return rows if models.unit == "sec" else np.zeros_like(rows)
 
 
 def run_times(report: Report, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -210,6 +217,7 @@ def _largest(report: Report, metric: str) -> list[tuple[float, str, str, str, fl
     """Return share, call path, growth, model and SMAPE of the call paths with the most at the target."""
     models = report.models[metric]
     values = target_values(models, report.target)
+    values[start_and_end(models)] = 0.0
     largest, total = [], values.sum()
     for row in np.argsort(-values, kind="stable")[:_ROWS].tolist():
         model = models.models[row]
@@ -227,7 +235,10 @@ def _time_table(report: Report, target: str) -> str:
         for share, call_path, growth, formula, smape in _largest(report, "time")
     ]
     title = f"Where the time goes at {target} (exclusive, seconds per rank)"
-    return section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
+    text = section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
+    models = report.models["time"]
+    apart = target_values(models, report.target)[start_and_end(models)].sum()
+    return f"{text}\n\nBeside it, starting and ending MPI: {apart:.3g} s, in no share." if text and apart else text
 
 
 def _metric_table(report: Report, metric: str) -> str:

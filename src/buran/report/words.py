@@ -85,7 +85,7 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
     if not rises or rises[0].share_last - rises[0].share_first < _RISES:
         share = f"{100 * largest['share']:.0f} % of the {data['metric']} at {named(target)}"
         facts = [share, "No call path's share rises much on the way there.", _growth(largest)]
-        return Answer(question, _name(largest["name"]), facts)
+        return Answer(question, _name(largest["name"]), [*facts, *_doubt(largest, data), *_apart(data)])
     rise = rises[0]
     path = paths[rise.row]
     ends = [f"{100 * share:.0f} %" for share in (rise.share_first, rise.share_last)]
@@ -98,7 +98,25 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
         facts.append("It waits: its time grows beyond its counted effort.")
     if largest is not path:
         facts.append(f"Largest there: {_name(largest['name'])}, {100 * largest['share']:.0f} %")
-    return Answer(question, _name(path["name"]), facts)
+    return Answer(question, _name(path["name"]), [*facts, *_doubt(path, data), *_apart(data)])
+
+
+def _doubt(path: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
+    """Say how sure the prediction of a call path is, apart from that of the whole program."""
+    unit = "s" if data["unit"] == "sec" else data["unit"]
+    if path["low"] is None or path["high"] is None:
+        return [f"{path['at']:.3g} {unit} there, without an interval: too few points"]
+    reach = f"{path['low']:.3g} to {path['high']:.3g} {unit}"
+    return [f"{path['at']:.3g} {unit} there; {100 * LEVEL:.0f} % interval {reach}; SMAPE {path['smape']:.2g} %"]
+
+
+def _apart(data: Mapping[str, Any]) -> list[str]:
+    """Name the time that starts and ends MPI where it is worth a sentence."""
+    seconds = data["start_and_end"]
+    others = sum(path["at"] or 0.0 for path in data["paths"] if path["share"] is not None)
+    if seconds <= _RISES * others:
+        return []
+    return [f"Starting and ending MPI is in no share: {seconds:.3g} s there"]
 
 
 def _target(report: Report) -> dict[str, float]:
