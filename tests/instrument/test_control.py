@@ -145,7 +145,7 @@ def test_loops_below_kernels_are_tried_once():
     known = {"inner": FunctionVerdict(False, "0.1 % of the time")}
     again = refine(TREE, TIME, VISITS, [80.0], visit_cost_s=1e-12, graph=GRAPH, known=known, hooked=["deep"])
     assert not again.added
-    assert again.never_called == ("deep",) and again.verdicts["deep"].reason == "never called"
+    assert again.never_called == ("deep",) and again.verdicts["deep"].reason == "never recorded"
     dropped = refine(TREE, TIME, VISITS, [80.0], Wishes(drop=("inner",)), visit_cost_s=1e-12, graph=GRAPH)
     assert set(dropped.added) == {"deep"}
 

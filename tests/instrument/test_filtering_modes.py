@@ -9,10 +9,12 @@ from buran.campaign.point import Point
 from buran.campaign.records import BuildOutcome, Status
 from buran.campaign.sections import RefinementKeys
 from buran.errors import BuildError
+from buran.instrument.filter_file import format_filter, only
 from buran.instrument.start import EVERYTHING
 from buran.loop.history import History
 from buran.loop.plan import _build_spec
-from buran.loop.refine import _started, begins_with_pilot, start_build
+from buran.loop.refine import _started, begins_with_pilot, start_build, static_features
+from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
 
 POINT = Point.of({"p": 1})
 
@@ -94,3 +96,28 @@ def test_campaigns_that_choose_their_start_begin_with_pilots():
     assert begins_with_pilot(RefinementKeys(start="everything"), "full")
     assert begins_with_pilot(RefinementKeys(pilot=True), "full")
     assert not begins_with_pilot(RefinementKeys(start="everything", pilot=False), "full")
+
+
+def function(name, inline=False):
+    unknown = ("a.c", 1, "a.c", "external", inline, True, 1, 1, None, 0, "", False, (), ())
+    return StaticFunction(name, name, name, *unknown)
+
+
+@pytest.mark.parametrize(
+    ("filter_text", "hooked"),
+    [
+        ("", {"plain"}),  # Score-P passes over what is declared inline
+        (format_filter(only(["short"])), {"short"}),
+    ],
+)
+def test_where_timed_builds_say_nothing_of_the_program_the_build_that_counts_does(filter_text, hooked):
+    timed, counted = BuildSpec("t", Mode.TIME, filter_text), BuildSpec("t", Mode.EFFORT, "")
+    features = StaticFeatures((function("plain"), function("short", inline=True)), ("a.c",), (), ())
+    plans = [SimpleNamespace(builds=[timed, counted])]
+    history = SimpleNamespace(plans=plans, features={counted.hash: features, timed.hash: None}.get)
+    known = static_features(history, 0)
+    assert {each.name for each in known.functions} == {"plain", "short"}
+    assert {each.name for each in known.functions if each.hooked} == hooked
+    own = StaticFeatures((function("plain"),), ("a.c",), (), ())
+    assert static_features(SimpleNamespace(plans=plans, features={timed.hash: own}.get), 0) is own
+    assert static_features(SimpleNamespace(plans=plans, features={}.get), 0) is None

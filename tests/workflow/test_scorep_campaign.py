@@ -71,3 +71,38 @@ def test_killed_it_goes_on_and_measures_nothing_twice(workbench):
     for path, written in before.items():
         assert path.stat().st_mtime_ns == written
         assert "time" in read_cubex(path).values or "basic_blocks" in read_cubex(path).values
+
+
+HIDDEN = """
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) static inline double inner(int n) {
+    double x = 0;
+    for (int i = 0; i < 400 * n; i++) x += 1.0 / (i + 1);
+    return x;
+}
+__attribute__((noinline)) static double kernel(int n) { return n > 0 ? inner(n) + inner(n / 2) : 0; }
+int main(int argc, char **argv) {
+    int n = argc > 1 ? atoi(argv[1]) : 1;
+    MPI_Init(&argc, &argv);
+    double x = 0;
+    for (int i = 0; i < 20; i++) x += kernel(n);
+    printf("%g\\n", x);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+def test_functions_without_hooks_below_a_kernel_are_tried(workbench):
+    """Score-P passes over functions that are declared inline; the build that counts knows of their loops."""
+    (workbench.folder / "source" / "program.c").write_text(HIDDEN)
+    sizes = {"n": {"role": "size", "values": [50, 100, 200]}}
+    wishes = {"target": {"n": 400}}
+    workbench.write(backend="scorep", parameters=sizes, resources={"ranks": 1}, refinement=wishes)
+    workbench.buran("run", "campaign.yaml")
+    regions = [read_cubex(path).tree.regions for path in workbench.results.glob("store/*/*~*/rep-*/profile.cubex")]
+    assert any("inner" in {each.mangled for each in every} for every in regions)
+    filters = [path.read_text() for path in workbench.results.glob("decisions/*/*.filter")]
+    assert any("inner: never measured, 1 loops below a function that matters" in text for text in filters)

@@ -68,6 +68,15 @@ class Filter:
             return False
         return self._regions.decide(name, mangled or name)
 
+    def gives_hooks(self, name: str, mangled: str = "", file: str = "", *, inline: bool = False) -> bool:
+        """Whether GCC's plugin of Score-P hooks a function: one declared inline by a rule beside the pattern ``*``."""
+        return (self._for_inline if inline else self).matches(name, mangled, file)
+
+    @cached_property
+    def _for_inline(self) -> Filter:
+        own = (rule for rule in self.regions if not (rule.include and rule.pattern == "*"))
+        return Filter(self.files, (Rule(False, "*"), *own))
+
     @cached_property
     def _files(self) -> Decider:
         return Decider([(rule.pattern, rule.mangled, rule.include) for rule in self.files])

@@ -164,7 +164,7 @@ class Refinement:
     @cached_property
     def verdicts(self) -> dict[str, FunctionVerdict]:
         """What was found out of each function."""
-        out = {name: FunctionVerdict(False, "never called") for name in self.never_called}
+        out = {name: FunctionVerdict(False, "never recorded") for name in self.never_called}
         number = self.prediction.by_region(self.prediction.visits[:, 0])
         for i, region in enumerate(self.regions):
             if region.paradigm in FILTERABLE:

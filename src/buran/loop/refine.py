@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -234,19 +235,38 @@ def _published(
     return chosen(tree, time, visits, target, graph, threshold_s)
 
 
-def _timed_builds(history: History, iteration: int) -> list[BuildSpec]:
-    """Return the builds for time of an iteration; those of earlier ones if it made none."""
+def _builds(history: History, iteration: int, mode: Mode) -> list[BuildSpec]:
+    """Return the builds of a kind of an iteration; those of earlier ones if it made none."""
     for plan in reversed(history.plans[: iteration + 1]):
-        builds = [build for build in plan.builds if build.mode is Mode.TIME]
+        builds = [build for build in plan.builds if build.mode is mode]
         if builds:
             return builds
     return []
 
 
 def static_features(history: History, iteration: int) -> StaticFeatures | None:
-    """Return what the newest build for time says of the program; None if its backend knows nothing."""
-    features = (history.features(build.hash) for build in _timed_builds(history, iteration))
-    return next((known_features for known_features in features if known_features is not None), None)
+    """Return what the newest build for time says of the program; None if no backend knows anything.
+
+    Where that build says nothing, as with Score-P, the build that counts does: the same program, whose hooks are then
+    those that the filter of the build for time asks for.
+    """
+    timed = _builds(history, iteration, Mode.TIME)
+    for build in (*timed, *_builds(history, iteration, Mode.EFFORT)):
+        features = history.features(build.hash)
+        if features is not None and build.mode is Mode.TIME:
+            return features
+        if features is not None:
+            return _with_hooks(features, timed[0].filter_text if timed else "")
+    return None
+
+
+def _with_hooks(features: StaticFeatures, filter_text: str) -> StaticFeatures:
+    rules = parse(filter_text)
+    functions = (
+        replace(each, hooked=rules.gives_hooks(each.name, each.mangled, each.file, inline=each.inline))
+        for each in features.functions
+    )
+    return replace(features, functions=tuple(functions))
 
 
 def visit_cost_s(history: History, iteration: int | None = None) -> float:
@@ -258,7 +278,7 @@ def visit_cost_s(history: History, iteration: int | None = None) -> float:
         The last one that counts.
     """
     last = history.iteration - 1 if iteration is None else iteration
-    builds = [build for number in range(last + 1) for build in _timed_builds(history, number)]
+    builds = [build for number in range(last + 1) for build in _builds(history, number, Mode.TIME)]
     records = [history.build_record(build.hash) for build in builds]
     costs = [record.visit_cost_s for record in records if record is not None and record.visit_cost_s]
     if not costs and history.imports:  # nothing is built yet

@@ -16,7 +16,7 @@ from buran.experiment.read import read_experiment
 from buran.experiment.table import Experiment
 from buran.instrument.aggregation import CUTS, Cut, Size, initial_selection
 from buran.instrument.callgraph import CallGraph, make_graph
-from buran.instrument.filter_file import Filter, Rule, parse, read_filter
+from buran.instrument.filter_file import Filter, parse, read_filter
 from buran.instrument.filter_list import WRITERS, FilterList, Listed, list_of
 from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
 from buran.instrument.measured import ends_s, imbalance_s
@@ -34,8 +34,6 @@ from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
-
-_EXCLUDE_ALL = Rule(False, "*")
 
 
 @dataclass(frozen=True)
@@ -376,14 +374,10 @@ def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = Non
 
 def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:
     """Return functions declared inline that only the default, or the pattern ``*``, includes."""
-    selected = Filter(rules.files, tuple(rule for rule in rules.regions if not (rule.include and rule.pattern == "*")))
-    bare = Filter(selected.files, (_EXCLUDE_ALL, *selected.regions))
-    return [
-        graph.symbols[i]
-        for i in np.flatnonzero(graph.inline & graph.has_body).tolist()
-        if rules.matches(graph.names[i], graph.symbols[i], graph.files[i])
-        and not bare.matches(graph.names[i], graph.symbols[i], graph.files[i])
-    ]
+    functions = (
+        (graph.names[i], graph.symbols[i], graph.files[i]) for i in np.flatnonzero(graph.inline & graph.has_body)
+    )
+    return [each[1] for each in functions if rules.matches(*each) and not rules.gives_hooks(*each, inline=True)]
 
 
 def difference(one: Path, other: Path, universe: Universe, *, as_json: bool = False) -> tuple[str, bool]:
