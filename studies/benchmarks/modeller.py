@@ -1,24 +1,26 @@
 """CPU time and accuracy of the modeller, beside Extra-P on the same data when its Python is given.
 
     python studies/benchmarks/modeller.py [--call-paths 1000] [--runs 3] [--parameters 1 2 3] [--layouts full lines+m]
-                                  [--noise 1 5 10] [--functions 300] [--truths inside outside] [--seed 2024]
+                                  [--noise 1 5 10] [--functions 300] [--truths inside outside] [--kinds] [--seed 2024]
                                   [--scale 10000 100000] [--relearn FILE] [--extrap-data FOLDER]
                                   [--extrap-python PYTHON] [--json FILE]
 
 Time: models of one metric for that many call paths at once, on full grids of 5 values a parameter; CPU time
 of one thread, reading and writing not included, the median of the runs. A warm-up run is outside the count.
 
-Accuracy: synthetic functions ``c0 + sum`` or ``c0 + product`` with one term for each parameter; powers of
-Extra-P's default set and 0, logarithms 0 to 2, coefficients uniform in (0, 1000); sums are drawn again until
-each term makes up 1 % at both corners of the grid. Each point has 5 repetitions with independent uniform noise of the
-given level; both modellers get them all, and both model their means.
+Accuracy: synthetic functions, three in four of them sums, products and mixtures of both in equal parts, the others
+constants, functions that do not depend on a parameter, and functions that fall with one; powers of Extra-P's default
+set and 0, logarithms 0 to 2, coefficients uniform in (0, 1000), a quarter without a constant; sums and mixtures are
+drawn again until each term makes up 1 % at both corners of the grid. Each point has 5 repetitions with independent
+uniform noise of the given level; both modellers get them all, and both model their means.
 Predicted is a point beyond the grid that no model has seen. The layouts: the full
 grid; the lines through its smallest point; these and the m cheapest other points. Reported are the share of
 functions within 5, 10, 15 and 20 %, the mean deviation of the lead exponents, logarithms ignored, and how often
-a new measurement there, of as many repetitions, falls into Buran's 90 % interval.
+a new measurement there, of as many repetitions, falls into Buran's 90 % interval; with --kinds also for each kind.
 
-Truths outside the search space: each parameter has two terms, a power that is in no set, or a saturation
-``x / (x + K)`` with K within the axis.
+Truths outside the search space, in equal parts: two terms of a parameter, powers that are in no set, saturations,
+knees, exponential approaches, the larger of two functions, steps of collective operations along a tree, blocks
+``ceil(n / x)``.
 
 The Python of Extra-P needs `extrap` 4.2.5 (and thus numpy below 2): an environment of its own.
 """
@@ -48,7 +50,7 @@ from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
 from buran.model import fit_models
 from buran.model.repetitions import over_repetitions, scatter_of
-from buran_studies.functions import beyond, draw, draw_outside, grid
+from buran_studies.functions import beyond, draw, draw_outside, grid, kind_inside, kind_outside
 
 Array = NDArray[np.float64]
 
@@ -166,7 +168,11 @@ def timed(
     """Return CPU milliseconds per call path of each run, the modellers taking turns."""
     rng = np.random.default_rng(seed)
     points = layout(parameters, "full")
-    values = noisy(np.stack([draw(parameters, rng).evaluate(points) for _ in range(call_paths)]), 5, rng)
+    values = noisy(
+        np.stack([draw(parameters, rng, kind_inside(parameters, k)).evaluate(points) for k in range(call_paths)]),
+        5,
+        rng,
+    )
     at = beyond(parameters)[None]
     buran(points, values[:10], at)
     out: dict[str, list[float]] = {name: [] for name in modellers}
@@ -178,27 +184,38 @@ def timed(
 
 def accuracy(
     modellers: dict[str, Modeller], parameters: int, kind: str, percent: float, functions: int, truth: str, seed: int
-) -> dict[str, dict[str, float]]:
-    """Return shares within the limits, median error, exponent deviation and the coverage of 90 % intervals."""
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return shares within the limits, median error, exponent deviation and the coverage of 90 % intervals.
+
+    By the kind of function, ``all`` first, and by the modeller.
+    """
     rng = np.random.default_rng([seed, parameters])  # the same functions for every layout and level
-    maker = draw if truth == "inside" else draw_outside
-    drawn = [maker(parameters, rng) for _ in range(functions)]
+    inside = truth == "inside"
+    kinds = [kind_inside(parameters, k) if inside else kind_outside(k) for k in range(functions)]
+    drawn = [(draw if inside else draw_outside)(parameters, rng, each) for each in kinds]
     points, at = layout(parameters, kind), beyond(parameters)[None]
     values = noisy(np.stack([function.evaluate(points) for function in drawn]), percent, rng)
     true = np.array([function.evaluate(at)[0] for function in drawn])
     new = noisy(true, percent, rng).mean(axis=-1)
     exponents = np.array([[float(function.lead(k)[0]) for k in range(parameters)] for function in drawn])
-    out = {}
+    groups = {"all": np.ones(functions, dtype=bool)} | {
+        each: np.array([other == each for other in kinds]) for each in dict.fromkeys(kinds)
+    }
+    out: dict[str, dict[str, dict[str, float]]] = {name: {} for name in groups}
     for name, model in modellers.items():
         answer = model(points, values, at)
         error = 100 * np.abs(answer.predicted - true) / true
-        out[name] = {f"within_{limit}": 100 * float(np.mean(error <= limit)) for limit in WITHIN}
-        out[name]["median_error"] = float(np.median(error))
-        out[name]["exponent_deviation"] = float(np.abs(answer.leads - exponents).mean())
-        if answer.interval is not None:
-            lower, upper = answer.interval
-            out[name]["coverage"] = 100 * float(np.mean((new >= lower) & (new <= upper)))
-            out[name]["width"] = 100 * float(np.median((upper - lower) / true))
+        deviation = np.abs(answer.leads - exponents)
+        for group, rows in groups.items():
+            figures = {f"within_{limit}": 100 * float(np.mean(error[rows] <= limit)) for limit in WITHIN}
+            figures["median_error"] = float(np.median(error[rows]))
+            figures["exponent_deviation"] = float(deviation[rows].mean())
+            if answer.interval is not None:
+                lower, upper = answer.interval
+                figures["coverage"] = 100 * float(np.mean(((new >= lower) & (new <= upper))[rows]))
+                figures["width"] = 100 * float(np.median(((upper - lower) / true)[rows]))
+            figures["functions"] = float(rows.sum())
+            out[group][name] = figures
     return out
 
 
@@ -208,7 +225,7 @@ def scale(call_paths: int, parameters: int) -> dict[str, float]:
         "import sys; sys.path.insert(0, sys.argv[1]); import modeller as b, numpy as np, resource, time\n"
         "count, m = int(sys.argv[2]), int(sys.argv[3])\n"
         "rng = np.random.default_rng(b.SEED); points = b.layout(m, 'full')\n"
-        "values = np.stack([b.draw(m, rng).evaluate(points) for _ in range(1000)])\n"
+        "values = np.stack([b.draw(m, rng, b.kind_inside(m, k)).evaluate(points) for k in range(1000)])\n"
         "values = b.noisy(np.tile(values, (count // 1000, 1)), 5, rng)\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; begin = time.process_time()\n"
         "b.fit_models(points, values.mean(axis=2), scatter=b.scatter_of(values))\n"
@@ -272,6 +289,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--layouts", nargs="+", choices=("full", "lines", "lines+m"), default=["full", "lines+m"])
     parser.add_argument("--noise", type=float, nargs="+", default=[1, 5, 10], help="levels in %%")
     parser.add_argument("--truths", nargs="+", choices=("inside", "outside"), default=["inside"])
+    parser.add_argument("--kinds", action="store_true", help="figures for each kind of function, too")
     parser.add_argument(
         "--scale",
         type=int,
@@ -314,12 +332,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if parameters == 1 and kind != "full":
             continue
         found = accuracy(modellers, parameters, kind, percent, options.functions, truth, options.seed)
-        for name, own in found.items():
-            shares = " ".join(f"{own[f'within_{limit}']:5.1f}" for limit in WITHIN)
-            rest = f"{own['median_error']:6.2f} {own['exponent_deviation']:.3f}"
-            if "coverage" in own:
-                rest += f"  {own['coverage']:5.1f} {own['width']:6.1f}"
-            cell = f"{truth:7} m={parameters} {kind:8} noise {percent:4g} %"
+        for group, name in ((group, name) for group in found if options.kinds or group == "all" for name in modellers):
+            figures = found[group][name]
+            shares = " ".join(f"{figures[f'within_{limit}']:5.1f}" for limit in WITHIN)
+            rest = f"{figures['median_error']:6.2f} {figures['exponent_deviation']:.3f}"
+            if "coverage" in figures:
+                rest += f"  {figures['coverage']:5.1f} {figures['width']:6.1f}"
+            cell = f"{truth:7} m={parameters} {kind:8} noise {percent:4g} %  {group:13} {figures['functions']:4g}"
             print(f"  {cell}  {name:7} {shares}  {rest}", flush=True)
         result["accuracy"].append(
             {"truth": truth, "parameters": parameters, "layout": kind, "noise_percent": percent, "figures": found}

@@ -40,7 +40,7 @@ from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import ONCE
 from buran.select.strategies import strategy_of
-from buran_studies.functions import beyond, draw, grid
+from buran_studies.functions import beyond, draw, grid, kind_inside
 from buran_studies.noise import inject
 from buran_studies.selection.cells import BATCH
 from buran_studies.selection.play import full_matrix_core_hours, play, space_of
@@ -82,7 +82,9 @@ def speed(parameters: int, call_paths: int) -> float:
     """Return the CPU seconds of one suggestion, models included."""
     random = np.random.default_rng([SEED, parameters])
     space = space_of(grid(parameters), beyond(parameters))
-    truth = np.stack([draw(parameters, random).evaluate(space.points) for _ in range(call_paths)])
+    truth = np.stack(
+        [draw(parameters, random, kind_inside(parameters, k)).evaluate(space.points) for k in range(call_paths)]
+    )
     at = base_places(space)
     runs = inject(truth[:, at], 5, repetitions=2, seed=SEED)
     program = runs.sum(axis=0) if call_paths > 1 else None
@@ -104,7 +106,7 @@ def modellers(python: str, functions: int) -> None:
     for name in ("design", "cpf", "gpr", "random"):
         tasks, own, true = [], [], []
         for number in range(functions):
-            function = draw(2, np.random.default_rng([SEED, 2, number]))
+            function = draw(2, np.random.default_rng([SEED, 2, number]), kind_inside(2, number))
             truth = function.evaluate(space.points)
             runs = inject(truth, 5, repetitions=10, seed=SEED + number)
             most = None if name == "design" else BATCH[2]

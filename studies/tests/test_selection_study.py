@@ -24,18 +24,6 @@ from buran_studies.selection.play import full_matrix_core_hours, play, space_of
 from data_of_others import file_of
 
 
-def test_functions_depend_on_every_parameter_and_on_the_seed_alone() -> None:
-    for parameters in (1, 2, 3, 4):
-        drawn = [draw(parameters, np.random.default_rng([1, k])) for k in range(20)]
-        assert drawn == [draw(parameters, np.random.default_rng([1, k])) for k in range(20)]
-        for function in drawn:
-            values = function.evaluate(grid(parameters))
-            assert (values > 0).all()
-            assert {factor.parameter for term in function.terms for factor in term.factors} == set(range(parameters))
-        assert {len(function.terms) for function in drawn} <= {1, parameters}
-    assert (beyond(4) > grid(4).max(axis=0)).all()
-
-
 class Greedy:
     """Asks for the dearest place again and again, whatever it costs."""
 
@@ -56,7 +44,7 @@ def test_a_run_beyond_the_budget_is_lost_and_ends_the_campaign() -> None:
 
 @pytest.mark.parametrize("name", ["design", "cpf", "gpr"])
 def test_campaigns_repeat_and_stay_within_the_budget(name: str) -> None:
-    function = draw(2, np.random.default_rng(8))
+    function = draw(2, np.random.default_rng(8), "product")
     space = space_of(grid(2), beyond(2))
     truth = function.evaluate(space.points)
     runs = inject(truth, 5, repetitions=10, seed=3)

@@ -1,4 +1,4 @@
-"""Synthetic ground truths of evaluations: functions in performance model normal form and noisy runs of them."""
+"""Synthetic ground truths of evaluations: functions inside and outside the hypothesis space, and noisy runs of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model import Factor, ModelFunction, PowerLog, Term, extrap_space
+from buran_studies.parts import Block, Knee, Part, Powers, Saturation, TreeSteps
 
 Array = NDArray[np.float64]
 
@@ -18,10 +19,18 @@ AXES = ((4, 8, 16, 32, 64), (10, 20, 30, 40, 50), (1000, 2000, 3000, 4000, 5000)
 """Values of up to four parameters, those of the evaluation code of the paper on cost-effective modelling."""
 BEYOND = (128, 60, 6000, 20)
 """Where models are judged: one step beyond all values."""
+SHAPES = ("sum", "product", "mixture")
+SPECIAL = ("falling", "idle", "constant")
+OUTSIDE = (
+    "two terms", "odd power", "saturation", "knee", "approach", "larger of two", "tree steps", "blocks",
+)  # fmt: skip
+"""Kinds of truths that are in no hypothesis space; see `draw_outside`."""
 POWERS = tuple(sorted({power for power, _ in extrap_space("never").pairs} | {Fraction(0)}))
+_FALLING = tuple(-Fraction(power) for power in ("1/3", "1/2", "2/3", "1", "4/3", "3/2", "2"))
 _LOGS = (0, 1, 2)
 _ODD_POWERS = (0.1, 0.4, 0.6, 0.9, 1.1, 1.4, 1.6, 1.85, 2.1, 2.6)
 _VISIBLE = 0.01  # share of the value that each term of a sum makes up at both corners
+_NO_CONSTANT = 0.25  # share of the draws without a constant
 
 
 def grid(parameters: int) -> Array:
@@ -35,93 +44,228 @@ def beyond(parameters: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Part:
-    """How a truth depends on one parameter: a sum of powers with logarithms, or a saturation ``x / (x + half)``."""
-
-    exponents: tuple[tuple[Fraction | float, int], ...]
-    half: float = 0.0
-
-    def evaluate(self, x: Array) -> Array:
-        """Return values of the same shape as `x`."""
-        if self.half:
-            return np.asarray(x / (x + self.half))
-        return np.asarray(sum(x ** float(power) * np.log2(x) ** log for power, log in self.exponents))
-
-
-@dataclass(frozen=True)
 class Composite:
-    """A truth made of one part for each parameter: a constant and either their product or their sum.
+    """A truth outside every hypothesis space: a constant and a sum of products of parts.
 
     Attributes
     ----------
     coefficients
-        The constant, then that of the product, or one for each part of the sum.
+        One for each term.
+    terms
+        The parts that each is the product of.
     """
 
+    constant: float
     coefficients: tuple[float, ...]
-    parts: tuple[Part, ...]
-    product: bool
+    terms: tuple[tuple[Part, ...], ...]
 
     def evaluate(self, points: Array) -> Array:
         """Evaluate at points (..., parameter)."""
-        return np.asarray(self.coefficients[0] + self.summands(points).sum(axis=0))
+        return np.asarray(self.constant + self.summands(points).sum(axis=0))
 
     def summands(self, points: Array) -> Array:
         """Return what is added to the constant, along a new first axis."""
-        values = np.stack([part.evaluate(points[..., k]) for k, part in enumerate(self.parts)])
-        if self.product:
-            return np.asarray(self.coefficients[1] * values.prod(axis=0, keepdims=True))
-        return np.asarray(np.reshape(self.coefficients[1:], (-1, *(1,) * (values.ndim - 1))) * values)
+        products = [np.prod([part.evaluate(points) for part in term], axis=0) for term in self.terms]
+        return np.stack([c * product for c, product in zip(self.coefficients, products, strict=True)])
 
     def lead(self, parameter: int) -> tuple[float, int]:
         """Return the largest power of a parameter; logarithms are ignored."""
-        return max((float(power) for power, _ in self.parts[parameter].exponents), default=0.0), 0
+        return max(
+            (sum(part.power for part in term if part.parameter == parameter) for term in self.terms), default=0.0
+        ), 0
 
 
-def draw(parameters: int, random: np.random.Generator) -> ModelFunction:
-    """Draw a truth that depends on every parameter: a constant and either a product of terms or their sum.
+@dataclass(frozen=True)
+class Larger:
+    """The larger of two truths, such as computing and communicating at the same time."""
 
-    One term for each parameter; powers of Extra-P's default set and 0, logarithms 0 to 2, coefficients uniform in
-    (0, 1000). Sums are drawn again until each term makes up 1 % at both corners of the grid.
+    first: Composite
+    second: Composite
+
+    def evaluate(self, points: Array) -> Array:
+        """Evaluate at points (..., parameter)."""
+        return np.maximum(self.first.evaluate(points), self.second.evaluate(points))
+
+    def lead(self, parameter: int) -> tuple[float, int]:
+        """Return the largest power of a parameter; logarithms are ignored."""
+        return max(self.first.lead(parameter), self.second.lead(parameter))
+
+
+def kind_inside(parameters: int, number: int) -> str:
+    """Return the kind of the `number`-th truth inside the space: sums, products and mixtures in equal parts.
+
+    Every fourth is of one of the kinds that modellers take for something else: a constant, one that does not depend
+    on a parameter, one that falls. A single parameter has terms instead of sums, products and mixtures.
     """
-    drawn = _drawn(parameters, random, _inside)
-    exponents = [part.exponents[0] for part in drawn.parts]
-    factors = [Factor(k, PowerLog(Fraction(power), log)) for k, (power, log) in enumerate(exponents)]
-    terms = (Term(tuple(factors)),) if drawn.product else tuple(Term((factor,)) for factor in factors)
-    return ModelFunction(drawn.coefficients[0], drawn.coefficients[1 : 1 + len(terms)], terms)
+    turn, place = divmod(number, 4)
+    if place == 3:
+        return SPECIAL[turn % len(SPECIAL)] if parameters > 1 else ("falling", "constant")[turn % 2]
+    return SHAPES[place] if parameters > 1 else "term"
 
 
-def draw_outside(parameters: int, random: np.random.Generator) -> Composite:
-    """Draw a truth that is in no hypothesis space: two terms of a parameter, an odd power, or a saturation."""
-    return _drawn(parameters, random, _outside)
+def kind_outside(number: int) -> str:
+    """Return the kind of the `number`-th truth outside the space, all in equal parts."""
+    return OUTSIDE[number % len(OUTSIDE)]
 
 
-def _drawn(
-    parameters: int, random: np.random.Generator, part: Callable[[Sequence[int], np.random.Generator], Part]
+def draw(parameters: int, random: np.random.Generator, kind: str) -> ModelFunction:
+    """Draw a truth inside the space.
+
+    Powers of Extra-P's default set and 0, logarithms 0 to 2, coefficients uniform in (0, 1000), the constant 0 in a
+    quarter of the draws. Sums and mixtures are drawn again until each term makes up 1 % at both corners of the grid.
+
+    Parameters
+    ----------
+    kind
+        ``sum``: a term of each parameter. ``product``: one term of all. ``mixture``: a term of some parameters, and
+        one of each other; with two parameters one of both and one of one of them. ``term``: of a single parameter.
+        ``idle``: one of these that does not depend on one of the parameters. ``falling``: with a negative power of
+        one of them. ``constant``: of no parameter.
+    """
+    if kind == "constant":
+        return ModelFunction(float(np.round(random.uniform(1, 1000), 3)))
+    shape = kind if kind in SHAPES else SHAPES[random.integers(len(SHAPES))]
+    chosen = int(random.integers(parameters))
+    used = [k for k in range(parameters) if kind != "idle" or k != chosen]
+
+    def part(parameter: int) -> Powers:
+        if kind == "falling" and parameter == chosen:
+            return Powers(parameter, ((_FALLING[random.integers(len(_FALLING))], 0),))
+        return _inside(parameter, random)
+
+    drawn = _visible(used, shape, random, part, parameters)
+    factors = [
+        [
+            Factor(each.parameter, PowerLog(Fraction(power), log))
+            for each in term
+            if isinstance(each, Powers)
+            for power, log in each.exponents
+        ]
+        for term in drawn.terms
+    ]
+    terms = tuple(Term(tuple(each)) for each in factors)
+    return ModelFunction(drawn.constant, drawn.coefficients, terms)
+
+
+def draw_outside(parameters: int, random: np.random.Generator, kind: str) -> Composite | Larger:
+    """Draw a truth that is in no hypothesis space: a sum, product or mixture as inside, with other parts.
+
+    One parameter has a part of the kind, each other one with a chance of one half.
+
+    Parameters
+    ----------
+    kind
+        One of `OUTSIDE`. ``two terms`` of the parameter; ``odd power``, such as 0.6; ``saturation``
+        ``x / (x + K)``; ``knee``: another power from a value inside the grid on; ``approach`` ``1 - exp(-x / N)``;
+        ``larger of two`` truths that are equal at a point inside the grid; ``tree steps`` ``ceil(log_k(x))``;
+        ``blocks`` ``ceil(n / x)``, `n` another parameter or fixed.
+    """
+    if kind == "larger of two":
+        everything = range(parameters)
+        first, second = (
+            _visible(everything, SHAPES[random.integers(3)], random, lambda k: _inside(k, random), parameters)
+            for _ in range(2)
+        )
+        at = np.array([[random.uniform(axis[1], axis[-2]) for axis in AXES[:parameters]]])
+        scale = float(first.evaluate(at)[0] / second.evaluate(at)[0])
+        scaled = tuple(scale * coefficient for coefficient in second.coefficients)
+        return Larger(first, Composite(scale * second.constant, scaled, second.terms))
+    outside = random.random(parameters) < 0.5
+    outside[random.integers(parameters)] = True
+
+    def part(parameter: int) -> Part:
+        return _OTHER[kind](parameter, parameters, random) if outside[parameter] else _inside(parameter, random)
+
+    return _visible(range(parameters), SHAPES[random.integers(3)], random, part, parameters)
+
+
+def _visible(
+    used: Sequence[int],
+    shape: str,
+    random: np.random.Generator,
+    part: Callable[[int], Part],
+    parameters: int,
 ) -> Composite:
+    """Draw until each term of a sum or mixture is visible at both corners."""
     corners = grid(parameters)[[0, -1]]
     while True:
-        parts = tuple(part(axis, random) for axis in AXES[:parameters])
-        coefficients = tuple(np.round(random.uniform(0, 1000, parameters + 1), 3).tolist())
-        found = Composite(coefficients, parts, bool(random.random() < 0.5))
-        if any(own.exponents == ((Fraction(0), 0),) for own in parts):
-            continue
-        if found.product or (found.summands(corners) >= _VISIBLE * found.evaluate(corners)).all():
-            return found
+        terms = tuple(tuple(part(k) for k in term) for term in _parameters_of_terms(used, shape, random))
+        unit = [np.prod([each.evaluate(corners)[0] for each in term if each.power < 0]) for term in terms]
+        coefficients = np.round(random.uniform(0, 1000, len(terms)), 3) / unit
+        constant = 0.0 if random.random() < _NO_CONSTANT else float(np.round(random.uniform(0, 1000), 3))
+        drawn = Composite(constant, tuple(coefficients.tolist()), terms)
+        if len(terms) == 1 or (drawn.summands(corners) >= _VISIBLE * drawn.evaluate(corners)).all():
+            return drawn
 
 
-def _inside(axis: Sequence[int], random: np.random.Generator) -> Part:
-    return Part(((POWERS[random.integers(len(POWERS))], int(random.integers(len(_LOGS)))),))
+def _parameters_of_terms(used: Sequence[int], shape: str, random: np.random.Generator) -> list[list[int]]:
+    """Return the parameters of each term."""
+    order = random.permutation(used).tolist()
+    if shape == "product" or len(order) == 1:
+        return [sorted(order)]
+    if shape == "sum":
+        return [[k] for k in sorted(order)]
+    if len(order) == 2:
+        return [sorted(order), order[:1]]
+    together = int(random.integers(2, len(order)))
+    return [sorted(order[:together]), *([k] for k in sorted(order[together:]))]
 
 
-def _outside(axis: Sequence[int], random: np.random.Generator) -> Part:
-    first = _inside(axis, random)
-    kind = random.integers(3)
-    if kind == 0:
-        return Part((*first.exponents, *_inside(axis, random).exponents))
-    if kind == 1:
-        return Part(((float(random.choice(_ODD_POWERS)), int(random.integers(2))),))
-    return Part((), half=float(random.uniform(axis[0], axis[-1])))
+def _inside(parameter: int, random: np.random.Generator) -> Powers:
+    while True:
+        power, log = POWERS[random.integers(len(POWERS))], int(random.integers(len(_LOGS)))
+        if power or log:
+            return Powers(parameter, ((power, log),))
+
+
+def _two_terms(parameter: int, parameters: int, random: np.random.Generator) -> Part:
+    while True:
+        first, second = (_inside(parameter, random).exponents[0] for _ in range(2))
+        if first != second:
+            return Powers(parameter, (first, second))
+
+
+def _odd_power(parameter: int, parameters: int, random: np.random.Generator) -> Part:
+    return Powers(parameter, ((float(random.choice(_ODD_POWERS)), int(random.integers(2))),))
+
+
+def _saturation(parameter: int, parameters: int, random: np.random.Generator) -> Part:
+    return Saturation(parameter, float(random.uniform(AXES[parameter][0], AXES[parameter][-1])))
+
+
+def _approach(parameter: int, parameters: int, random: np.random.Generator) -> Part:
+    return Saturation(parameter, float(random.uniform(AXES[parameter][0], AXES[parameter][-1])), exponential=True)
+
+
+def _knee(parameter: int, parameters: int, random: np.random.Generator) -> Part:
+    at = float(random.uniform(AXES[parameter][1], AXES[parameter][-2]))
+    while True:
+        below, above = (float(POWERS[random.integers(len(POWERS))]) for _ in range(2))
+        if abs(above - below) >= 0.5:
+            return Knee(parameter, at, below, above)
+
+
+def _tree_steps(parameter: int, parameters: int, random: np.random.Generator) -> Part:
+    return TreeSteps(parameter, int(random.choice((2, 3, 4, 8))), float(random.choice((0.0, 0.5, 1.0))))
+
+
+def _blocks(parameter: int, parameters: int, random: np.random.Generator) -> Part:
+    if parameters > 1 and random.random() < 0.5:
+        others = [k for k in range(parameters) if k != parameter]
+        times = int(random.choice(others))
+        return Block(parameter, max(1, round(random.uniform(1, 8) * AXES[parameter][-1] / AXES[times][0])), times)
+    return Block(parameter, int(random.integers(AXES[parameter][-1], 8 * AXES[parameter][-1])))
+
+
+_OTHER: dict[str, Callable[[int, int, np.random.Generator], Part]] = {
+    "two terms": _two_terms,
+    "odd power": _odd_power,
+    "saturation": _saturation,
+    "knee": _knee,
+    "approach": _approach,
+    "tree steps": _tree_steps,
+    "blocks": _blocks,
+}
 
 
 def accumulating(truth: Array, percent: float, repetitions: int, seed: int) -> Array:

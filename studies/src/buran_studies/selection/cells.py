@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from buran.errors import UsageError
@@ -30,6 +30,8 @@ class Cell:
         cost-effective modelling does; ``relearn``: real data.
     budget
         Percent of the full matrix.
+    truths
+        ``inside`` the space; ``all``: every second one outside.
     """
 
     protocol: str
@@ -38,6 +40,7 @@ class Cell:
     pattern: str
     budget: float
     strategy: str
+    truths: str = "all"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -126,8 +129,8 @@ def _noise() -> Iterator[Cell]:
 
 def _known() -> Iterator[Cell]:
     for each in PRIOR:
-        yield _of(FAIR, TERMS_KNOWN, *each)
-    yield _of(FAIR, "full", 2, 5.0, 100.0)
+        yield replace(_of(FAIR, TERMS_KNOWN, *each), truths="inside")
+    yield replace(_of(FAIR, "full", 2, 5.0, 100.0), truths="inside")
 
 
 def _default() -> Iterator[Cell]:
@@ -150,14 +153,14 @@ def _paper(quick: bool) -> Iterator[Cell]:
     for noise in (5.0, 10.0):
         for budget in (10.0,) if quick else (5.0, 10.0, 20.0, 50.0):
             for strategy in ("cpf", "gpr-literal"):
-                yield Cell(PUBLISHED, 2, noise, "accumulating", budget, strategy)
-        yield Cell(PUBLISHED, 2, noise, "accumulating", 100.0, "full")
+                yield Cell(PUBLISHED, 2, noise, "accumulating", budget, strategy, "inside")
+        yield Cell(PUBLISHED, 2, noise, "accumulating", 100.0, "full", "inside")
 
 
 def _quick() -> Iterator[Cell]:
     for strategy in ("design", "cpf", "gpr"):
         yield _of(FAIR, strategy, 2, 5.0, 10.0)
-    yield _of(FAIR, TERMS_KNOWN, 2, 5.0, 3.0)
+    yield replace(_of(FAIR, TERMS_KNOWN, 2, 5.0, 3.0), truths="inside")
 
 
 def _relearn() -> list[Cell]:

@@ -16,13 +16,23 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.experiment.read import read_experiment
+from buran.model import ModelFunction
 from buran.select.protocol import Strategy
 from buran.select.simple import Base
 from buran.select.space import Array, Space
 from buran.select.strategies import strategy_of
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran_studies.evaluation.study import Settings, Shard
-from buran_studies.functions import accumulating, beyond, draw, grid
+from buran_studies.functions import (
+    OUTSIDE,
+    accumulating,
+    beyond,
+    draw,
+    draw_outside,
+    grid,
+    kind_inside,
+    kind_outside,
+)
 from buran_studies.noise import PATTERNS, inject
 from buran_studies.selection.cells import (
     BATCH,
@@ -80,8 +90,16 @@ def _strategy(cell: Cell) -> Strategy:
     return strategy_of(name, base=base, repetitions=5 if name == "full" else 2)
 
 
+def kind_of(cell: Cell, number: int) -> str:
+    """Return the kind of a cell's function."""
+    turn, outside = (number, False) if cell.truths == "inside" else divmod(number, 2)
+    return kind_outside(turn) if outside else kind_inside(cell.parameters, turn)
+
+
 def _function(cell: Cell, number: int, seed: int) -> dict[str, float]:
-    function = draw(cell.parameters, np.random.default_rng([seed, cell.parameters, number]))
+    kind = kind_of(cell, number)
+    random = np.random.default_rng([seed, cell.parameters, number])
+    function = (draw_outside if kind in OUTSIDE else draw)(cell.parameters, random, kind)
     space = space_of(grid(cell.parameters), beyond(cell.parameters))
     truth = function.evaluate(space.points)
     if cell.pattern == "accumulating":
@@ -100,7 +118,7 @@ def _function(cell: Cell, number: int, seed: int) -> dict[str, float]:
     affordable = base_core_hours(space, truth, wanted) <= budget
     if cell.protocol != FAIR and not affordable and cell.strategy != "design":
         return _entry(np.inf, affordable, Outcome(0, 0, 0, 0.0, 0))
-    skeletons = [function.terms] if cell.strategy == TERMS_KNOWN else []
+    skeletons = [function.terms] if cell.strategy == TERMS_KNOWN and isinstance(function, ModelFunction) else []
     most = None if cell.strategy in ("design", TERMS_KNOWN) else BATCH[cell.parameters]
     limit = 1.05 * budget if cell.strategy == "full" and cell.budget == 100 else budget  # noise makes it dearer
     outcome, measured = play(
@@ -188,6 +206,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     tables = [Table("Share of functions predicted within 5 to 20 % beyond all points", header, tuple(rows))]
     pairs = pairs_table(gathered, {cell: _protocol(cell) for cell in gathered})
     tables += [pairs] if pairs else []
+    tables += [_kinds_table(gathered)]
     figures += pair_figures(gathered)
     notes = (
         "fair: one repetition of the base for every strategy, points that do not fit left out; base twice: two "
@@ -197,6 +216,20 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     return Evaluation(
         "Strategies that choose measurement points", tuple(figures), tuple(tables), _plots(gathered), notes
     )
+
+
+def _kinds_table(gathered: dict[Cell, list[dict[str, float]]]) -> Table:
+    """Return the share within 5 % of each kind of function."""
+    rows: list[tuple[str | int | float | None, ...]] = []
+    for cell, entries in gathered.items():
+        hits = np.array([each["error"] <= LIMITS[0] for each in entries])
+        kinds = [] if cell.protocol == RELEARN else [kind_of(cell, number) for number in range(len(entries))]
+        for kind in dict.fromkeys(kinds):
+            here = hits[np.array([each == kind for each in kinds])]
+            key = (_protocol(cell), cell.parameters, cell.noise, cell.budget, cell.strategy)
+            rows.append((*key, kind, 100 * float(here.mean()), len(here)))
+    header = ("protocol", "m", "noise %", "B %", "strategy", "kind", "<= 5 %", "functions")
+    return Table("Share within 5 % by the kind of function", header, tuple(rows))
 
 
 def _protocol(cell: Cell) -> str:
