@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from pathlib import Path
 
@@ -109,3 +110,25 @@ class RunError(BuranError):
 
 class StorageError(BuranError):
     """A file system that is full, read-only, away or closed to this user."""
+
+
+def check_coordinates(point: Collection[str], names: Sequence[str], text: str) -> None:
+    """Check that a point has a value for each name and for no other.
+
+    Parameters
+    ----------
+    text
+        The point as it was written, for the message.
+
+    Raises
+    ------
+    UsageError
+        With the names that are missing, and those that there are not.
+    """
+    lacks, unknown = [name for name in names if name not in point], [name for name in point if name not in names]
+    problems = [f"no value of {', '.join(lacks)}"] if lacks else []
+    problems += [f"there is no {', '.join(unknown)}"] if unknown else []
+    if problems:
+        example = ",".join(f"{name}=..." for name in names)
+        why = f"it has {'; '.join(problems)}" if lacks else problems[0]
+        raise UsageError(f"{text} is no point of these", why=why, hint=f"write {example}")

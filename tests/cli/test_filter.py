@@ -154,7 +154,8 @@ def test_bad_input(words: tuple[str, ...], why: str, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("target", "why"), [("n=x", "is no point"), ("n=5,n=6", "'n=6' is not"), ("p=3", "they are n")]
+    ("target", "why"),
+    [("n=x", "is no point"), ("n=5,n=6", "'n=6' is not"), ("p=3", "it has no value of n; there is no p")],
 )
 def test_bad_targets(runs: Path, target: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert why in said(capsys, "--from", str(runs), "--target", target, expect=2)

@@ -122,7 +122,7 @@ def test_predict_takes_corrected_models(files: tuple[Path, Path], capsys: pytest
     assert main(["predict", str(out), str(data.with_name("none.csv"))]) == 2
     assert main(["predict", str(out), "--fastest", "3"]) == 2
     assert main(["predict", str(out), "--at", "p=32"]) == 2
-    assert "model's variables" in capsys.readouterr().err
+    assert "no value of n" in capsys.readouterr().err
     assert main(["predict", str(out), "--at", "p=4096,n=400"]) == 0
     assert "False" in capsys.readouterr().out
 
@@ -137,7 +137,7 @@ def test_predictions_of_a_written_model(files: tuple[Path, Path]) -> None:
     assert header[:4] == ["p", "n", "predicted", "correction"]
     assert rows[0][2] == pytest.approx(contended(np.array([[32.0, 400.0]]), 0)[0], rel=0.1)
     assert [row[4] for row in rows] == [True, False]
-    for wrong, what in (([], "no points"), ([{"p": 1}], "model's variables"), ([{"p": 1, "n": "x"}], "are numbers")):
+    for wrong, what in (([], "no points"), ([{"p": 1}], "no value of n"), ([{"p": 1, "n": "x"}], "are numbers")):
         with pytest.raises(BuranError, match=what):
             predictions(out, wrong)
 

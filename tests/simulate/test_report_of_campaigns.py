@@ -14,10 +14,12 @@ from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 
 from buran.cli import main
 from buran.files import not_synced
+from buran.instrument.filter_file import parse
 from buran.loop.history import History
 from buran.loop.model import make_models
 from buran.loop.report import link_latest, write_results
 from buran.loop.session import Session, open_session
+from buran.views.filters import Request, Universe, make
 from buran_studies.simulate.in_process import carry_out
 
 SMALL: dict[str, Any] = {
@@ -60,6 +62,14 @@ def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:
     assert data_of(folder)["paths"] == [] and (folder / "report.csv").read_text().count("\n") == 1
     states = {point["state"] for each in data_of(folder)["iterations"] for point in each["points"]}
     assert states == {"failed"}
+
+
+def test_there_is_a_filter_list_before_any_filter_was_in_force(tmp_path: Path) -> None:
+    session, folder = finished(tmp_path, repetitions=1)
+    text = (folder / "scorep.filter").read_text()
+    assert parse(text).named
+    assert text == make(Universe.open(session.campaign.path, None, None, None), Request(), "scorep")
+    assert (folder / "in-force.filter").read_text() == ""
 
 
 def test_one_point(tmp_path: Path) -> None:

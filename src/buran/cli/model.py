@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_aggregate
 from buran.cli.points import named_numbers
 from buran.cli.terminal import ProgressLine, table
-from buran.errors import Exit, UsageError
+from buran.errors import Exit, UsageError, check_coordinates
 from buran.files import write_text
 
 if TYPE_CHECKING:
@@ -312,10 +312,7 @@ def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     """Read ``p=4096,n=48000``."""
     out = named_numbers(text, "p=4096,n=48000")
     for models in sets.values():
-        if set(out) != set(models.parameters):
-            raise UsageError(
-                f"--at {text} is no point of these models", why=f"their parameters are {', '.join(models.parameters)}"
-            )
+        check_coordinates(out, models.parameters, f"--at {text}")
     return out
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from buran.cli.points import named_values
 from buran.cli.terminal import table
-from buran.errors import Exit, UsageError
+from buran.errors import Exit, UsageError, check_coordinates
 
 if TYPE_CHECKING:
     from buran.tensor import TensorModel
@@ -86,11 +86,7 @@ def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[lis
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file, or --fastest N")
     for point in points:
-        if set(point) != set(model.names):
-            raise UsageError(
-                "a point does not have the model's parameters",
-                why=f"{', '.join(point) or 'none'} instead of {', '.join(model.names)}",
-            )
+        check_coordinates(point, model.names, ",".join(f"{name}={value}" for name, value in point.items()))
     values = np.empty((len(points), len(model.names)), dtype=object)
     for i, point in enumerate(points):
         values[i] = [point[name] for name in model.names]

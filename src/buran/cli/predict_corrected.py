@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from buran.errors import UsageError
+from buran.errors import UsageError, check_coordinates
 
 
 def is_corrected(path: Path) -> bool:
@@ -39,9 +39,7 @@ def predictions(path: Path, points: Sequence[Mapping[str, Any]]) -> tuple[list[s
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
     for point in points:
-        if set(point) != set(names):
-            why = f"{', '.join(point) or 'none'} instead of {', '.join(names)}"
-            raise UsageError("a point does not have the model's variables", why=why)
+        check_coordinates(point, names, ",".join(f"{name}={value}" for name, value in point.items()))
     try:
         prediction = model.predict([[float(point[name]) for name in names] for point in points])
     except (TypeError, ValueError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from buran.campaign.strategies import BUILT_IN, FOR_COMPARISON, abilities_of
 from buran.cli.points import named_numbers
 from buran.cli.terminal import table
-from buran.errors import Exit, UsageError
+from buran.errors import Exit, UsageError, check_coordinates
 
 if TYPE_CHECKING:
     from buran.select.advise import Recommendation
@@ -116,8 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _values(text: str, names: tuple[str, ...], option: str) -> dict[str, float]:
     out = named_numbers(text, "p=1024,n=6000", option)
-    if set(out) != set(names):
-        raise UsageError(f"{option} {text} is no point of these", why=f"their parameters are {', '.join(names)}")
+    check_coordinates(out, names, f"{option} {text}")
     return {name: out[name] for name in names}
 
 

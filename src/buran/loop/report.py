@@ -49,7 +49,8 @@ def write_results(history: History, folder: Path) -> None:
         results += layout.iteration(session.id, last).glob(name)
     for result in results:
         shutil.copy(result, folder / result.name)
-    write_text(folder / "scorep.filter", commented_filter(history))
+    write_text(folder / "scorep.filter", recommended_filter(history))
+    write_text(folder / "in-force.filter", history.plans[-1].filter_text)
     for mode in (Mode.TIME, Mode.EFFORT):
         _export(history, mode, folder / "extrap" / mode)
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
@@ -86,6 +87,20 @@ def _export(history: History, mode: Mode, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if runs:
         write_extrap_tree(folder, runs, parameters=parameters, prefix=campaign.name, compress=True)
+
+
+def recommended_filter(history: History) -> str:
+    """Return the list to go on with: the filter in force, or before there is one, what the newest models choose.
+
+    Empty without models of times and visits.
+    """
+    text = commented_filter(history)
+    findings = None if text else next(history.newest_findings, None)
+    if findings is None:
+        return text
+    verdicts = known_verdicts(history.session, findings.iteration)
+    chosen = refinement_of(history, findings.iteration, verdicts)
+    return "" if chosen is None else WRITERS["scorep"](list_of(chosen))
 
 
 def commented_filter(history: History) -> str:
@@ -238,7 +253,7 @@ def gather(history: History) -> Report:
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
             **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if unpooled else {}),
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
-            "filter list": "latest/scorep.filter (Score-P's format)",
+            "filter list": "latest/scorep.filter (Score-P's format); latest/in-force.filter is what was measured last",
             "question": f"latest/{CAMPAIGN} (the campaign file as it was)",
             "folder": str(history.layout.root),
         },

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.errors import FormatError, UsageError
+from buran.errors import FormatError, UsageError, check_coordinates
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
 from buran.experiment.table import Experiment
@@ -28,7 +28,7 @@ from buran.instrument.tuning import FILTERS
 from buran.loop.findings import Findings
 from buran.loop.history import History
 from buran.loop.refine import known_verdicts, refinement_of, rules_of, static_features
-from buran.loop.report import commented_filter
+from buran.loop.report import commented_filter, recommended_filter
 from buran.loop.session import open_session
 from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
@@ -179,7 +179,7 @@ def make(universe: Universe, request: Request, format: str) -> str:
         No filter was decided yet, a query has a mistake, or the target is none.
     """
     if universe.history is not None and request == Request() and format == "scorep":
-        text = commented_filter(universe.history)
+        text = recommended_filter(universe.history)
         if text:
             return text
     filter_list = _combined(universe, request, _base(universe, request))
@@ -255,11 +255,8 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
 def _target(values: Mapping[str, float] | None, experiment: Experiment) -> np.ndarray:
     if values is None:
         return np.asarray(experiment.points.max(axis=0))
-    if set(values) != set(experiment.parameters):
-        spelled = ", ".join(f"{name}={value:g}" for name, value in values.items())
-        raise UsageError(
-            "the target does not fit the parameters", where=spelled, why=f"they are {', '.join(experiment.parameters)}"
-        )
+    spelled = ",".join(f"{name}={value:g}" for name, value in values.items())
+    check_coordinates(values, experiment.parameters, f"--target {spelled}")
     return np.array([values[name] for name in experiment.parameters])
 
 
