@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from buran.numerics.gaussian_process import fit_process
+from buran_studies.selection.strategies.likelihood import fit_process
 
 SIZES = (10, 25, 60, 125)
 NOISE = 0.05

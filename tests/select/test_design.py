@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from simulated import measured, plain, space
 
-from buran.numerics.gaussian_process import fit_process, matern
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of
 from buran.select.design import Design, after_run, allocate, gains
@@ -119,13 +118,3 @@ def test_call_paths_weigh_by_their_share_and_metrics_alike() -> None:
     assert own is not None and own.share[1] > 0.99
     apart = belief_of(replace(both, groups=np.array([0, 1])), space())
     assert apart is not None and apart.share == pytest.approx([0.5, 0.5])
-
-
-def test_a_process_returns_to_its_data_and_knows_where_it_knows_little() -> None:
-    x = np.linspace(0, 1, 7)[:, None]
-    y = np.sin(4 * x[:, 0])
-    own = fit_process(x, y, np.full(7, 1e-8))
-    mean, deviation = own.predict(x)
-    assert mean == pytest.approx(y, abs=1e-3)
-    assert deviation.max() < 1e-2 < own.predict(np.array([[2.0]]))[1][0]
-    assert matern(x, x, np.ones(1)).diagonal() == pytest.approx(1)

@@ -1,6 +1,5 @@
-"""Gaussian processes: one posterior, and two ways to come to its hyperparameters.
+"""Gaussian processes: the posterior of one with given hyperparameters, and an average over them.
 
-`fit_process` takes those of the largest likelihood, the noise of each datum being known from repetitions.
 `average_process` averages over many, each by its likelihood, where few points do not decide on one and nothing is
 known about the noise.
 
@@ -14,11 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dtrtri
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from buran.numerics.arrays import Array
-from buran.numerics.sequence import spread_evenly, thinned
-from buran.numerics.tuning import AVERAGE, LIKELIHOOD
+from buran.numerics.sequence import spread_evenly
+from buran.numerics.tuning import AVERAGE, POSTERIOR
 
 
 def matern(one: Array, other: Array, lengths: Array | float = 1.0) -> Array:
@@ -86,67 +85,8 @@ def _whitening(covariance: Array) -> Array:
     if not failed:
         return np.asarray(dtrtri(root, lower=1)[0])
     values, vectors = np.linalg.eigh(covariance)  # equal inputs without noise
-    kept = values > LIKELIHOOD.jitter * values[-1]
+    kept = values > POSTERIOR.jitter * values[-1]
     return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
-
-
-def fit_process(inputs: Array, values: Array, noise_variance: Array, isotropic: bool = False) -> Process:
-    """Fit length scales and variance by the likelihood of the data; the noise is given.
-
-    Parameters
-    ----------
-    inputs
-        Shape (datum, parameter).
-    values
-        Shape (datum,).
-    noise_variance
-        Shape (datum,).
-    isotropic
-        One length scale for all parameters.
-    """
-    from scipy.optimize import minimize  # it takes long, and other strategies do without
-
-    mean = float(values.mean())
-    centred = values - mean
-    spread = max(float(centred.var()), 1e-12)
-    few = thinned(len(inputs), LIKELIHOOD.most_fitted)
-    loss = _Loss(inputs[few], centred[few], noise_variance[few], spread, isotropic)
-    dimensions = 1 if isotropic else inputs.shape[1]
-    bounds = [(-3.0, 4.0)] * dimensions + [(-3.0, 5.0)]
-    start = np.zeros(dimensions + 1)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 12})
-    logs = found.x if np.isfinite(found.fun) else start
-    lengths = np.asarray(np.exp(np.broadcast_to(logs[:-1], (inputs.shape[1],))), dtype=np.float64)
-    variance = float(np.exp(logs[-1]) * spread)
-    return Process.of(inputs, values, noise_variance + LIKELIHOOD.jitter * spread, lengths, variance, mean)
-
-
-class _Loss:
-    """Negative logarithm of the likelihood with its derivatives, by logarithms of length scales and variance."""
-
-    def __init__(self, inputs: Array, values: Array, noise: Array, spread: float, isotropic: bool) -> None:
-        gaps = 3.0 * (inputs.T[:, :, None] - inputs.T[:, None, :]) ** 2
-        self._gaps = gaps.sum(axis=0, keepdims=True) if isotropic else gaps
-        self._values, self._spread = values, spread
-        self._diagonal = noise + LIKELIHOOD.jitter * spread
-
-    def __call__(self, logs: Array) -> tuple[float, Array]:
-        squares = np.exp(-2 * logs[:-1])
-        gap = np.sqrt(np.tensordot(squares, self._gaps, axes=1))
-        falling = np.exp(logs[-1]) * self._spread * np.exp(-gap)
-        signal = falling * (1 + gap)
-        covariance = signal.copy()
-        covariance[np.diag_indices(len(covariance))] += self._diagonal
-        root, failed = dpotrf(covariance, lower=1)
-        if failed:
-            return 1e12, np.zeros(len(logs))
-        inverse = dpotri(root, lower=1)[0]
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        weights = inverse @ self._values
-        loss = float(self._values @ weights / 2 + np.log(root.diagonal()).sum())
-        slope = inverse - np.outer(weights, weights)
-        lengths = np.tensordot(self._gaps, slope * falling, axes=((1, 2), (0, 1))) * squares
-        return loss, np.append(lengths, (slope * signal).sum()) / 2
 
 
 def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:

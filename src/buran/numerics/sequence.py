@@ -1,10 +1,10 @@
-"""Numbers and indices that are spread evenly."""
+"""Numbers that are spread evenly."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from buran.numerics.arrays import Array, Ids
+from buran.numerics.arrays import Array
 
 
 def spread_evenly(count: int, size: int) -> Array:
@@ -16,8 +16,3 @@ def spread_evenly(count: int, size: int) -> Array:
     for _ in range(40):
         ratio = (1 + ratio) ** (1 / (size + 1))
     return np.asarray((0.5 + np.arange(1, count + 1)[:, None] * ratio ** -np.arange(1.0, size + 1)) % 1.0)
-
-
-def thinned(count: int, most: int) -> Ids:
-    """Return at most so many of `count` indices, evenly spread, the first and the last among them."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))

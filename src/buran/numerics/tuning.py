@@ -8,18 +8,13 @@ from buran.numerics.origin import CORRECTIONS, JUDGED, tuned
 
 
 @dataclass(frozen=True)
-class LikelihoodTuning:
-    """Of a Gaussian process whose hyperparameters have the largest likelihood."""
+class PosteriorTuning:
+    """Of a Gaussian process and what data say about it."""
 
-    jitter: float = tuned(
-        1e-10,
-        "of the variance, added to the diagonal; of the largest eigenvalue, below which one is rounding",
-        JUDGED,
-    )
-    most_fitted: int = tuned(128, "data that length scales are fitted to; all of them predict", JUDGED)
+    jitter: float = tuned(1e-10, "of the largest eigenvalue of a covariance, below which one is rounding", JUDGED)
 
 
-LIKELIHOOD = LikelihoodTuning()
+POSTERIOR = PosteriorTuning()
 
 
 @dataclass(frozen=True)

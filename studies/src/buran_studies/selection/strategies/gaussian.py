@@ -8,13 +8,14 @@ import numpy as np
 from scipy.special import ndtr
 
 from buran.campaign.strategies import Abilities
-from buran.numerics.gaussian_process import Process, fit_process
+from buran.numerics.gaussian_process import Process
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
 from buran.select.simple import TWICE, Base, CheapestFirst, base_or_end, nothing_left, suggestions
 from buran.select.space import Array, Ids, Space
 from buran.select.tuning import PROCESSES
+from buran_studies.selection.strategies.likelihood import fit_process
 
 
 def repetition_weight(noise_percent: float, runs: Array | Ids) -> Array:
