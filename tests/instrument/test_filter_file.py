@@ -167,3 +167,15 @@ def test_rules_that_match_nothing_are_reported():
 
 def test_include_list_is_sorted_and_without_repeats():
     assert [rule.pattern for rule in only(["b", "a", "b"]).regions] == ["*", "a", "b"]
+
+
+def test_of_a_constructor_all_symbols_are_listed():
+    """Compilers emit some of them, and only those that are there get hooks."""
+    rules = only(["_ZN1SC2Ei", "_ZN1SD1Ev", "f"])
+    assert [rule.pattern for rule in rules.regions] == [
+        "*", "_ZN1SC1Ei", "_ZN1SC2Ei", "_ZN1SD0Ev", "_ZN1SD1Ev", "_ZN1SD2Ev", "f",
+    ]  # fmt: skip
+    assert len(rules.functions(True)) == 3 and rules.functions(False) == {"*"}
+    emitted = [("_ZN1SC2Ei", "S::S(int)", "s.h"), ("_ZN1SD1Ev", "S::~S()", "s.h"), ("f", "f", "s.h")]
+    assert not rules.unmatched(emitted)
+    assert [rule.pattern for rule in rules.unmatched(emitted[1:])] == ["_ZN1SC1Ei", "_ZN1SC2Ei"]

@@ -20,6 +20,7 @@ from buran.measure.toolchain.static_features import (
     Call,
     Loop,
     StaticFeatures,
+    StaticFunction,
     libraries_of,
     notes_on,
     read_static_features,
@@ -130,6 +131,14 @@ def test_rules_that_match_nothing_are_found_over_all_objects(sources):
     notes = notes_on(features, text)
     assert any("line 3 (INCLUDE main misspelt)" in note for note in notes)
     assert any("line 7 (EXCLUDE */third.c)" in note for note in notes)
+
+
+def test_of_a_constructor_one_symbol_that_is_there_is_enough():
+    unknown = ("a.cc", 1, "a.cc", "external", False, True, 1, 1, None, 0, "", False, (), ())
+    emitted = StaticFunction("_ZN1SC2Ev", "S::S()", "_ZN1SC2Ev", *unknown)
+    text = "SCOREP_REGION_NAMES_BEGIN\nINCLUDE MANGLED _ZN1SC1Ev\nINCLUDE MANGLED _ZN1TC1Ev\nSCOREP_REGION_NAMES_END\n"
+    (note,) = notes_on(StaticFeatures((emitted,), ("a.cc",), (2, 3), ()), text)
+    assert "_ZN1TC1Ev" in note
 
 
 @pytest.mark.mpi

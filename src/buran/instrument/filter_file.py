@@ -17,6 +17,7 @@ from typing import Literal
 
 from buran.errors import FormatError
 from buran.instrument.pattern import SPECIAL, Decider, literal, matches_any, plain
+from buran.profile.symbols import variants
 
 Block = Literal["file", "region"]
 _BEGIN: dict[str, Block] = {"SCOREP_FILE_NAMES_BEGIN": "file", "SCOREP_REGION_NAMES_BEGIN": "region"}
@@ -91,10 +92,14 @@ class Filter:
         exact = (plain(rule.pattern) for rule in self.regions if rule.include)
         return frozenset(name for name in exact if name is not None)
 
+    def functions(self, include: bool) -> frozenset[str]:
+        """Return the patterns that are included, or excluded; of the symbols of one constructor the first."""
+        return frozenset(variants(rule.pattern)[0] for rule in self.regions if rule.include is include)
+
     def unmatched(self, functions: Iterable[tuple[str, str, str]]) -> tuple[Rule, ...]:
         """Rules that match no function (symbol, name, file): mostly misspelt. Catch-all patterns are not reported."""
         listed = list(functions)
-        symbols, names = {symbol for symbol, _, _ in listed}, {name for _, name, _ in listed}
+        symbols, names = {each for symbol, _, _ in listed for each in variants(symbol)}, {name for _, name, _ in listed}
         files = {file for _, _, file in listed if file}
         rules = [(rule, files) for rule in self.files]
         rules += [(rule, symbols if rule.mangled else names) for rule in self.regions]
@@ -221,7 +226,12 @@ def initial_filter() -> Filter:
     return Filter()
 
 
-def only(names: Iterable[str]) -> Filter:
-    """Return the filter that measures exactly the functions with these linker symbols, sorted."""
-    included = (Rule(True, literal(name), mangled=True) for name in sorted(set(names)))
-    return Filter(regions=(Rule(False, "*"), *included))
+def by_symbol(include: bool, symbols: Iterable[str]) -> tuple[Rule, ...]:
+    """Return rules for functions by linker symbol, sorted; of constructors and destructors, all that there may be."""
+    every = sorted({variant for symbol in symbols for variant in variants(symbol)})
+    return tuple(Rule(include, literal(symbol), mangled=True) for symbol in every)
+
+
+def only(symbols: Iterable[str]) -> Filter:
+    """Return the filter that measures exactly the functions with these linker symbols, as `by_symbol` names them."""
+    return Filter(regions=(Rule(False, "*"), *by_symbol(True, symbols)))

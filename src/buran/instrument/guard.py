@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.experiment.table import Experiment
-from buran.instrument.filter_file import Filter, Rule, format_filter, parse
-from buran.instrument.pattern import literal
+from buran.instrument.filter_file import Filter, by_symbol, format_filter, parse
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict
@@ -160,5 +159,5 @@ def guarded(filter_text: str, throttled: Throttled) -> str:
     if not throttled.verdicts:
         return filter_text
     rules = parse(filter_text) if filter_text else Filter()
-    out = (Rule(False, literal(name), mangled=True) for name in sorted(throttled.verdicts))
+    out = by_symbol(False, throttled.verdicts)
     return format_filter(Filter(rules.files, (*rules.regions, *out)), [throttled.sentence])

@@ -14,7 +14,6 @@ from buran.errors import UsageError
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.control import within_overhead
 from buran.instrument.expansion import unexplored_kernels
-from buran.instrument.filter_file import Filter, only
 from buran.instrument.pattern import glob
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, RegionPrediction, predict_regions, symbol_of
 from buran.instrument.tuning import FILTERS
@@ -155,11 +154,6 @@ class Refinement:
         kept = {symbol_of(region) for region, keep in zip(self.regions, self.keep, strict=True) if keep}
         kept |= set(self.added)
         return tuple(sorted(kept if kept & set(MAINS) else kept | {"main"}))
-
-    @property
-    def filter(self) -> Filter:
-        """Rules that instrument exactly `names`."""
-        return only(self.names)
 
     @cached_property
     def verdicts(self) -> dict[str, FunctionVerdict]:

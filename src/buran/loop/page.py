@@ -93,7 +93,7 @@ def _iteration(history: History, plan: Plan) -> Iteration:
     before = [
         earlier.filter_text for earlier in history.plans if earlier.iteration < plan.iteration and earlier.bundles
     ]
-    old, new = (_functions(text) for text in (before[-1] if before else "", plan.filter_text))
+    old, new = (filter_file.parse(text).functions(True) for text in (before[-1] if before else "", plan.filter_text))
     points: list[dict[str, Any]] = []
     for outcome in history.outcomes([plan]):
         failed, measured = outcome.has(Status.FAILED), outcome.has(Status.MEASURED)
@@ -125,14 +125,7 @@ def _filter_notes(history: History, plan: Plan) -> tuple[str, ...]:
     if not plan.filter_text or text is None:
         return ()
     comments = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
-    return tuple(comments[: max(len(comments) - len(_functions(text)), 0)])
-
-
-def _functions(filter_text: str) -> set[str]:
-    """Return the functions that a filter names; none for the default selection."""
-    if not filter_text:
-        return set()
-    return {rule.pattern for rule in filter_file.parse(filter_text).regions if rule.include}
+    return tuple(comments[: max(len(comments) - len(filter_file.parse(text).functions(True)), 0)])
 
 
 def _excerpt(path: Path) -> str:

@@ -273,11 +273,11 @@ def _notes(history: History, findings: Findings) -> list[str]:
 
 def _instrumented(filter_text: str) -> dict[str, int | None]:
     """Count the functions that a filter names, or those that it leaves out; None for the default selection."""
-    regions = filter_file.parse(filter_text).regions if filter_text else ()
-    named = sum(rule.include for rule in regions)
-    if named or any(rule.pattern == "*" for rule in regions):
-        return {"functions": named}
-    return {"functions": None, **({"left_out": len(regions)} if regions else {})}
+    rules = filter_file.parse(filter_text)
+    named, left_out = rules.functions(True), rules.functions(False)
+    if named or "*" in left_out:
+        return {"functions": len(named)}
+    return {"functions": None, **({"left_out": len(left_out)} if left_out else {})}
 
 
 def _next_steps(session: Session, findings: Findings) -> list[str]:

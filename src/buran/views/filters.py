@@ -34,6 +34,7 @@ from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
+from buran.profile.symbols import variants
 
 
 @dataclass(frozen=True)
@@ -211,9 +212,9 @@ def _base(universe: Universe, request: Request) -> FilterList:
     refined = list_of(refinement)
     if not in_force:
         return refined
-    listed = parse(in_force).named
-    reasons = {function.symbol: function for function in refined.functions}
-    return replace(refined, functions=tuple(reasons.get(name, Listed(name, name)) for name in sorted(listed)))
+    reasons = {each: function for function in refined.functions for each in variants(function.symbol)}
+    listed = (reasons.get(name) or Listed(variants(name)[0], name) for name in sorted(parse(in_force).named))
+    return replace(refined, functions=tuple({function.symbol: function for function in listed}.values()))
 
 
 def _cut(text: str) -> Cut | int:

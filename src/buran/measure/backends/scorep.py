@@ -441,7 +441,8 @@ def notes_on_hooks(
         return ("The program does not tell which functions have hooks.",)
     recorded = set(symbols_alike(each.symbol for each in hooked))
     every = sorted(wanted)
-    lacking = [name for name, alike in zip(every, symbols_alike(every), strict=True) if alike not in recorded]
+    alike = dict(zip(symbols_alike(every), every, strict=True))
+    lacking = [name for common, name in alike.items() if common not in recorded]
     by = f"Score-P{f' ({compiler})' if compiler else ''}"
     groups: dict[str, list[str]] = {}
     for name in lacking:

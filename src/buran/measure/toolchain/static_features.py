@@ -18,6 +18,7 @@ from typing import Any
 
 from buran.errors import BuildError, FormatError
 from buran.measure.toolchain.elf import Elf
+from buran.profile.symbols import variants
 
 SECTION = ".buran.static"
 SCHEMA = 2
@@ -223,8 +224,11 @@ def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]
     """Return what a user should know of a build, in sentences."""
     notes = []
     lines = filter_text.split("\n")
+    every = {each for function in features.functions for each in variants(function.mangled)}
     for number in features.unmatched_lines:
         text = lines[number - 1].strip() if number <= len(lines) else ""
+        if included_symbols(text) & every:
+            continue  # another symbol of a constructor that is there
         notes.append(f"filter line {number} ({text}): a rule matches no function of the program")
     hooked = {function.mangled for function in features.functions if function.hooked}
     bare = {function.mangled for function in features.functions} - hooked
