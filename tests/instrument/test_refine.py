@@ -109,12 +109,6 @@ def test_without_a_model_a_call_path_is_kept_and_named():
     assert np.isnan(result.prediction.share[6])
 
 
-def test_negative_predictions_count_as_nothing():
-    result = refine(TREE, times(setup=model(0, -1.0)), None, [100.0])
-    assert result.prediction.share[6] == 0
-    assert result.prediction.share[2] == pytest.approx(1 / result.total_s)
-
-
 def test_main_is_always_there():
     tree = CallTree((Region("work()", "_Z4workv"),), np.array([0]), np.array([-1]))
     result = refine(tree, model_set("time", [model(0, 1.0)], tree), None, [8.0])

@@ -215,13 +215,13 @@ def predict_regions(
     points = np.array(time.points, dtype=np.float64).reshape(-1, len(at))
     origin = points.min(axis=0) if len(points) else at
     whole = np.concatenate([at[None], origin[None], points])
-    seconds = np.maximum(time.predict(whole), 0.0)  # NaN stays NaN
+    seconds = time.predict(whole)
     seconds[starts_or_ends(tree.names)] = 0.0
     upper = time.predict_interval(at[None], 0.9, "mean")[1][:, 0] if len(tree) else np.zeros(0)
     upper = np.where(np.isfinite(upper), upper, np.inf)
     number = np.full((len(tree), 1 + len(points)), np.nan)
     if visits is not None:
-        number = np.maximum(visits.predict(np.concatenate([at[None], points])), 0.0)
+        number = visits.predict(np.concatenate([at[None], points]))
     return RegionPrediction(
         tree,
         seconds[:, 0],
@@ -236,7 +236,7 @@ def predict_regions(
 
 def _growing_share(tree: CallTree, models: ModelSet, at: Floats, origin: Floats) -> Floats:
     """Return shape (region,): by names, since counts are mostly taken with more functions than times."""
-    values = np.nan_to_num(np.maximum(models.predict(np.stack([at, origin])), 0.0))
+    values = np.nan_to_num(models.predict(np.stack([at, origin])))
     by_name: dict[str, Floats] = {}
     for path, row in zip(models.call_paths, values, strict=True):
         name = path.rsplit(SEPARATOR, 1)[-1]

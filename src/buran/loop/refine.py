@@ -229,7 +229,7 @@ def _published(
     if refinement.strategy == "hotspots":
         largest = np.array(time.points).sum(axis=1).argmax()
         return hotspots(tree, time.predict(np.array(time.points[largest])[None])[:, 0], time, graph)
-    total_s = float(np.nansum(np.maximum(time.predict(target[None]), 0.0)))
+    total_s = float(np.nansum(time.predict(target[None])))
     threshold_s = refinement.threshold_s if refinement.threshold_s is not None else refinement.share * total_s
     chosen = filter_only if refinement.strategy == "filter" else filter_and_expand
     return chosen(tree, time, visits, target, graph, threshold_s)

@@ -30,6 +30,10 @@ class Dictionary:
         are the single factors; of a single parameter, the plain ones.
     ahead
         Shape (call path, product): the columns continued to a point beyond the others, without its weight.
+    shift, length
+        Shape (call path, product): what was taken from the product of the tables' factors, and then divided by.
+    level
+        Shape (call path,): the constant hypothesis; infinite where values may be negative.
     """
 
     rows: Ids
@@ -38,11 +42,15 @@ class Dictionary:
     simple: Mask
     always: Mask
     ahead: Array
+    shift: Array
+    length: Array
+    level: Array
 
     def take(self, calls: Mask) -> Dictionary:
         """Return the part for some of the call paths."""
-        by_call = (self.rows[calls], self.columns[calls], self.usable[calls], self.simple[calls])
-        return Dictionary(*by_call, self.always, self.ahead[calls])
+        return Dictionary(
+            *(value if name == "always" else value[calls] for name, value in vars(self).items()),
+        )
 
 
 @dataclass(frozen=True, eq=False)

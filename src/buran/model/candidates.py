@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations, product
 from math import comb
 
@@ -42,6 +42,11 @@ class TermTable:
         So many different factors of this parameter cannot pass through all its values just as they are.
     ahead
         Shape (row,): the factors at a value beyond the points, scaled like `values`.
+    edges
+        Shape (row, edge): at the ends of the range in which no prediction may be negative, and between measured values
+        where the parameters are few; scaled like `values`.
+    range
+        Shape (value,): of the parameter, from the smallest one measured to `SEARCH.reach` times the largest.
     """
 
     functions: tuple[BasisFunction, ...]
@@ -54,25 +59,41 @@ class TermTable:
     same_value: Mask
     safe: int
     ahead: Array
+    edges: Array
+    range: Array
+
+    @cached_property
+    def over_range(self) -> Array:
+        """Return shape (row, value): the factors over the range, not scaled."""
+        return np.stack([np.ones_like(self.range), *(function.evaluate(self.range) for function in self.functions)])
 
     @classmethod
-    def of(cls, space: HypothesisSpace, x: Array, beyond: float | None = None) -> TermTable:
-        """Tabulate the space at the values `x` (point,) of a parameter, and at one `beyond` them, if given."""
+    def of(cls, space: HypothesisSpace, x: Array, beyond: float | None = None, gaps: int = 0) -> TermTable:
+        """Tabulate the space at the values `x` (point,) of a parameter, and at one `beyond` them, if given.
+
+        The edges are those of the range and the middles of the first `gaps` gaps between values.
+        """
         functions = space.candidates(x)
-        at = np.append(x, x.max() if beyond is None else beyond)
+        measured = np.unique(x)
+        reach = SEARCH.reach * measured[-1]
+        parts = np.linspace(measured[:-1], measured[1:], SEARCH.parts, endpoint=False)
+        middles = parts[SEARCH.parts // 2, :gaps]
+        at = np.concatenate([x, [x.max() if beyond is None else beyond, measured[0], reach], middles])
         both = np.ones((len(functions) + 1, len(at)))
         for row, function in enumerate(functions, start=1):
             both[row] = function.evaluate(at)
-        raw = np.ascontiguousarray(both[:, :-1])
+        raw = np.ascontiguousarray(both[:, : len(x)])
         largest = np.abs(raw).max(axis=1)
         return cls(
             functions,
             raw,
             raw / largest[:, None],
             *_nature(functions),
-            np.unique(x)[:, None] == x,
-            max(len(np.unique(x)) - 2, 1),
-            both[:, -1] / largest,
+            measured[:, None] == x,
+            max(len(measured) - 2, 1),
+            both[:, len(x)] / largest,
+            both[:, len(x) + 1 :] / largest[:, None],
+            np.concatenate([parts.T.ravel(), np.geomspace(measured[-1], reach, 7) if reach > 0 else measured]),
         )
 
 

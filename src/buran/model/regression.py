@@ -12,6 +12,8 @@ from buran.model.tuning import SEARCH
 from buran.numerics.least_squares import again, solve, without_negative
 
 _VOID = 1e-9  # share of the values below which a contribution is rounding
+_ROUNDING = 1e-9  # share of its parts below which a sum is 0
+_TOGETHER = 100  # functions; more would need much memory at once
 BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
 
 
@@ -52,7 +54,8 @@ def regress(
 ) -> Regression:
     """Fit `chosen` hypotheses (call path, term, parameter) exactly and drop what contributes nothing.
 
-    With `nonnegative`, no coefficient is negative either.
+    With `nonnegative`, no coefficient is negative either; and where no value is negative and the function would be,
+    somewhere from the smallest values of the parameters to `SEARCH.reach` times the largest.
     """
     design = _design(points, tables, chosen)
     calls, count, columns = design.shape
@@ -63,8 +66,9 @@ def regress(
         share = np.abs(solution.coefficients[:, None] * design * weights[..., None]).max(axis=1)
         free = share > np.maximum(_VOID, SEARCH.noise_share * np.where(np.isfinite(error), error, 0.0))[:, None]
         solution = again(solution, design, values, weights, free)
-    if nonnegative:
-        solution = without_negative(solution, design, values, weights)
+    held = np.ones(calls, dtype=bool) if nonnegative else _negative(tables, chosen, solution.coefficients, values)
+    if held.any():
+        solution = without_negative(solution, design, values, weights, held)
     residual = values - np.einsum("cpk,ck->cp", design, solution.coefficients)
     degrees = count - solution.free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)
@@ -72,6 +76,28 @@ def regress(
     return Regression(
         design, solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse
     )
+
+
+def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values: Array) -> Mask:
+    """Mark functions that are negative somewhere in the range of `TermTable.range`, of values that are not."""
+    out = np.zeros(len(values), dtype=bool)
+    rows = np.flatnonzero((coefficients < 0).any(axis=1) & (values >= 0).all(axis=1))
+    most = max(2, int(SEARCH.probes ** (1 / len(tables))))
+    places = [
+        np.unique(np.linspace(0, len(table.range) - 1, min(most, len(table.range))).astype(int)) for table in tables
+    ]
+    probes = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(-1, len(tables))
+    margin = np.where((probes == 0).any(axis=1), -_ROUNDING, SEARCH.margin)  # counts may begin with 0
+    for start in range(0, len(rows), _TOGETHER):
+        some = rows[start : start + _TOGETHER]
+        columns = np.ones((len(some), chosen.shape[1], len(probes)))
+        for p, table in enumerate(tables):
+            columns *= table.over_range[chosen[some, :, p]][:, :, probes[:, p]]
+        parts = coefficients[some, 1:, None] * columns
+        least = coefficients[some, :1] + parts.sum(axis=1)
+        size = np.abs(coefficients[some, :1]) + np.abs(parts).sum(axis=1)
+        out[some] = (least < margin * size).any(axis=1)
+    return out
 
 
 def loo_error(residual: Array, hat: Array, weights: Array) -> Array:

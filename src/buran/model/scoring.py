@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
 
 from buran.model.beam import Beam, Dictionary, first_occurrence, leave_group_out, leave_one_out
-from buran.model.candidates import Ids, TermTable
+from buran.model.candidates import Ids, Mask, TermTable
 from buran.model.regression import BOUND
 from buran.model.scatter import Scatter
 from buran.model.terms import Array
@@ -162,6 +163,23 @@ def _steepness(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> A
     return out
 
 
+def _negative_somewhere(tables: list[TermTable], dictionary: Dictionary, beam: Beam, coefficients: Array) -> Mask:
+    """Mark hypotheses that are negative at an edge of the range in which nothing is, of values that are not."""
+    level = dictionary.level
+    call, place = np.nonzero(beam.usable & np.isfinite(level)[:, None])
+    edges = np.array(list(product(*(range(table.edges.shape[1]) for table in tables))))
+    members = beam.members[call, place]
+    columns = np.ones((*members.shape, len(edges)))
+    for p, table in enumerate(tables):
+        columns *= table.edges[:, edges[:, p]][dictionary.rows[call[:, None], members, p]]
+    columns -= dictionary.shift[call[:, None], members][..., None]
+    by_length = coefficients[call, place] / dictionary.length[call[:, None], members]
+    out = np.zeros(beam.usable.shape, dtype=bool)
+    above = level[call, None] + np.matmul(by_length[:, None], columns)[:, 0]
+    out[call, place] = above.min(axis=1) < -BOUND * np.abs(above).max(axis=1)
+    return out
+
+
 def cost_of(
     tables: list[TermTable],
     dictionary: Dictionary,
@@ -171,7 +189,10 @@ def cost_of(
     costs: Costs,
     nonnegative: bool,
 ) -> tuple[Array, Array]:
-    """Return shape (call path, hypothesis), twice: cost of the freedom, and the handicap on the score."""
+    """Return shape (call path, hypothesis), twice: cost of the freedom, and the handicap on the score.
+
+    The handicap is infinite for hypotheses that are negative at a corner of the range in which nothing may be.
+    """
     at = np.arange(len(beam.members))[:, None, None]
     rows = dictionary.rows[at, beam.members]  # call path, hypothesis, term, parameter
     terms = rows.shape[2]
@@ -195,7 +216,8 @@ def cost_of(
     triangle = np.einsum("chkp,chtp->chkt", beam.basis[:, :, 1:], columns)
     triangle[~beam.usable] = np.eye(terms)
     target = np.einsum("chkp,cp->chk", beam.basis[:, :, 1:], centred)
-    negative = np.linalg.solve(triangle, target[..., None])[..., 0] < 0
+    coefficients = np.linalg.solve(triangle, target[..., None])[..., 0]
+    negative = coefficients < 0
     covered = (outgrown & ~negative[:, :, None]).any(axis=3)
     out += costs.saturating * (negative & falling).sum(axis=2)
     out += costs.negative * (negative & ~falling & covered).sum(axis=2)
@@ -204,4 +226,5 @@ def cost_of(
     handicap += costs.steep * np.minimum(errors, 1.0) * _steepness(tables, dictionary, beam)
     if nonnegative:
         handicap[negative.any(axis=2)] = np.inf
+    handicap[_negative_somewhere(tables, dictionary, beam, coefficients)] = np.inf
     return out, handicap

@@ -127,7 +127,8 @@ def search(
     """
     count, parameters = points.shape
     target = beyond(points)
-    tables = [TermTable.of(space, points[:, p], float(target[p])) for p in range(parameters)]
+    gaps = {1: count, 2: 1}.get(parameters, 0)  # a function of several parameters hardly ever dips between values
+    tables = [TermTable.of(space, points[:, p], float(target[p]), gaps) for p in range(parameters)]
     hypotheses = BestHypotheses.of(len(values), options.alternatives, options.max_terms, parameters)
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
         hypotheses.scores[:, 0] = 0.0
@@ -244,16 +245,16 @@ def _dictionary(
         ahead[:, present] *= table.ahead[places][:, products[present, p]]
     length = np.linalg.norm(weights, axis=1, keepdims=True)
     unit, unit_ahead = weights / length, 1 / length
-    before = np.linalg.norm(columns, axis=2)
+    before, shift = np.linalg.norm(columns, axis=2), np.zeros(ahead.shape)
     for _ in range(2):  # the second pass removes what rounding left of the first
         along = np.matmul(columns, unit[:, :, None])
         columns -= along * unit[:, None]
-        ahead -= along[..., 0] * unit_ahead
+        shift += along[..., 0] * unit_ahead
     after = np.linalg.norm(columns, axis=2)
     usable = after**2 > DEPENDENT * before**2
     after = np.where(usable, after, 1.0)
     columns /= after[..., None]
-    ahead /= after
+    ahead = (ahead - shift) / after
     y = values * weights
     along = (y * unit).sum(axis=1, keepdims=True)
     residual = y - along * unit
@@ -268,7 +269,8 @@ def _dictionary(
     single = (products > 0).sum(axis=1) == 1
     simple = _plain_products(tables, rows)
     always = simple[0] if parameters == 1 else single
-    return Dictionary(rows, columns, usable, simple, always, ahead), start
+    level = np.where((values < 0).any(axis=1), np.inf, start.ahead[:, 0])
+    return Dictionary(rows, columns, usable, simple, always, ahead, shift, after, level), start
 
 
 def _plain_products(tables: list[TermTable], rows: Ids) -> Mask:

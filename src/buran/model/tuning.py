@@ -41,6 +41,12 @@ class SearchTuning:
     )
     belief: float = tuned(0.45, "nats of odds for a nat of the score, times the points", MODELLER)
     likely: float = tuned(0.1, "odds of hypotheses that may be chosen for predicting the median", MODELLER)
+    reach: float = tuned(
+        8.0, "times the largest value of each parameter: up to there no prediction is negative", JUDGED
+    )
+    parts: int = tuned(4, "of each gap between measured values, at whose ends it is looked at", JUDGED)
+    margin: float = tuned(0.01, "of its terms: what a function keeps above 0, not to dip below it in between", JUDGED)
+    probes: int = tuned(1000, "points at which a function with a negative coefficient is looked at, about", JUDGED)
     freedom: float = tuned(0.3, "points that a degree of freedom of the repetitions is worth", MODELLER)
 
 

@@ -81,10 +81,12 @@ def again(found: Solution, design: Array, values: Array, weights: Array, free: M
     return Solution(*parts)
 
 
-def without_negative(found: Solution, design: Array, values: Array, weights: Array) -> Solution:
-    """Hold coefficients at 0 so that none is negative and the fit is the best of those without negative ones."""
+def without_negative(
+    found: Solution, design: Array, values: Array, weights: Array, asked: Mask | bool = True
+) -> Solution:
+    """Hold coefficients of the problems `asked` at 0: none is then negative, and the fit the best of such ones."""
     free = found.free.copy()
-    for row in np.flatnonzero((found.coefficients < 0).any(axis=1)).tolist():  # a few microseconds each
+    for row in np.flatnonzero(asked & (found.coefficients < 0).any(axis=1)).tolist():  # a few microseconds each
         columns = (design[row] * free[row]) * weights[row][:, None]
         free[row] = nonnegative(columns, values[row] * weights[row]) > 0
     return again(found, design, values, weights, free)

@@ -94,10 +94,10 @@ class Report:
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
-    """Return shape (call path,): predictions at the target; missing and negative ones are 0."""
+    """Return shape (call path,): predictions at the target; missing ones are 0."""
     point = np.array([[target[name] for name in models.parameters]], dtype=np.float64)
     values = models.predict(point)[:, 0]
-    return np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def start_and_end(models: ModelSet) -> NDArray[np.bool_]:
@@ -112,7 +112,7 @@ def run_times(report: Report, points: NDArray[np.float64]) -> NDArray[np.float64
         return report.tensor(points)
     assert report.runtime is not None
     values = report.runtime.predict(points)[0]
-    return np.where(np.isfinite(values), np.maximum(values, 0.0), 0.0)
+    return np.where(np.isfinite(values), values, 0.0)
 
 
 def run_time_at_target(report: Report) -> float:
