@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from buran import plugins
 from buran.correct import correct, load_corrected, write_corrected
 from buran.correct.data import prepare, spawned
-from buran.correct.program import CASES, Case, PrefixProgram
+from buran.correct.evolution import CASES, Case
 from buran.errors import UsageError
 from buran_studies.correction.evolution.evolve import Search, evolve
 from buran_studies.correction.evolution.forest import Forest
+from buran_studies.correction.evolution.program import PrefixProgram
 from buran_studies.correction.evolution.trials import corrected_as_published, halves, run_trials
 
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "correct"))

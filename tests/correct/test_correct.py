@@ -25,7 +25,7 @@ from buran.correct.data import prepare
 from buran.correct.domain import objection
 from buran.correct.render import STYLES, render
 from buran.correct.terms import Growth
-from buran.errors import FormatError, UsageError
+from buran.errors import FormatError, ToolError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +218,7 @@ def test_choices_that_do_not_exist_are_named() -> None:
 def test_invalid_predictions_are_missing_ones() -> None:
     from dataclasses import replace
 
-    from buran.correct.program import Evolved, PrefixProgram
+    from buran_studies.correction.evolution.program import Evolved, PrefixProgram
 
     found = correct(base_model(), PLACES, fitting(PLACES))
     evolved = Evolved(1, PrefixProgram(("-", "@base", 1.0)), found.theta, 1.0)
@@ -289,6 +289,19 @@ def test_damaged_files_are_refused(contention: Corrected, tmp_path: Path, change
     path.write_text(json.dumps({**contention.to_json(), **change}))
     with pytest.raises(FormatError, match=what):
         load_corrected(path)
+
+
+def test_a_file_with_a_program_says_what_reads_it(
+    contention: Corrected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "model.json"
+    program = {"case": 1, "tokens": ["@base"], "theta": [1, 1], "error": 0}
+    path.write_text(json.dumps({**contention.to_json(), "program": program}))
+    assert load_corrected(path).evolved is not None
+    monkeypatch.setattr("buran.plugins._installed", lambda group, folders: ())
+    with pytest.raises(ToolError, match="is not installed") as refused:
+        load_corrected(path)
+    assert refused.value.where == str(path) and refused.value.hint == "pip install buran-studies"
 
 
 def test_the_reconstruction_is_corrected() -> None:

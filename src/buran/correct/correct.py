@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Preset
 from buran.correct.data import prepare
-from buran.correct.evolution import EVOLUTIONS
+from buran.correct.evolution import CASES, EVOLUTIONS, Case
 from buran.correct.gate import Gate
-from buran.correct.program import CASES, Case
 from buran.correct.robust import Competition, correct_robustly
 from buran.errors import UsageError
 

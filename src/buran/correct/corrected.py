@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from buran.correct.average import Average
 from buran.correct.base import BaseModel
 from buran.correct.base_file import base_from
+from buran.correct.evolution import EVOLUTIONS, EvolvedCorrection
 from buran.correct.formula import Array
-from buran.correct.program import Evolved, program_from
 from buran.correct.residual import Residual
 from buran.correct.terms import CorrectionTerm, Growth, TermModel
 from buran.correct.tuning import CORRECTION
+from buran.errors import ToolError, UsageError
 from buran.files import read_document, write_json
 
 SCHEMA = "buran-corrected/2"
@@ -125,7 +126,7 @@ class Corrected:
     report: CorrectionReport
     terms: Average | None = None
     process: Residual | None = None
-    evolved: Evolved | None = None
+    evolved: EvolvedCorrection | None = None
     preset: Preset = "robust"
 
     @property
@@ -185,14 +186,7 @@ class Corrected:
             "trained": {name: list(pair) for name, *pair in zip(self.base.variables, self.low, self.high, strict=True)},
             "terms": None if self.terms is None else _terms_to_json(self.terms, self.base),
             "process": None if self.process is None else {k: v.tolist() for k, v in vars(self.process).items()},
-            "program": None
-            if self.evolved is None
-            else {
-                "case": self.evolved.case,
-                "tokens": list(self.evolved.program.tokens),
-                "theta": list(self.evolved.theta),
-                "error": _finite(self.evolved.error),
-            },
+            "program": None if self.evolved is None else self.evolved.to_json(),
             "report": vars(report)
             | {
                 "errors": {name: _finite(error) for name, error in report.errors.items()},
@@ -219,7 +213,7 @@ class Corrected:
         report = data["report"]
         return cls(
             base,
-            _floats(data["theta"], size),
+            finite_numbers(data["theta"], size),
             tuple(float(pair[0]) for pair in data["trained"].values()),
             tuple(float(pair[1]) for pair in data["trained"].values()),
             CorrectionReport(
@@ -235,7 +229,7 @@ class Corrected:
             ),
             None if data["terms"] is None else _terms_from_json(data["terms"], base),
             None if data["process"] is None else _process_from_json(data["process"], len(base.variables)),
-            None if data["program"] is None else _evolved_from_json(data["program"], base),
+            None if data["program"] is None else _evolved_from_json(data["program"], base, where),
             data["preset"],
         )
 
@@ -262,19 +256,20 @@ def load_corrected(path: Path) -> Corrected:
     )
 
 
+def finite_numbers(numbers: Any, size: int) -> tuple[float, ...]:
+    """Return numbers of a file; raise `ValueError` if there are more or fewer, or some are not finite."""
+    out = tuple(float(number) for number in numbers)
+    if len(out) != size or not np.isfinite(out).all():
+        raise ValueError(f"{len(out)} numbers instead of {size}, or some that are not finite")
+    return out
+
+
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
 def _errors(errors: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): math.inf if error is None else float(error) for name, error in errors.items()}
-
-
-def _floats(numbers: Any, size: int) -> tuple[float, ...]:
-    out = tuple(float(number) for number in numbers)
-    if len(out) != size or not np.isfinite(out).all():
-        raise ValueError(f"{len(out)} numbers instead of {size}, or some that are not finite")
-    return out
 
 
 def _terms_to_json(average: Average, base: BaseModel) -> list[dict[str, Any]]:
@@ -301,7 +296,7 @@ def _terms_to_json(average: Average, base: BaseModel) -> list[dict[str, Any]]:
 
 def _terms_from_json(data: Sequence[Mapping[str, Any]], base: BaseModel) -> Average:
     models = tuple(_model_from_json(entry, base) for entry in data)
-    weights = _floats([entry["weight"] for entry in data], len(models))
+    weights = finite_numbers([entry["weight"] for entry in data], len(models))
     if not models or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
         raise ValueError("the weights of the terms do not add up to 1")
     return Average(models, weights)
@@ -315,7 +310,7 @@ def _model_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
             raise ValueError(f"there is no shape {entry['shape']!r}")
         growth = Growth(entry["shape"], variables.index(entry["variable"]), float(entry["number"]))
         terms.append(CorrectionTerm(names.index(entry["component"]), growth, float(entry["coefficient"])))
-    return TermModel(_floats(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
+    return TermModel(finite_numbers(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
 
 
 def _process_from_json(data: Mapping[str, Any], size: int) -> Residual:
@@ -329,13 +324,9 @@ def _process_from_json(data: Mapping[str, Any], size: int) -> Residual:
     return Residual(**arrays)
 
 
-def _evolved_from_json(data: Mapping[str, Any], base: BaseModel) -> Evolved:
-    if data["case"] not in (1, 2, 3, 4):
-        raise ValueError(f"there is no case {data['case']!r}")
-    program = program_from(data["tokens"], list(base.variables))
-    return Evolved(
-        data["case"],
-        program,
-        _floats(data["theta"], len(base.parameters)),
-        math.inf if data["error"] is None else float(data["error"]),
-    )
+def _evolved_from_json(data: Mapping[str, Any], base: BaseModel, where: str) -> EvolvedCorrection:
+    try:
+        search = EVOLUTIONS.load("mecp")
+    except UsageError as error:  # the file is fine
+        raise ToolError(error.what, where=where, why=error.why, hint=error.hint) from error
+    return search.read(data, base)

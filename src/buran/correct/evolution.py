@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from buran.correct.base import BaseModel
-from buran.correct.corrected import Corrected
 from buran.correct.data import Data
 from buran.correct.formula import Array
-from buran.correct.program import Case, Evolved
 from buran.plugins import Door
+
+if TYPE_CHECKING:
+    from buran.correct.corrected import Corrected
+
+Case = Literal[1, 2, 3, 4]
+CASES: tuple[Case, ...] = (1, 2, 3, 4)
+
+
+class EvolvedCorrection(Protocol):
+    """A corrected model that a search found."""
+
+    @property
+    def theta(self) -> tuple[float, ...]:
+        """The base model's parameters in it."""
+
+    def evaluate(self, base: BaseModel, points: Array) -> Array:
+        """Return values at points (point, variable); they may be negative or not finite."""
+
+    def expression(self, variables: Mapping[str, Any], base: Any) -> Any:
+        """Return it in sympy's terms: of the variables by name, and of the base model's expression."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for `Evolution.read`."""
 
 
 class Evolution(Protocol):
@@ -24,8 +45,11 @@ class Evolution(Protocol):
 
     def compete(
         self, base: BaseModel, points: Array, values: Array, case: Case, theta: Array, random: np.random.Generator
-    ) -> Evolved:
+    ) -> EvolvedCorrection:
         """Search for a correction that is judged beside others, from points (point, variable) and values (point,)."""
+
+    def read(self, data: Mapping[str, Any], base: BaseModel) -> EvolvedCorrection:
+        """Rebuild what `to_json` gave; raise `KeyError`, `TypeError` or `ValueError` for anything else."""
 
     def correct_as_published(
         self, base: BaseModel, data: Data, case: Case, trials: int, seed: int, progress: Callable[[int], None] | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -71,8 +71,12 @@ def _base(base: BaseModel, theta: tuple[float, ...]) -> Any:
     return _symbols(base, theta)[""]
 
 
+def _variables(base: BaseModel, held: str = "") -> dict[str, Any]:
+    return {name: sympy.Symbol(name + held, positive=True) for name in base.variables}
+
+
 def _symbols(base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    symbols: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in base.variables}
+    symbols = _variables(base)
     symbols |= {name: _exact(value) for name, value in zip(base.parameters, theta, strict=True)}
     symbols |= {name: _exact(constant.value) for name, constant in base.constants.items()}
     for name, formula in base.formulas.items():
@@ -89,9 +93,7 @@ def _exact(value: float) -> Any:
 def _whole(model: Corrected) -> Any:
     """Return the corrected model without its process; of an average the model with the largest weight."""
     if model.evolved is not None:
-        base = _base(model.base, model.evolved.theta)
-        term = _program(model, base)
-        return term if model.evolved.case in (1, 3) else base + term
+        return model.evolved.expression(_variables(model.base), _base(model.base, model.evolved.theta))
     if model.terms is None:
         return _base(model.base, model.theta)
     return _with_terms(model.base, model.terms.best)
@@ -107,7 +109,7 @@ def _with_terms(base: BaseModel, model: TermModel, held: str = "") -> Any:
     total = base_symbols[""]
     out = total
     for term in model.terms:
-        symbols = {name: sympy.Symbol(name + held, positive=True) for name in base.variables}
+        symbols = _variables(base, held)
         growth = _to_sympy(ast.parse(term.growth.text(variables), mode="eval").body, symbols)
         name = names[term.carrier]
         if name in base.components:
@@ -132,26 +134,6 @@ def _factor(base: BaseModel, model: TermModel) -> Any:
     name = next(iter(base.components))
     symbol = sympy.Dummy(positive=True)
     return sympy.diff(_symbols(base, model.theta, {name: lambda _: symbol})[""], symbol)
-
-
-def _program(model: Corrected, base: Any) -> Any:
-    assert model.evolved is not None
-    symbols: dict[str, Any] = {name: sympy.Symbol(name, positive=True) for name in model.base.variables}
-    return model.evolved.program.fold(
-        lambda token: sympy.Float(token, 17) if isinstance(token, float) else symbols.get(token, base),
-        lambda name, *operands: _PROGRAM[name](*operands),
-    )
-
-
-_PROGRAM: Mapping[str, Callable[..., Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "^": operator.pow,
-    "log": sympy.log,
-    "exp": sympy.exp,
-}
 
 
 def _to_sympy(node: ast.expr, symbols: Mapping[str, Any]) -> Any:

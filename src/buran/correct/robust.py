@@ -12,10 +12,9 @@ from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, CorrectionReport
 from buran.correct.data import Data, spawned
 from buran.correct.domain import objection, without_time
-from buran.correct.evolution import EVOLUTIONS
+from buran.correct.evolution import EVOLUTIONS, Case
 from buran.correct.formula import Array
 from buran.correct.gate import Gate, Masks
-from buran.correct.program import Case
 from buran.correct.residual import fit_residual
 from buran.correct.terms import Problem, TermModel, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds

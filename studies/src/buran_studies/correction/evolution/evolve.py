@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.correct.base import BaseModel
+from buran.correct.evolution import Case
 from buran.correct.formula import Array
-from buran.correct.program import Case, Evolved, PrefixProgram
 from buran.correct.terms import Problem
 from buran_studies.correction.evolution.forest import Forest, Ids
+from buran_studies.correction.evolution.program import Evolved, PrefixProgram
 
 Objective = Literal["rmse", "log"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.correct.formula import Array
-from buran.correct.program import BASE, BINARY, FUNCTIONS
+from buran_studies.correction.evolution.program import BASE, BINARY, FUNCTIONS
 
 Ids = NDArray[np.int64]
 

@@ -11,12 +11,13 @@ import numpy as np
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, CorrectionReport
 from buran.correct.data import Data, spawned
+from buran.correct.evolution import Case
 from buran.correct.fit import least_squares
 from buran.correct.formula import Array
-from buran.correct.program import Case, Evolved
 from buran.correct.terms import Problem
 from buran_studies.correction.evolution.evolve import Search, evolve
 from buran_studies.correction.evolution.forest import Ids
+from buran_studies.correction.evolution.program import Evolved
 from buran_studies.quality import mlogq
 
 _SPLIT, _TRIALS = 2, 3  # first numbers of the seeds' keys

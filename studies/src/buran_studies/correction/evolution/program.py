@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from buran.correct.base import BaseModel
+from buran.correct.corrected import finite_numbers
+from buran.correct.evolution import CASES, Case
 from buran.correct.formula import Array
-
-Case = Literal[1, 2, 3, 4]
-CASES: tuple[Case, ...] = (1, 2, 3, 4)
 
 BINARY = ("+", "-", "*", "/", "^")
 UNARY = ("log", "exp")
@@ -103,6 +103,39 @@ class Evolved:
         term = self.program.evaluate({**values, BASE: base_values})
         out = np.broadcast_to(term, base_values.shape)
         return np.asarray(out if self.case in (1, 3) else base_values + out)
+
+    def expression(self, variables: Mapping[str, Any], base: Any) -> Any:
+        """Return it in sympy's terms: of the variables by name, and of the base model's expression."""
+        from buran.correct.symbolic import sympy
+
+        functions = {**_ARITHMETIC, "log": sympy.log, "exp": sympy.exp}
+        term = self.program.fold(
+            lambda token: sympy.Float(token, 17) if isinstance(token, float) else variables.get(token, base),
+            lambda name, *operands: functions[name](*operands),
+        )
+        return term if self.case in (1, 3) else base + term
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for `evolved_from`."""
+        error = self.error if math.isfinite(self.error) else None
+        return {"case": self.case, "tokens": list(self.program.tokens), "theta": list(self.theta), "error": error}
+
+
+_ARITHMETIC: Mapping[str, Callable[..., Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow,
+}  # fmt: skip
+
+
+def evolved_from(data: Mapping[str, Any], base: BaseModel) -> Evolved:
+    """Rebuild what `Evolved.to_json` gives; raise `KeyError`, `TypeError` or `ValueError` for anything else."""
+    if data["case"] not in CASES:
+        raise ValueError(f"there is no case {data['case']!r}")
+    return Evolved(
+        data["case"],
+        program_from(data["tokens"], list(base.variables)),
+        finite_numbers(data["theta"], len(base.parameters)),
+        math.inf if data["error"] is None else float(data["error"]),
+    )
 
 
 def program_from(tokens: Sequence[Any], names: Sequence[str]) -> PrefixProgram:
