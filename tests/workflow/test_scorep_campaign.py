@@ -38,6 +38,7 @@ def test_a_campaign_runs_to_its_end_and_ends_with_a_list(workbench):
     builds = [json.loads(path.read_text()) for path in workbench.results.glob("store/*/build/run.json")]
     costs = [record["visit_cost_s"] for record in builds if record.get("visit_cost_s")]
     assert costs and all(10e-9 < cost < 5e-6 for cost in costs)
+    assert all(record["visit_cost_spread_s"] >= 0 for record in builds if record.get("visit_cost_s"))
 
 
 def test_filters_at_run_time_take_one_build(workbench):

@@ -215,6 +215,8 @@ class BuildRecord(Record):
         Whether nothing was compiled: the filter is applied to the program of another build when it runs.
     visit_cost_s
         What a visit of a function with hooks costs here.
+    visit_cost_spread_s
+        By how much it was dearer in the median round of its measurement.
     binary
         Relative to the results folder.
     """
@@ -232,6 +234,7 @@ class BuildRecord(Record):
     tools: Mapping[str, Any]
     node: Any = None
     visit_cost_s: float | None = None
+    visit_cost_spread_s: float | None = None
     binary: str | None = None
     binary_sha256: str | None = None
     filtered_at_run_time: bool | None = None

@@ -282,5 +282,6 @@ def visit_cost_s(history: History, iteration: int | None = None) -> float:
     records = [history.build_record(build.hash) for build in builds]
     costs = [record.visit_cost_s for record in records if record is not None and record.visit_cost_s]
     if not costs and history.imports:  # nothing is built yet
-        costs = [history.session.target.backend.visit_cost_s() or FILTERS.visit_cost_s]
+        cost = history.session.target.backend.visit_cost()
+        costs = [] if cost is None else [cost.seconds]
     return median(costs) if costs else FILTERS.visit_cost_s

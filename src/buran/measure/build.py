@@ -178,8 +178,9 @@ def _inspected(
     features, notes = backend.inspect_build(binary, folder, spec.filter_text, spec.mode)
     if features is not None:
         write_text(temporary / STATIC, features.to_jsonl())
-    cost_s = backend.visit_cost_s() if spec.mode is Mode.TIME else None
-    return replace(record, notes=(*record.notes, *notes), visit_cost_s=cost_s)
+    record = replace(record, notes=(*record.notes, *notes))
+    cost = backend.visit_cost() if spec.mode is Mode.TIME else None
+    return record if cost is None else replace(record, visit_cost_s=cost.seconds, visit_cost_spread_s=cost.spread_s)
 
 
 def _book(layout: Layout, folder: Path) -> None:

@@ -11,6 +11,7 @@ from buran.campaign.plan import Mode
 from buran.measure.finding import Finding
 from buran.measure.machine.machine import Machine, ThisMachine
 from buran.measure.source import SourceTree
+from buran.measure.toolchain.hook_cost import VisitCost
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.profile import Profile
 
@@ -56,8 +57,8 @@ class Backend(Protocol):
         """Return environment variables for the build."""
         return {}
 
-    def visit_cost_s(self) -> float | None:
-        """Return what entering and leaving a function costs on this machine, in seconds; None if unknown."""
+    def visit_cost(self) -> VisitCost | None:
+        """Return what entering and leaving a function costs on this machine; None if unknown."""
         return None
 
     def inspect_build(

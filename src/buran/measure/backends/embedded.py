@@ -15,7 +15,7 @@ from buran.files import digest, write_text
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf, is_elf
-from buran.measure.toolchain.hook_cost import hook_cost_s
+from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measure.toolchain.toolchain import GCC_FALLBACK, Toolchain
@@ -87,9 +87,9 @@ class EmbeddedBackend(Backend):
             environment["BURAN_FILTER"] = path
         return environment | ccache.variables(self.toolchain, str(mode), path)
 
-    def visit_cost_s(self) -> float | None:
+    def visit_cost(self) -> VisitCost | None:
         """Measure it; the fallback without a plugin has other hooks."""
-        return None if self.toolchain.kind == GCC_FALLBACK else hook_cost_s(self.toolchain)
+        return None if self.toolchain.kind == GCC_FALLBACK else cost_of_hooks(self.toolchain)
 
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode

@@ -25,7 +25,7 @@ from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
 from buran.measure.finding import Finding, Health
 from buran.measure.merge_dumps import placement_of
 from buran.measure.toolchain.elf import Elf, is_elf
-from buran.measure.toolchain.hook_cost import visit_cost_s
+from buran.measure.toolchain.hook_cost import VisitCost, visit_cost
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
 from buran.measure.toolchain.tool import find_tool, run_tool
 from buran.profile.cubex_read import read_cubex, read_hosts
@@ -246,13 +246,13 @@ class ScorePBackend(Backend):
             "CCACHE_DISABLE": "1",
         }
 
-    def visit_cost_s(self) -> float | None:
+    def visit_cost(self) -> VisitCost | None:
         """Measure it with a small program; without a wrapper for C nothing is known."""
         compiler = self.scorep.wrappers.get("cc") or self.scorep.wrappers.get("mpicc")
         if compiler is None:
             return None
         build = partial(self.build_environment, Mode.TIME)
-        return visit_cost_s(self.identity, Path(compiler), build, partial(self.run_environment, Mode.TIME))
+        return visit_cost(self.identity, Path(compiler), build, partial(self.run_environment, Mode.TIME))
 
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode

@@ -6,7 +6,10 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from buran.errors import RunError
 from buran.measure.toolchain.tool import run_tool
@@ -24,21 +27,24 @@ __attribute__((noinline)) int visited(int n) { __asm__ volatile("" ::: "memory")
 __attribute__((noinline)) int plain(int n) { __asm__ volatile("" ::: "memory"); return n + 1; }
 int main(void) {
     double hooked = 1e9, bare = 1e9;
-    for (int round = 0; round < 9; round++) {
+    for (int round = 0, since = 0; round < MOST && since < STABLE; round++) {
         double start = now();
         int n = 0;
         for (int i = 0; i < VISITS; i++) n = visited(n);
         double middle = now();
         for (int i = 0; i < VISITS; i++) n = plain(n);
         double end = now();
+        printf("%.9g %.9g\\n", (middle - start) / VISITS, (end - middle) / VISITS);
+        since = middle - start < 0.99 * hooked || end - middle < 0.99 * bare ? 0 : since + 1;
         if (middle - start < hooked) hooked = middle - start;
         if (end - middle < bare) bare = end - middle;
     }
-    printf("%.12g\\n", (hooked - bare) / VISITS);
     return 0;
 }
 """
-_VISITS = 200_000  # that the cost of one is the mean of
+# Visits whose mean is the cost of one, in a round; rounds without a new minimum, by a percent, after which the least is
+# taken for what a visit costs without disturbance; rounds in all. Load comes and goes within some rounds of 20 ms.
+_SIZES = {"VISITS": 200_000, "STABLE": 12, "MOST": 100}
 _FILTER = """\
 SCOREP_REGION_NAMES_BEGIN
 EXCLUDE *
@@ -46,11 +52,29 @@ INCLUDE MANGLED main visited
 SCOREP_REGION_NAMES_END
 """
 _WHAT = "the cost of hooks cannot be measured"
-_measured: dict[str, float] = {}  # by the measurement system's identity, of this process
 
 
-def hook_cost_s(toolchain: Toolchain) -> float:
-    """Return what a visit costs with the embedded backend's hooks, in seconds; see `visit_cost_s`."""
+@dataclass(frozen=True)
+class VisitCost:
+    """What a visit of a function with hooks costs, in CPU time without the call itself.
+
+    Attributes
+    ----------
+    seconds
+        The least of all rounds with hooks, without the least of all rounds without.
+    spread_s
+        By how much the median round was dearer: what other work on the machine adds.
+    """
+
+    seconds: float
+    spread_s: float = 0.0
+
+
+_measured: dict[str, VisitCost] = {}  # by the measurement system's identity, of this process
+
+
+def cost_of_hooks(toolchain: Toolchain) -> VisitCost:
+    """Return what a visit costs with the embedded backend's hooks; see `visit_cost`."""
 
     def build(filter_file: Path) -> dict[str, str]:
         described = filter_file.with_name("toolchain.json")
@@ -65,13 +89,13 @@ def hook_cost_s(toolchain: Toolchain) -> float:
     def run(folder: Path) -> dict[str, str]:
         return {"BURAN_PROFILE_DIR": str(folder), "BURAN_COUNTERS": "", "BURAN_RUN_FILTER": ""}
 
-    return visit_cost_s(toolchain.fingerprint, Path(sys.executable).parent / "buran-cc", build, run)
+    return visit_cost(toolchain.fingerprint, Path(sys.executable).parent / "buran-cc", build, run)
 
 
-def visit_cost_s(
+def visit_cost(
     identity: str, compiler: Path, build: Callable[[Path], Mapping[str, str]], run: Callable[[Path], Mapping[str, str]]
-) -> float:
-    """Return the CPU time of one visit in seconds: the least of a few rounds, without the call itself.
+) -> VisitCost:
+    """Measure what a visit costs, in rounds until none is cheaper than those before.
 
     Parameters
     ----------
@@ -93,11 +117,13 @@ def visit_cost_s(
         folder = Path(name)
         (folder / "hooks.c").write_text(_PROGRAM)
         (folder / "filter").write_text(_FILTER)
-        words: list[str | Path] = [compiler, "-O2", f"-DVISITS={_VISITS}", folder / "hooks.c", "-o", folder / "hooks"]
+        sizes = [f"-D{name}={size}" for name, size in _SIZES.items()]
+        words: list[str | Path] = [compiler, "-O2", *sizes, folder / "hooks.c", "-o", folder / "hooks"]
         run_tool(words, what=_WHAT, env={**os.environ, **build(folder / "filter")})
         text = run_tool([folder / "hooks"], what=_WHAT, env={**os.environ, **run(folder)})
-    cost = float(text)
+    hooked, bare = np.array([line.split() for line in text.splitlines()], dtype=np.float64).T
+    cost = float(hooked.min() - bare.min())
     if not 0 < cost < 1e-4:
         raise RunError(_WHAT, why=f"{cost} s for a visit")
-    _measured[identity] = cost
-    return cost
+    _measured[identity] = VisitCost(cost, max(float(np.median(hooked - bare)) - cost, 0.0))
+    return _measured[identity]

@@ -22,7 +22,7 @@ from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
 from buran.instrument.start import EVERYTHING
 from buran.instrument.verdicts import FunctionVerdict
-from buran.measure.toolchain.hook_cost import hook_cost_s
+from buran.measure.toolchain.hook_cost import cost_of_hooks
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model import ModelSet
 from buran.select.pilot import pilot_places
@@ -152,7 +152,7 @@ def _guarded(lab: Lab, text: str, points: Sequence[Sequence[int]]) -> tuple[str,
     experiment, _, spent_s = lab.experiment(text, points, 1)
     at = [int(value) for value in experiment.points[longest(experiment)]]
     plain_s = lab.run(lab.build(None)[0], at, Mode.VANILLA)[0]
-    found = guard(experiment, lab.cpu_s[text, tuple(at)], plain_s, hook_cost_s(lab.toolchain))
+    found = guard(experiment, lab.cpu_s[text, tuple(at)], plain_s, cost_of_hooks(lab.toolchain).seconds)
     return guarded(text, found), found.verdicts, spent_s
 
 
@@ -196,7 +196,7 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     bare_s = repetitions * sum(lab.run(plain, point, Mode.VANILLA)[0] for point in lab.program.points)
     time, visits = _models(experiment)
     number = float(np.nansum(experiment.over_locations("visits", "sum")))
-    cost_s = hook_cost_s(lab.toolchain)
+    cost_s = cost_of_hooks(lab.toolchain).seconds
     cost_s = max((spent_s - bare_s) / number, cost_s) if number else cost_s  # of these very runs
     chosen = refine(
         experiment.tree,
@@ -210,7 +210,7 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     found = chosen.prediction
     with np.errstate(invalid="ignore"):
         kernels = (found.bare_share >= SHARE) & ~found.constant & found.filterable & ~found.mostly_hooks(0.5)
-        brief = kernels & _brief(experiment, hook_cost_s(lab.toolchain))
+        brief = kernels & _brief(experiment, cost_of_hooks(lab.toolchain).seconds)
     return Trail(
         filters=(text,),
         iterations=1,
@@ -258,7 +258,7 @@ def _refined(
         visits,
         target_of(lab.program),
         Wishes(share=SHARE),
-        visit_cost_s=hook_cost_s(lab.toolchain),
+        visit_cost_s=cost_of_hooks(lab.toolchain).seconds,
         work=work,
         imbalance=imbalance_s(experiment),
         ends_s=ends_s(experiment),

@@ -18,6 +18,7 @@ from buran.instrument.filter_file import Filter, parse
 from buran.measure.backends.base import Backend
 from buran.measure.machine.machine import BuildJob, Clock, Machine, RunJob
 from buran.measure.machine.process import Outcome
+from buran.measure.toolchain.hook_cost import VisitCost
 from buran.measure.toolchain.static_features import Call, StaticFeatures, StaticFunction, notes_on
 from buran.profile.profile import Profile
 from buran_studies.simulate.program import Program, program_of
@@ -153,9 +154,9 @@ class SimulatedBackend(Backend):
         """A virtual one."""
         return VirtualMachine(self.seed, self.parameters)
 
-    def visit_cost_s(self) -> float | None:
+    def visit_cost(self) -> VisitCost:
         """As described."""
-        return self.program.instrumentation.visit_s
+        return VisitCost(self.program.instrumentation.visit_s)
 
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode
