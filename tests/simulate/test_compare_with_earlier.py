@@ -77,8 +77,9 @@ def test_a_program_that_did_not_change_costs_little_and_ends_with_that(folder: P
     assert times.filter_text == plans(old)[-1].filter_text
     assert len(times.bundles) == 3
     assert times.predicted_core_hours is not None  # from the earlier models
-    assert end.reason.startswith("nothing changed since sim (../old/campaign.yaml): counts are the same at")
-    assert "the run time is unchanged within" in end.reason
+    assert end.reason.startswith("no change seen since sim (../old/campaign.yaml): the counts of all")
+    assert "call paths are the same at" in end.reason
+    assert "times show no difference: the run time may have changed by" in end.reason
     assert not end.budget_reached
     state = progress_of(History.open(session))
     assert {item.phase for item in state.account} == {"comparison"}
@@ -96,7 +97,7 @@ def test_a_count_that_changed_ends_the_comparison_and_the_strategy_goes_on(besid
     session = finished(beside, program, compare_with=EARLIER)
     found = plans(session)
     assert [plan.phase for plan in found][:2] == ["comparison", "times"]
-    said = "changed since sim (../old/campaign.yaml): simulated->main->setup (basic_blocks); first times"
+    said = "changed since sim (../old/campaign.yaml): simulated->main->setup (basic_blocks, n^2 → n^2 * log2(n)); first times"
     assert found[1].reason.startswith(said)
     assert "the earlier version's filter" in found[1].reason
     data = json.loads(latest(session, "comparison.json").read_text())
@@ -171,7 +172,7 @@ def test_an_artefact_that_was_kept_is_enough(folder: Path, beside: Path) -> None
     session = finished(beside / "new", compare_with="../kept", goal="models")
     found = plans(session)
     assert [plan.phase for plan in found] == ["comparison", "end"]  # no counts to compare with
-    assert "at 3 points the run time is unchanged" in found[-1].reason
+    assert "at 3 points times show no difference" in found[-1].reason
     assert "counts" not in found[-1].reason
 
 

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="CONDITION,...",
         help="exit code 5 if something grew beyond doubt: grown, runtime, effort (each also with a tolerance, as in "
-        "grown:10%%), class, new",
+        "grown:10%%), class, counts, new",
     )
     beside.add_argument(
         "--share", type=float, help="call paths matter from this share of their metric on (default 0.01)"

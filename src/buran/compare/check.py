@@ -9,15 +9,18 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.counts import count_measured, unsteady_rows
+from buran.compare.counts import Counted, count_in_both, unsteady_rows
 from buran.compare.difference import Change
 from buran.compare.fold import common_call_paths, fold, fold_models
-from buran.compare.measured import folded_values, measured_in_both, shares_of
+from buran.compare.measured import folded_values, shares_of
+from buran.compare.pairing import Pair, pair_call_paths
 from buran.compare.side import RUNTIME, Side
 from buran.compare.tuning import COMPARED
 from buran.experiment.table import Aggregate, Experiment
+from buran.model import fit_models
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition, over_repetitions
+from buran.model.text import growth_class
 from buran.profile.metrics import noise_resilient
 
 Array = NDArray[np.float64]
@@ -30,13 +33,20 @@ class Checked:
     Attributes
     ----------
     share
-        Of the metric there, before or after, whichever is larger.
+        Of the metric, before or after, whichever is larger: of times there, of counts at the earlier version's target.
+    growth_before, growth_after
+        Growth classes of counts that differ; the second one by the few points. Empty where they are not known.
+    through
+        See `Difference.through`.
     """
 
     metric: str
     call_path: str
     change: Change
     share: float
+    growth_before: str = ""
+    growth_after: str = ""
+    through: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -52,34 +62,91 @@ class Checked:
         return max(abs(each - 1) for each in ends)
 
 
-def check_counts(before: Side, table: Experiment, share: float = COMPARED.share) -> tuple[list[Checked], int]:
-    """Compare counts with those of the earlier version; they are exact, if they do not depend on the run.
+@dataclass(frozen=True)
+class CheckedCounts:
+    """Counts compared with those of the earlier version.
 
-    Returns
-    -------
-    list of Checked
-        One for each metric and call path that matters, at the point that says most.
-    int
-        Number of points at which counts were compared; 0 if there were none to compare.
+    Attributes
+    ----------
+    rows
+        All that differ, and those that are the same and matter at the target; the largest there first.
+    points
+        At how many points counts were compared; 0 if there were none to compare.
+    call_paths
+        How many call paths have a count that was compared.
+    unsteady
+        How many have one that depends on the run, or is not known on one side, and was not.
+    moved
+        See `Comparison.moved`.
     """
-    checked: list[Checked] = []
-    points = 0
+
+    rows: tuple[Checked, ...] = ()
+    points: int = 0
+    call_paths: int = 0
+    unsteady: int = 0
+    moved: tuple[Pair, ...] = ()
+
+
+def check_counts(before: Side, table: Experiment, share: float = COMPARED.share) -> CheckedCounts:
+    """Compare all counts with those of the earlier version; they are exact, if they do not depend on the run."""
     if before.counts is None:
-        return checked, points
-    for metric in (name for name in noise_resilient(before.models) if name in before.counts.values):
-        if metric not in table.values:
-            continue
-        models = before.models[metric]
-        common = common_call_paths(models.call_paths, table.tree.names)
-        counted = count_measured(measured_in_both((before.counts, table), (models, models), common))
+        return CheckedCounts()
+    pairs = pair_call_paths(before, table)
+    before = before.renamed({pair.before: pair.after for pair in pairs})
+    after = Side("", before.parameters, before.target, {}, table)
+    rows: list[Checked] = []
+    points, compared, unsteady = 0, set[str](), set[str]()
+    for metric in (
+        name for name in noise_resilient(before.models) if name in table.values and name in before.counts.values
+    ):
+        common = common_call_paths(before.models[metric].call_paths, table.tree.names)
+        counted, _ = count_in_both(before, after, before.models[metric], common)
         usable = counted.known
         usable[unsteady_rows(before.unsteady.get(metric, ()), common)] = False
-        shares = np.maximum(*(shares_of(np.nan_to_num(each)) for each in (counted.first, counted.second)))
-        for row in np.flatnonzero(usable & (shares >= share).any(axis=1)).tolist():
-            checked.append(Checked(metric, common[row], counted.change(row), float(shares[row].max())))
+        compared |= {common[row] for row in np.flatnonzero(usable).tolist()}
+        unsteady |= {common[row] for row in np.flatnonzero(~usable).tolist()}
         if usable.any():
             points = max(points, len(counted.points))
-    return sorted(checked, key=lambda each: -each.share), points
+            rows += _checked(before, metric, common, counted, usable, share)
+    rows.sort(key=lambda row: (not row.changed, -row.share))
+    return CheckedCounts(tuple(rows), points, len(compared), len(unsteady - compared), pairs)
+
+
+def _checked(
+    before: Side, metric: str, common: tuple[str, ...], counted: Counted, usable: NDArray[np.bool_], share: float
+) -> list[Checked]:
+    """Return the counts of a metric that differ or matter, with their shares at the target."""
+    models = before.models[metric]
+    folded = fold_models(models, fold(models.call_paths, common), common)
+    points = np.array(counted.points, dtype=np.float64)
+    at = np.array([[before.target[name] for name in before.parameters]]) if before.target else points[-1:]
+    first = np.maximum(np.nan_to_num(folded.predict(at))[:, 0], 0.0)
+    differs = usable & (counted.differs != 0).any(axis=1)
+    changes = {row: counted.change(row) for row in np.flatnonzero(usable).tolist()}
+    second = first.copy()
+    growth: dict[int, tuple[str, str]] = {}
+    changed = np.flatnonzero(differs)
+    fitted = (
+        fit_models(points, counted.second[changed]).models if len(points) >= COMPARED.growth else [None] * len(changed)
+    )
+    for row, model in zip(changed.tolist(), fitted, strict=True):
+        change, earlier = changes[row], folded.models[row]
+        if model is None:
+            second[row] = first[row] * change.ratio if np.isfinite(change.ratio) else change.after
+        else:
+            second[row] = max(float(model.function.evaluate(at)[0]), 0.0)
+            growth[row] = (
+                growth_class(earlier.function, before.parameters) if earlier else "",
+                growth_class(model.function, before.parameters),
+            )
+    shares = np.maximum(first, second) / (max(first.sum(), second.sum()) or 1.0)
+    return [
+        Checked(
+            metric, common[row], change, float(shares[row]), *growth.get(row, ("", "")), counted.through.get(row, ())
+        )
+        for row, change in changes.items()
+        if differs[row] or shares[row] >= share
+    ]
 
 
 def check_times(

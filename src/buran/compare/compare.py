@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.counts import Counted, count_measured, count_modelled, unsteady_rows
+from buran.compare.counts import Counted, count_in_both, count_modelled, unsteady_rows
 from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.growth import faster_in
-from buran.compare.measured import common_points, measured_in_both, shares_of
+from buran.compare.measured import common_points, shares_of
+from buran.compare.pairing import pair_call_paths
 from buran.compare.side import RUNTIME, Side
 from buran.compare.tuning import COMPARED
 from buran.errors import UsageError
@@ -35,6 +36,8 @@ def compare_sides(
         One has no models, or they have other parameters, no metric or no call path in common.
     """
     _check(before, after)
+    pairs = () if after.counts is None else pair_call_paths(before, after.counts)
+    before = before.renamed({pair.before: pair.after for pair in pairs})
     target = tuple(float(after.target[name]) for name in after.parameters)
     differences: list[Difference] = []
     gone: list[OneSided] = []
@@ -56,7 +59,7 @@ def compare_sides(
     notes = tuple(_notes(before, after))
     names = after.parameters
     return Comparison(
-        before.name, after.name, names, target, level, share, tuple(differences), tuple(gone), tuple(new), notes
+        before.name, after.name, names, target, level, share, tuple(differences), tuple(gone), tuple(new), notes, pairs
     )
 
 
@@ -169,20 +172,20 @@ class _Metric:
             ratio = np.where(self.values[0] > 0, self.values[1] / self.values[0], np.nan)
         modelled = np.array([None not in pair for pair in zip(self.first.models, self.second.models, strict=True)])
         self.intervals = np.where(modelled[:, None], np.stack([ratio, lower, upper]), np.nan)
-        tables = [side.counts for side in sides]
-        both = None
-        if tables[0] is not None and tables[1] is not None and all(metric in each.values for each in tables if each):
-            both = measured_in_both((tables[0], tables[1]), (self.first, self.second), common)
+        both, counted = None, None
+        if all(side.counts is not None and metric in side.counts.values for side in sides):
+            counted, both = count_in_both(before, after, self.second, common)
             if shared:
                 means = np.stack(both.ratios(single))
                 self.intervals[:, :, 1] = np.where(np.isfinite(means), means, self.intervals[:, :, 1])
         self.counted: Counted | None = None
         self.exact = np.zeros(len(common), dtype=bool)
         if metric_of(metric).noise_resilient:
-            self.counted = count_modelled((self.first, self.second)) if both is None else count_measured(both)
+            self.counted = counted or count_modelled((self.first, self.second))
             self.exact = self.counted.known.copy()
             for side in sides:
                 self.exact[unsteady_rows(side.unsteady.get(metric, ()), common)] = False
+            self.matters |= self.exact & (self.counted.differs != 0).any(axis=1)  # however small: it may grow
 
     def differences(self) -> list[Difference]:
         """Return all of them, the largest first."""
@@ -213,6 +216,7 @@ class _Metric:
             model_after=format_function(second.function, parameters) if second else "",
             faster_in=(),
             verdict="undecided",
+            through=() if self.counted is None or not exact else self.counted.through.get(row, ()),
         )
         difference = replace(difference, verdict=self._verdict(difference))
         if difference.verdict != "grown" or target.verdict != "grown" or first is None or second is None:

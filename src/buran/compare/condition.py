@@ -1,4 +1,4 @@
-"""Conditions under which a comparison fails, for checks of every change: ``grown:10%``, ``class``, ``effort``."""
+"""Conditions under which a comparison fails, for checks of every change: ``grown:10%``, ``class``, ``counts``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from buran.compare.side import RUNTIME
 from buran.errors import UsageError
 from buran.profile.metrics import metric_of, noise_resilient, table
 
-Kind = Literal["grown", "runtime", "class", "effort", "new"]
+Kind = Literal["grown", "runtime", "class", "effort", "counts", "new"]
 KINDS: dict[str, str] = {
     "grown": "the time of a call path, or of the whole program, has grown",
     "runtime": "the time of the whole program has grown",
     "class": "time, basic blocks or bytes of a call path, or the whole program's time, grow faster with a parameter",
     "effort": "basic blocks or bytes of a call path have grown",
+    "counts": "an exact count of any call path, however small, is another one, less or more",
     "new": "a call path is there that was not there before",
 }
 _WITH_PERCENT = ("grown", "runtime", "effort")
@@ -102,7 +103,7 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
             if each.share >= comparison.share and (each.metric == "time" or metric_of(each.metric).noise_resilient)
         ]
     exact = noise_resilient(table())
-    metrics_of = {"runtime": (RUNTIME,), "effort": exact, "class": (*_TIMES, *exact)}
+    metrics_of = {"runtime": (RUNTIME,), "effort": exact, "counts": exact, "class": (*_TIMES, *exact)}
     metrics = metrics_of.get(condition.kind, _TIMES)
     asked = [each for each in comparison.differences if each.metric in metrics and each.matters]
     if not asked:
@@ -125,4 +126,6 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
 def _holds(difference: Difference, condition: Condition) -> bool:
     if condition.kind == "class":
         return bool(difference.faster_in)
+    if condition.kind == "counts":
+        return difference.exact and difference.verdict in ("grown", "shrunk")
     return difference.verdict == "grown" and difference.grown_by > condition.above

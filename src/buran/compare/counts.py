@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.compare.difference import Change
-from buran.compare.fold import Places, fold
-from buran.compare.measured import Measured, common_points
+from buran.compare.fold import Places, fold, places_of
+from buran.compare.measured import Measured, common_points, measured_in_both
+from buran.compare.side import Side
 from buran.compare.tuning import COMPARED
 from buran.model.model_set import ModelSet
 from buran.numerics.intervals import ROUNDING
@@ -30,12 +31,15 @@ class Counted:
         Shape (call path, point): counts of the call paths that both have; NaN where one of the campaigns has none.
     steady
         Shape (call path,): whether the counts were the same in all repetitions, on both sides.
+    through
+        By the number of the call path: those of one campaign alone that it differs by, itself being the same.
     """
 
     points: list[tuple[float, ...]]
     first: Array
     second: Array
     steady: NDArray[np.bool_]
+    through: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -51,12 +55,17 @@ class Counted:
         return np.asarray(np.where(large, np.sign(gap), 0), dtype=np.int64)
 
     def change(self, row: int) -> Change:
-        """Return the counts at the point that says most: where they differ, upwards first; else the largest."""
+        """Return the counts at the point that says most.
+
+        That is where they differ most; where they differ in both directions, the largest such point; else the largest.
+        """
         first, second, differs = self.first[row], self.second[row], self.differs[row]
         both = np.isfinite(first) & np.isfinite(second)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(both & (first > 0), second / first, np.where(both & (second > 0), np.inf, np.nan))
-        if (differs > 0).any():
+        if (differs > 0).any() and (differs < 0).any():
+            place = int(np.nanargmax(np.where(differs != 0, np.maximum(first, second), np.nan)))
+        elif (differs > 0).any():
             place = int(np.nanargmax(np.where(differs > 0, ratio, np.nan)))
         elif (differs < 0).any():
             place = int(np.nanargmin(np.where(differs < 0, ratio, np.nan)))
@@ -73,6 +82,27 @@ def count_measured(both: Measured) -> Counted:
     with np.errstate(invalid="ignore"):
         wobbly = [((most - least) > ROUNDING * np.abs(most)).any(axis=1) for least, most in ends]
     return Counted(both.points, ends[0][0], ends[1][0], np.asarray(~(wobbly[0] | wobbly[1]), dtype=np.bool_))
+
+
+def count_in_both(before: Side, after: Side, models: ModelSet, common: Sequence[str]) -> tuple[Counted, Measured]:
+    """Return the counts of both campaigns, and what they are of; `models` are those of the metric.
+
+    What only one campaign has counts to its nearest caller of `common`. Where a call path counts the same without
+    these, they are what differs: `Counted.through`.
+    """
+    assert before.counts is not None and after.counts is not None
+    tables, names = (before.counts, after.counts), (before.counted, after.counted)
+    folded = fold(names[0], common), fold(names[1], common)
+    alone = places_of(names[0], common), places_of(names[1], common)
+    both = measured_in_both(tables, models, folded, len(common))
+    counted = count_measured(both)
+    themselves = count_measured(measured_in_both(tables, models, alone, len(common)))
+    others = (counted.differs != 0).any(axis=1) & ~(themselves.differs != 0).any(axis=1)
+    one_sided: dict[int, list[str]] = {}
+    for side_names, to, own in zip(names, folded, alone, strict=True):
+        for row in np.flatnonzero((own < 0) & (to >= 0) & others[np.maximum(to, 0)]).tolist():
+            one_sided.setdefault(int(to[row]), []).append(side_names[row])
+    return replace(counted, through={row: tuple(dict.fromkeys(paths)) for row, paths in one_sided.items()}), both
 
 
 def count_modelled(models: tuple[ModelSet, ModelSet]) -> Counted:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from buran.compare.pairing import Pair
 from buran.numerics.intervals import ROUNDING
 
 Verdict = Literal["grown", "shrunk", "same", "no difference seen", "undecided"]
@@ -61,7 +62,7 @@ class Difference:
     share_before, share_after
         Of the metric at the target; for the whole program 1.
     matters
-        Whether one of the shares, there or at `measured`, reaches the wanted one.
+        Whether one of the shares, there or at `measured`, reaches the wanted one, or exact counts differ.
     target
         At the target.
     measured
@@ -75,6 +76,9 @@ class Difference:
         Parameters with which it grows faster than before, beyond doubt.
     verdict
         In all: what is said at the target, else at `measured`; exact counts are asked first.
+    through
+        Call paths of one campaign alone, such as new callees, that an exact count differs by; the call path itself
+        counts the same.
     """
 
     metric: str
@@ -92,6 +96,7 @@ class Difference:
     model_after: str
     faster_in: tuple[str, ...]
     verdict: Verdict
+    through: tuple[str, ...] = ()
 
     @property
     def grown_by(self) -> float:
@@ -136,6 +141,8 @@ class Comparison:
         Call paths that only the earlier, or only the later campaign has.
     notes
         What a reader must know.
+    moved
+        Call paths with another name or another caller than before; compared as one.
     """
 
     before: str
@@ -148,6 +155,7 @@ class Comparison:
     gone: tuple[OneSided, ...]
     new: tuple[OneSided, ...]
     notes: tuple[str, ...]
+    moved: tuple[Pair, ...] = ()
 
     def of(self, *verdicts: Verdict) -> list[Difference]:
         """Return the differences that matter and have one of these verdicts."""

@@ -40,6 +40,12 @@ def fold(names: Sequence[str], common: Sequence[str]) -> Places:
     return out
 
 
+def places_of(names: Sequence[str], common: Sequence[str]) -> Places:
+    """Return for each call path the place of the same one among `common`; -1 where it is not there."""
+    places = {name: place for place, name in enumerate(common)}
+    return np.array([places.get(name, -1) for name in names], dtype=np.int64)
+
+
 def fold_models(models: ModelSet, places: Places, names: tuple[str, ...]) -> ModelSet:
     """Return a model for each common call path: its own, or the sum of those that count to it."""
     groups: list[list[Model | None]] = [[] for _ in names]

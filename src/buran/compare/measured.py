@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.fold import fold
+from buran.compare.fold import Places
 from buran.compare.tuning import COMPARED
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
@@ -60,29 +60,30 @@ def common_points(first: Sequence[Sequence[float]], second: Sequence[Sequence[fl
 
 
 def measured_in_both(
-    tables: tuple[Experiment, Experiment], models: tuple[ModelSet, ModelSet], common: Sequence[str]
+    tables: tuple[Experiment, Experiment],
+    models: ModelSet,
+    places: tuple[Places, Places],
+    size: int,
 ) -> Measured:
-    """Return what two tables hold of a metric, reduced over ranks as the second's models are.
+    """Return what two tables hold of the metric of `models`, reduced over ranks and repetitions as these are.
 
     Parameters
     ----------
-    common
-        Call paths; what only one table has counts to them.
+    places
+        For each call path of a table the place of the one it counts to, of `size`; -1 where it counts to none.
     """
-    metric, parameters = models[1].metric, models[1].parameters
+    metric, parameters = models.metric, models.parameters
     rows = []
     for table in tables:
         columns = [table.parameters.index(name) for name in parameters]
         rows.append([tuple(point) for point in table.points[:, columns].tolist()])
     points = common_points(*rows)
     values = []
-    for table, of_table in zip(tables, rows, strict=True):
+    for table, of_table, to in zip(tables, rows, places, strict=True):
         number = {point: row for row, point in enumerate(of_table)}
-        chosen = table.over_locations(metric, cast(Aggregate, models[1].aggregate))
-        values.append(
-            folded_values(chosen[:, [number[point] for point in points]], fold(table.tree.names, common), len(common))
-        )
-    return Measured(points, (values[0], values[1]), cast(Repetition, models[1].repetition))
+        chosen = table.over_locations(metric, cast(Aggregate, models.aggregate))
+        values.append(folded_values(chosen[:, [number[point] for point in points]], to, size))
+    return Measured(points, (values[0], values[1]), cast(Repetition, models.repetition))
 
 
 def shares_of(values: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from buran.experiment.table import Experiment
 from buran.model.model_set import ModelSet
@@ -32,6 +32,8 @@ class Side:
         Call paths whose counts depend on the run, by metric.
     overhead
         CPU time with hooks over CPU time without, under the last filter; None where it is not known.
+    names
+        Call paths of `counts`, where they are called otherwise than there; see `renamed`.
     """
 
     name: str
@@ -41,3 +43,25 @@ class Side:
     counts: Experiment | None = None
     unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
     overhead: float | None = None
+    names: tuple[str, ...] | None = None
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Call paths of `counts`."""
+        if self.names is not None or self.counts is None:
+            return self.names or ()
+        return tuple(self.counts.tree.names)
+
+    def renamed(self, names: Mapping[str, str]) -> Side:
+        """Return the same campaign with other names for some call paths."""
+        if not names:
+            return self
+        return replace(
+            self,
+            models={
+                metric: replace(own, call_paths=tuple(names.get(path, path) for path in own.call_paths))
+                for metric, own in self.models.items()
+            },
+            unsteady={metric: [names.get(path, path) for path in paths] for metric, paths in self.unsteady.items()},
+            names=tuple(names.get(path, path) for path in self.counted),
+        )

@@ -21,6 +21,9 @@ class CampaignTuning:
     likely: float = tuned(
         0.9, "share of the hypotheses, by weight, that must agree before a growth class is said to have changed", JUDGED
     )
+    growth: int = tuned(
+        4, "points at which counts differ or not, from which on they tell how the new ones grow", JUDGED
+    )
     fewest: int = tuned(3, "points from which on their scatter tells how uncertain a mean over them is", JUDGED)
 
 

@@ -30,7 +30,16 @@ def compare_runs(history: History, models_path: Path, findings_path: Path, table
     runs = history.runs_of([plan])
     mode = Mode.EFFORT if any(run.mode is Mode.EFFORT for run in runs) else Mode.TIME
     table = collect.experiment_of([run for run in runs if run.mode is mode], session.campaign.parameters)
-    comparison: dict[str, Any] = {"mode": mode, "rows": [], "counted": 0, "timed": 0, "open": ""}
+    comparison: dict[str, Any] = {
+        "mode": mode,
+        "rows": [],
+        "counted": 0,
+        "call_paths": 0,
+        "unsteady": 0,
+        "moved": [],
+        "timed": 0,
+        "open": "",
+    }
     tree = NO_CALL_PATHS
     if table is None:
         table_path.write_text("")
@@ -57,8 +66,14 @@ def compare_runs(history: History, models_path: Path, findings_path: Path, table
 
 
 def _counts(earlier: EarlierVersion, table: Any) -> dict[str, Any]:
-    rows, points = check_counts(earlier.side, table)
-    return {"rows": _plain(rows), "counted": points}
+    checked = check_counts(earlier.side, table)
+    return {
+        "rows": _plain(checked.rows),
+        "counted": checked.points,
+        "call_paths": checked.call_paths,
+        "unsteady": checked.unsteady,
+        "moved": [[pair.before, pair.after] for pair in checked.moved],
+    }
 
 
 def _times(session: Session, earlier: EarlierVersion, table: Any, runs: Sequence[FinishedRun]) -> dict[str, Any]:
@@ -83,6 +98,8 @@ def _plain(rows: Iterable[Checked]) -> list[dict[str, Any]]:
             "share": row.share,
             "verdict": row.change.verdict,
             "within": _finite(row.within),
+            "growth": [row.growth_before, row.growth_after],
+            "through": list(row.through),
             **{name: _finite(getattr(row.change, name)) for name in ("before", "after", "ratio", "lower", "upper")},
         }
         for row in rows
@@ -121,7 +138,10 @@ def changes_so_far(history: History) -> Changes | None:
     return Changes(
         earlier=earlier.name,
         changed=tuple(dict.fromkeys((row["metric"], row["call_path"]) for row in changed)),
+        growth={(row["metric"], row["call_path"]): tuple(row["growth"]) for row in changed if all(row["growth"])},
         counted=max((comparison["counted"] for comparison in comparisons), default=0),
+        call_paths=max((comparison["call_paths"] for comparison in comparisons), default=0),
+        unsteady=max((comparison["unsteady"] for comparison in comparisons), default=0),
         timed=max((comparison["timed"] for comparison in comparisons), default=0),
         run_time_within=within([RUNTIME]),
         within=within(["time"]),

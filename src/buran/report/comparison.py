@@ -14,6 +14,7 @@ from buran.profile.metrics import metric_of
 from buran.report.plain import brief, csv_text, named, section
 
 _ROWS = 12
+_CALLEES = 2  # named where a call path differs by others
 _SHOWN = 1e-4  # width of an interval below which its ends are not written
 _ORDER: tuple[Verdict, ...] = ("grown", "shrunk", "undecided", "no difference seen", "same")
 SYMBOLS: Mapping[Verdict, str] = {
@@ -38,6 +39,10 @@ def change_in_words(change: Change | None) -> str:
 
 def growth_in_words(difference: Difference) -> str:
     """Return the growth class, or both, and whether the change of the class is beyond doubt."""
+    if difference.through:
+        named = ", ".join(brief(path) for path in difference.through[:_CALLEES])
+        more = f" and {len(difference.through) - _CALLEES} more" if len(difference.through) > _CALLEES else ""
+        return f"itself the same, differs by {named}{more}"
     if difference.growth_before == difference.growth_after:
         return difference.growth_after
     sure = f", faster in {', '.join(difference.faster_in)}" if difference.faster_in else ""
@@ -80,10 +85,24 @@ def sentences(comparison: Comparison) -> list[str]:
             lines.append(f"{title_of(metric)}: {rows[0].verdict}, {change_in_words(rows[0].target)} at the target.")
             continue
         numbers = ", ".join(f"{len(members)} {verdict}" for verdict, members in counts if members)
-        sure = ", beyond doubt" if metric_of(metric).noise_resilient and all(row.exact for row in rows) else ""
         all_of_them = f"{len(rows)} call paths that matter" if len(rows) > 1 else "the call path that matters"
-        lines.append(f"{title_of(metric)}, of {all_of_them}: {numbers}{sure}.")
+        lines.append(f"{title_of(metric)}, of {all_of_them}: {numbers}.{_counts_in_words(comparison, metric)}")
     return lines
+
+
+def _counts_in_words(comparison: Comparison, metric: str) -> str:
+    """Say which exact counts were compared; nothing for times."""
+    if not metric_of(metric).noise_resilient:
+        return ""
+    rows = [row for row in comparison.differences if row.metric == metric]
+    differ = sum(row.exact and row.verdict in ("grown", "shrunk") for row in rows)
+    exact = sum(row.exact for row in rows)
+    rest = f"; {len(rows) - exact} more depend on the run or cannot be compared number by number" * (exact < len(rows))
+    if not exact:
+        return " No count could be compared number by number."
+    return (
+        f" Of all {exact} exact counts {differ or 'none'} {'differ' if differ != 1 else 'differs'}, beyond doubt{rest}."
+    )
 
 
 def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> str:
@@ -114,6 +133,11 @@ def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> st
         where = "counted" if metric_of(metric).noise_resilient else "measured"
         header = ("", "share", "call path", "change at the target", f"change where both {where}", "grows like")
         parts.append(section(title_of(metric), header, rows))
+    moves = [
+        ("renamed" if pair.renamed else "moved", brief(pair.before), brief(pair.after)) for pair in comparison.moved
+    ]
+    heading = f"Call paths with another name or caller: {len(moves)}, compared as one"
+    parts.append(section(heading, ("", "before", "after"), moves[:_ROWS]))
     for word, one_sided in (("before", comparison.gone), ("after", comparison.new)):
         largest_rows = [
             (f"{100 * row.share:.1f} %", brief(row.call_path), row.metric) for row in largest(one_sided)[:_ROWS]
@@ -176,7 +200,7 @@ def comparison_csv(comparison: Comparison) -> str:
     header = (
         "metric", "call path", "verdict", "exact", "matters", "share before", "share after", "before at target",
         "after at target", "ratio", "lower", "upper", "measured at", "before", "after", "ratio", "lower", "upper",
-        "grew like", "grows like", "faster in",
+        "grew like", "grows like", "faster in", "differs by",
     )  # fmt: skip
     rows: list[tuple[object, ...]] = []
     for row in comparison.differences:
@@ -185,7 +209,7 @@ def comparison_csv(comparison: Comparison) -> str:
         rows.append(
             (row.metric, row.call_path, row.verdict, row.exact, row.matters, f"{row.share_before:.6g}",
              f"{row.share_after:.6g}", *_numbers(row.target), *at_point, row.growth_before, row.growth_after,
-             " ".join(row.faster_in))
+             " ".join(row.faster_in), " ".join(row.through))
         )  # fmt: skip
     for word, one_sided in (("only before", comparison.gone), ("only after", comparison.new)):
         for path in one_sided:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,8 +21,12 @@ class Changes:
         Name of the earlier version.
     changed
         Call paths that changed, with the metric, the largest first.
+    growth
+        By metric and call path, the growth classes before and after, where both are known.
     counted, timed
         Points at which counts, and times, were compared; 0 where none was.
+    call_paths, unsteady
+        Call paths whose counts were compared, and those whose counts depend on the run and were not.
     run_time_within, within
         The run time of the program, and the time of each call path that matters, changed by less than this share
         at the points compared; infinite where intervals have no ends.
@@ -30,27 +36,43 @@ class Changes:
 
     earlier: str
     changed: tuple[tuple[str, str], ...] = ()
+    growth: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     counted: int = 0
+    call_paths: int = 0
+    unsteady: int = 0
     timed: int = 0
     run_time_within: float = float("inf")
     within: float = float("inf")
     open: str = ""
 
     def in_words(self) -> str:
-        """Say what changed, or that nothing did and how well that is known."""
+        """Say what changed; else what was compared, and how large a change may have been missed."""
         if self.changed:
-            named = [f"{path} ({metric})" for metric, path in self.changed[:_NAMED]]
-            more = f" and {len(self.changed) - _NAMED} more" if len(self.changed) > _NAMED else ""
-            return f"changed since {self.earlier}: {', '.join(named)}{more}"
+            named = [f"{path} ({', '.join([metric, *self._class(metric, path)])})" for metric, path in self.changed]
+            more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+            return f"changed since {self.earlier}: {', '.join(named[:_NAMED])}{more}"
         if self.open:
             return f"whether times changed since {self.earlier} cannot be told: {self.open}"
-        parts = [f"counts are the same at {self.counted} points"] if self.counted else []
+        parts = [self.counts_in_words()] if self.counted else []
         if self.timed:
             parts.append(
-                f"at {self.timed} points the run time is unchanged within {100 * self.run_time_within:.2g} % "
-                f"and every call path that matters within {100 * self.within:.2g} %"
+                f"at {self.timed} points times show no difference: the run time may have changed by "
+                f"{_percent(self.run_time_within)} at most, a call path that matters by {_percent(self.within)}"
             )
-        return f"nothing changed since {self.earlier}: {', and '.join(parts)}"
+        return f"no change seen since {self.earlier}: {', and '.join(parts)}"
+
+    def counts_in_words(self) -> str:
+        """Say which counts are the same."""
+        but = f", but for {self.unsteady} whose counts depend on the run" if self.unsteady else ""
+        return f"the counts of all {self.call_paths} call paths are the same at {self.counted} points{but}"
+
+    def _class(self, metric: str, path: str) -> list[str]:
+        before, after = self.growth.get((metric, path), ("", ""))
+        return [f"{before} → {after}"] if before != after else []
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if math.isfinite(share) else "an unknown part"
 
 
 _NAMED = 3

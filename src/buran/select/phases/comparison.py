@@ -35,7 +35,7 @@ def compare(draft: Draft) -> Plan | None:
         return None
     if changes is None or not (changes.timed or changes.open):
         places = telling_places(_earlier_points(draft))
-        before = f"counts are the same at {changes.counted} points; " if changes is not None and changes.counted else ""
+        before = f"{changes.counts_in_words()}; " if changes is not None and changes.counted else ""
         reason = f"{before}times at {len(places)} points, to compare them with the earlier version's predictions"
         return _affordable(draft, places, reason)
     if changes.open:
