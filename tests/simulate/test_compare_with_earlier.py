@@ -97,8 +97,8 @@ def test_a_count_that_changed_ends_the_comparison_and_the_strategy_goes_on(besid
     session = finished(beside, program, compare_with=EARLIER)
     found = plans(session)
     assert [plan.phase for plan in found][:2] == ["comparison", "times"]
-    said = "changed since sim (../old/campaign.yaml): simulated->main->setup (basic_blocks, n^2 → n^2 * log2(n)); first times"
-    assert found[1].reason.startswith(said)
+    said = "simulated->main->setup (basic_blocks, n^2 → n^2 * log2(n)); first times"
+    assert found[1].reason.startswith(f"changed since sim (../old/campaign.yaml): {said}")
     assert "the earlier version's filter" in found[1].reason
     data = json.loads(latest(session, "comparison.json").read_text())
     (setup,) = (
