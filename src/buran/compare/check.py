@@ -89,16 +89,17 @@ class CheckedCounts:
 
 def check_counts(before: Side, table: Experiment, share: float = COMPARED.share) -> CheckedCounts:
     """Compare all counts with those of the earlier version; they are exact, if they do not depend on the run."""
-    if before.counts is None:
+    earlier = before.counts
+    if earlier is None:
         return CheckedCounts()
     pairs = pair_call_paths(before, table)
     before = before.renamed({pair.before: pair.after for pair in pairs})
     after = Side("", before.parameters, before.target, {}, table)
     rows: list[Checked] = []
     points, compared, unsteady = 0, set[str](), set[str]()
-    for metric in (
-        name for name in noise_resilient(before.models) if name in table.values and name in before.counts.values
-    ):
+    for metric in noise_resilient(before.models):
+        if metric not in table.values or metric not in earlier.values:
+            continue
         common = common_call_paths(before.models[metric].call_paths, table.tree.names)
         counted, _ = count_in_both(before, after, before.models[metric], common)
         usable = counted.known
