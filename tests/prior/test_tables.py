@@ -12,8 +12,10 @@ from buran.errors import UsageError
 from buran.experiment.table import Experiment
 from buran.prior.algebra import added
 from buran.prior.campaign import noise_resilient
-from buran.prior.paths import Source, project
+from buran.prior.paths import Source, project, waits
 from buran.prior.tables import models_from_priors
+from buran.prior.waiting import Verdict
+from buran.profile.profile import Region
 from buran_studies.priors.sparse import effort_points, time_points
 
 ALL = {
@@ -242,6 +244,28 @@ def test_other_tables_are_refused() -> None:
         models_from_priors(table(TIMES), counts(), processes="p", metric="energy")
     found = models_from_priors(table(TIMES), counts(), processes="p", aggregate="sum")
     assert "sums over ranks" in found[0].notes[0]
+
+
+def test_a_function_without_mpi_whose_time_outgrows_its_blocks_does_dearer_work() -> None:
+    from buran.experiment.modelling import model_experiment
+
+    slower = {path: dict(values) for path, values in TIMES.items()}
+    slower["app->main->solve"]["time"] = 1e-6 + 2e-9 * N**2 * (1 + P**0.5)
+    slower[LAST]["time"] = TIMES[LAST]["time"] + 1e-6 * P**0.5 * N
+    timed = table(slower)
+    found = dict(zip(ALL, models_from_priors(timed, counts(), processes="p"), strict=True))
+    verdicts = {name: found[name].waiting for name in ("app->main->solve", LAST)}
+    assert [own and own.verdict for own in verdicts.values()] == [Verdict.DEARER, Verdict.WAITING]
+    alone = model_experiment(timed, ["time"])["time"]
+    _, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
+    assert said[2]["waiting"].startswith("dearer work: ") and said[3]["waiting"].startswith("waiting: ")
+
+
+def test_locks_and_barriers_of_threads_wait_and_loops_of_threads_do_not() -> None:
+    assert waits(Region("MPI_Recv", paradigm="mpi")) and waits(Region("pthread_mutex_lock"))
+    assert waits(Region("std::mutex::lock()")) and waits(Region("!$omp", paradigm="openmp", role="implicit barrier"))
+    assert not waits(Region("!$omp for @loop.c:3", paradigm="openmp", role="loop"))
+    assert not waits(Region("barrier_of_heat(double)")) and not waits(Region("solve"))
 
 
 # -- campaigns and sparse plans

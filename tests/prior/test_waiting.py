@@ -125,3 +125,13 @@ def test_call_paths_without_prior_or_value_have_no_verdict() -> None:
 def test_the_level_is_a_probability() -> None:
     with pytest.raises(UsageError, match="between 0 and 1"):
         diagnose(POINTS, EFFORT.evaluate(POINTS)[None], [PRIOR], 0, level=0)
+
+
+def test_what_cannot_wait_does_dearer_work() -> None:
+    values = noisy(3.0, 2)
+    found = diagnose(POINTS, values, [PRIOR, PRIOR], 0, companions=[WORK], can_wait=[True, False])
+    waiting, computing = found
+    assert waiting is not None and waiting.verdict is Verdict.WAITING
+    assert computing is not None and computing.verdict is Verdict.DEARER and computing.term is not None
+    quiet = diagnose(POINTS, noisy(0.0, 1), [PRIOR], 0, companions=[WORK], can_wait=[False])[0]
+    assert quiet is not None and quiet.verdict is Verdict.NONE

@@ -18,11 +18,17 @@ from buran.prior.effort import OPEN, Effort, Steadiness, effort_of
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import metric_of, stands_for
-from buran.profile.profile import CallTree
+from buran.profile.profile import CallTree, Region
 from buran.profile.regroup import TreeUnion
 
 TIMES_ALONE = "the model is made of times alone"
 _NONE = ModelFunction(0.0)
+_OPENMP_WAITS = ("barrier", "critical", "lock", "ordered", "taskwait")
+_LOCKS = frozenset((
+    "pthread_mutex_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_spin_lock", "pthread_cond_wait",
+    "pthread_barrier_wait", "pthread_join", "sem_wait", "omp_set_lock", "omp_set_nest_lock", "std::mutex::lock",
+    "std::recursive_mutex::lock", "std::shared_mutex::lock", "std::condition_variable::wait", "std::thread::join",
+))  # fmt: skip
 
 
 class Source(StrEnum):
@@ -41,6 +47,8 @@ class PathPriors:
     ----------
     sources, notes, priors, efforts, settled
         One for each call path; see `buran.prior.tables.PathModel`.
+    can_wait
+        For each call path, whether it can wait for others: MPI, locks and barriers of threads, and what polls.
     """
 
     sources: tuple[Source, ...]
@@ -48,6 +56,7 @@ class PathPriors:
     priors: tuple[Prior | None, ...]
     efforts: tuple[ModelFunction | None, ...]
     settled: tuple[bool, ...]
+    can_wait: tuple[bool, ...]
 
 
 def has_effort(table: Experiment) -> bool:
@@ -171,7 +180,15 @@ def _priors(tree: CallTree, counts: _Counts, points: Array) -> PathPriors:
         tuple(row.prior for row in rows),
         tuple(row.effort for row in rows),
         tuple(row.settled for row in rows),
+        tuple(waits(region) or bool(polls) for region, polls in zip(regions, counts.polled.tolist(), strict=True)),
     )
+
+
+def waits(region: Region) -> bool:
+    """Whether a region can wait for other processes or threads."""
+    name = region.name.partition("(")[0].removesuffix("_")
+    threads = region.paradigm == "openmp" and any(word in f"{region.role} {name}" for word in _OPENMP_WAITS)
+    return region.paradigm == "mpi" or threads or name in _LOCKS
 
 
 def _computation(rows: Ids, counts: _Counts) -> list[_PathPrior]:

@@ -125,7 +125,9 @@ def models_from_priors(
     fitted = fit_priors(timed.points, values, priors, options, noise)
     column = None if processes is None else timed.parameters.index(processes)
     companions = _work(efforts, sources)
-    waiting = diagnose(timed.points, values, priors, column, companions=companions, level=level, noise=noise)
+    waiting = diagnose(
+        timed.points, values, priors, column, companions=companions, level=level, noise=noise, can_wait=derived.can_wait
+    )
     finals = _finals(timed.points, values, priors, fitted, waiting, options, noise)
     return tuple(
         PathModel(

@@ -1,9 +1,9 @@
-"""What time has beyond effort: waiting, told from noise."""
+"""What time has beyond effort: waiting and work that gets dearer, told from noise and from each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
@@ -34,6 +34,7 @@ class Verdict(StrEnum):
 
     NONE = "none"  # effort and noise explain the times
     WAITING = "waiting"  # a part grows with the processes, and effort does not have it
+    DEARER = "dearer work"  # the same where nothing waits: memory or cores are shared, caches get too small
     BEYOND = "beyond effort"  # a part grows with other parameters only, as where caches get too small
     UNKNOWN = "unknown"  # too few points to tell
 
@@ -83,6 +84,7 @@ def diagnose(
     level: float = 0.01,
     seed: int = 0,
     noise: PointNoise | None = None,
+    can_wait: Sequence[bool] | None = None,
 ) -> tuple[Waiting | None, ...]:
     """Test whether times need a term that the effort does not have.
 
@@ -110,6 +112,8 @@ def diagnose(
         Of the drawn noise.
     noise
         Of the values, from repetitions.
+    can_wait
+        Whether a call path can wait for others at all, as MPI and locks do; a computation cannot. By default all can.
 
     Returns
     -------
@@ -120,6 +124,7 @@ def diagnose(
         raise UsageError("the level of a test lies between 0 and 1", why=f"it is {level:g}")
     out: list[Waiting | None] = [None] * len(priors)
     groups: dict[tuple[tuple[ModelFunction, ...], bytes], list[int]] = {}
+    waits = [True] * len(priors) if can_wait is None else can_wait
     for row, prior in enumerate(priors):
         here = np.isfinite(values[row])
         if prior is not None and here.any():
@@ -133,7 +138,8 @@ def diagnose(
             points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed, group_noise
         )
         for row, waiting in zip(rows, group_verdicts, strict=True):
-            out[row] = waiting
+            dearer = not waits[row] and waiting.verdict in (Verdict.WAITING, Verdict.BEYOND)
+            out[row] = replace(waiting, verdict=Verdict.DEARER) if dearer else waiting
     return tuple(out)
 
 

@@ -14,6 +14,12 @@ from buran.report.call_paths import LEVEL
 from buran.report.plain import brief, named
 from buran.report.text import Report, run_time_at_target, warnings_of
 
+# By how a finding beyond the counted effort begins: what it is called.
+_BEYOND_EFFORT = {
+    "waiting": "Time of MPI or locks that grows beyond the counted effort, as waiting does",
+    "dearer work": "Work whose units get dearer, as where memory or cores are shared, beyond the counted effort",
+    "growth beyond": "Time of MPI or locks that grows beyond the counted effort, not with the processes",
+}
 _WORST = 3
 _STEPS = 3
 _RISES = 0.05  # of the whole: less is no answer to what stops scaling
@@ -96,6 +102,10 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
     ]
     if path["waiting"] and path["waiting"].startswith("waiting"):
         facts.append("It waits: its time grows beyond its counted effort.")
+    if path["waiting"] and path["waiting"].startswith("dearer work"):
+        facts.append(
+            "Its work gets dearer: its time grows beyond its counted effort, as where memory or cores are shared."
+        )
     if largest is not path:
         facts.append(f"Largest there: {_name(largest['name'])}, {100 * largest['share']:.0f} %")
     return Answer(question, _name(path["name"]), [*facts, *_doubt(path, data), *_apart(data)])
@@ -207,11 +217,11 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
             sentences.append(f"Shares that rise on the way from the largest measured point to there: {text}.")
         elif any(path["share"] > _MATTERS for path in paths):
             sentences.append("No call path's share rises by more than a fifth on the way there.")
-    waiting = [prior for prior in report.priors if prior["waiting"].startswith(("waiting", "growth beyond"))]
-    if waiting:
-        largest = sorted(waiting, key=lambda prior: -(prior["at_target_s"] or 0.0))[:_WORST]
+    for kind, said in _BEYOND_EFFORT.items():
+        kept = [prior for prior in report.priors if prior["waiting"].startswith(kind)]
+        largest = sorted(kept, key=lambda prior: -(prior["at_target_s"] or 0.0))[:_WORST]
         text = ", ".join(f"{_name(prior['call_path'])} ({prior['waiting']})" for prior in largest)
-        sentences.append(f"Time that grows beyond the counted effort, as waiting does: {text}.")
+        sentences += [f"{said}: {text}."] if text else []
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
         text = format_function(model.function, report.parameters)
