@@ -13,7 +13,7 @@ from buran.instrument.filter_file import format_filter, only
 from buran.instrument.start import EVERYTHING
 from buran.loop.history import History
 from buran.loop.plan import _build_spec
-from buran.loop.refine import _started, begins_with_pilot, start_build, static_features
+from buran.loop.refine import _published, _started, begins_with_pilot, start_build, static_features
 from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
 
 POINT = Point.of({"p": 1})
@@ -121,3 +121,10 @@ def test_where_timed_builds_say_nothing_of_the_program_the_build_that_counts_doe
     own = StaticFeatures((function("plain"),), ("a.c",), (), ())
     assert static_features(SimpleNamespace(plans=plans, features={timed.hash: own}.get), 0) is own
     assert static_features(SimpleNamespace(plans=plans, features={}.get), 0) is None
+
+
+def test_without_a_call_graph_no_other_strategy_takes_the_place_of_a_published_one(tmp_path):
+    session, _ = starting(tmp_path, strategy="filter-and-expand")
+    with pytest.raises(BuildError, match="call graph of the program is not known") as caught:
+        _published(session, SimpleNamespace(tree=None), None, None, None, None)
+    assert "filter-and-expand" in str(caught.value)

@@ -203,7 +203,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     tree, time, visits = findings.tree, sets["time"], sets["visits"]
     features = static_features(history, iteration)
     graph = None if features is None else with_measured(graph_of_features(features), tree)
-    if refinement.strategy != "relevance" and graph is not None:
+    if refinement.strategy != "relevance":
         return _published(session, findings, time, visits, target, graph)
     new = refinement.filtering != "run"  # what has no hooks cannot be switched on
     return refine(
@@ -223,9 +223,16 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
 
 
 def _published(
-    session: Session, findings: Findings, time: ModelSet, visits: ModelSet, target: np.ndarray, graph: CallGraph
+    session: Session, findings: Findings, time: ModelSet, visits: ModelSet, target: np.ndarray, graph: CallGraph | None
 ) -> Refinement:
     refinement, tree = session.campaign.config.refinement, findings.tree
+    if graph is None:
+        raise BuildError(
+            "the call graph of the program is not known",
+            where=session.campaign.path,
+            why=f"`refinement.strategy: {refinement.strategy}` follows it, and only compiler plugins tell it",
+            hint="refinement.strategy: relevance, or count basic blocks: that build tells it too",
+        )
     if refinement.strategy == "hotspots":
         largest = np.array(time.points).sum(axis=1).argmax()
         return hotspots(tree, time.predict(np.array(time.points[largest])[None])[:, 0], time, graph)
