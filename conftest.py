@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,15 @@ import data_of_others
 
 settings.register_profile("buran", deadline=None)  # how long an example takes says nothing on a shared machine
 settings.load_profile("buran")
+
+COSTLIEST = 25
+"""So many tests are named by the processor time that they took."""
+_start_s = pytest.StashKey[float]()
+
+
+def _processor_time_s() -> float:
+    """Processor time of this process and of all that it started and waited for."""
+    return sum(os.times()[:4])
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -36,8 +47,22 @@ def _shares(item: pytest.Item) -> bool:
     return any(each.scope in ("module", "class") for group in definitions for each in group)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Note where a test's processor time begins, before what it shares with others is made."""
+    item.stash[_start_s] = _processor_time_s()
+    return (yield)
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Note the processor time that a test took, without what ends with it."""
+    tier = "thorough" if item.get_closest_marker("thorough") else "slow" if item.get_closest_marker("slow") else "quick"
+    item.user_properties.append(("processor time", (tier, _processor_time_s() - item.stash[_start_s])))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests want data of others, and where to read of them."""
+    """Say what the tests cost, how many want data of others, and where to read of them."""
+    _say_what_tests_cost(terminalreporter)
     lacking = data_of_others.lacking(terminalreporter.stats.get("skipped", ()))
     if lacking:
         terminalreporter.section("data of others")
@@ -45,3 +70,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             f"{len(lacking)} tests were skipped for want of data of others: {', '.join(sorted(set(lacking)))}. "
             f"Set {data_of_others.VARIABLE} to their folder; docs/development/tests.md says where they come from."
         )
+
+
+def _say_what_tests_cost(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show processor times: other work on the machine hardly changes them, unlike the time on the clock."""
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    costs = {
+        report.nodeid: dict(report.user_properties)["processor time"]
+        for report in reports
+        if isinstance(report, pytest.TestReport) and report.when == "teardown"
+    }
+    terminalreporter.section("processor time, with all that tests start")
+    for tier in sorted({tier for tier, _ in costs.values()}):
+        times_s = [seconds for of, seconds in costs.values() if of == tier]
+        terminalreporter.line(f"{sum(times_s):7.0f} s  {len(times_s)} tests that are {tier}")
+    for name in sorted(costs, key=lambda name: -costs[name][1])[:COSTLIEST]:
+        if costs[name][1] >= 1:
+            terminalreporter.line(f"{costs[name][1]:7.1f} s  {name}")

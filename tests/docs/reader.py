@@ -14,7 +14,7 @@ from typing import Any
 
 from snippets import Block, sessions
 
-LONGEST_S = 900
+from patience import PATIENCE_S
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Reader:
             set -e -o pipefail
         """
         done = subprocess.run(
-            ["timeout", "--kill-after=30", str(LONGEST_S), "bash", "-c", script + "\n" + text],  # with all it started
+            ["timeout", "--kill-after=30", str(PATIENCE_S), "bash", "-c", script + "\n" + text],  # with all it started
             cwd=self.folder,
             env=self._environment(),
             stdin=subprocess.DEVNULL,

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from patience import PATIENCE_S
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ("stencil", "sweep", "treesort")
 
@@ -31,6 +33,6 @@ def launch(binary: Path, ranks: int | None, *arguments: object, **environment: s
         cwd=binary.parent,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )

@@ -2,16 +2,21 @@
 
 import os
 import subprocess
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pytest
+from _pytest.mark import ParameterSet
 
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.toolchain import Toolchain, environment_for
 from buran.measure.toolchain.wrappers.translate import MPICC, MPICXX, MPIFORT, translate
 from buran.profile.profile import Profile
+from patience import PATIENCE_S
 
 PROGRAMS = Path(__file__).parent / "programs"
 HOOK_ALL = "INCLUDE *"
@@ -38,6 +43,16 @@ LAUNCH = {
 @lru_cache
 def toolchain(compiler: str = "auto") -> Toolchain:
     return find_toolchain(compiler=compiler)
+
+
+def all_builds(levels: Sequence[str], rules: Iterable[str], flags: Iterable[str]) -> list[ParameterSet]:
+    """Return all combinations for a test; `make test` takes each level once, with rules and flags in turn."""
+    rows, columns = list(rules), list(flags)
+    chosen = {(level, rows[n % len(rows)], columns[n // 2 % len(columns)]) for n, level in enumerate(levels)}
+    return [
+        pytest.param(*combination, marks=() if combination in chosen else pytest.mark.thorough)
+        for combination in product(levels, rows, columns)
+    ]
 
 
 def write_filter(folder: Path, rules: str) -> Path:
@@ -84,7 +99,7 @@ def launch(
         env={**os.environ, **LAUNCH, "BURAN_PROFILE_DIR": str(folder)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
     )
 
 

@@ -13,6 +13,7 @@ from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf
 from buran.measure.toolchain.static_features import read_static_features
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN
+from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
@@ -77,7 +78,7 @@ class Bench:
             env={**self.environment, **variables},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE_S,
         )
         assert done.returncode == expect, done.stdout + done.stderr
         return done.stdout + done.stderr

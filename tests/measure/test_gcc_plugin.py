@@ -9,6 +9,7 @@ from native_programs import (
     PROGRAMS,
     SELECTED,
     VIRTUAL_CLASSES,
+    all_builds,
     build,
     launch,
     profile_of,
@@ -25,6 +26,8 @@ from buran.measure.toolchain.toolchain import GCC_PLUGIN
 pytestmark = pytest.mark.mpi
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os", "-Og")
+MORE = ("-g0", "-g", "-march=native")
+RULES = {"all": HOOK_ALL, "selected": SELECTED, "default": None}
 COVERAGE = "-fsanitize-coverage=trace-pc"
 
 
@@ -79,11 +82,9 @@ def test_counts_equal_the_reference(gcc, reference_counter, tmp_path, level):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", [HOOK_ALL, SELECTED, None], ids=["all", "selected", "default"])
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("more", ["-g0", "-g", "-march=native"])
+@pytest.mark.parametrize(("level", "rules", "more"), all_builds(LEVELS, RULES, MORE))
 def test_counts_equal_the_reference_in_all_builds(gcc, reference_counter, tmp_path, level, rules, more):
-    compare_counters(gcc, reference_counter, tmp_path, rules, level, more)
+    compare_counters(gcc, reference_counter, tmp_path, RULES[rules], level, more)
 
 
 @pytest.mark.slow

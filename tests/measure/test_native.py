@@ -5,6 +5,7 @@ from native_programs import (
     HOOK_ALL,
     PROGRAMS,
     SELECTED,
+    all_builds,
     build,
     launch,
     profile_of,
@@ -18,6 +19,8 @@ from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN
 
 pytestmark = pytest.mark.mpi
+
+RULES = {"all": HOOK_ALL, "selected": SELECTED, "none": ""}
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +64,11 @@ def test_blocks_of_simple_functions_are_known(plugin, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rules", [HOOK_ALL, SELECTED, ""], ids=["all", "selected", "none"])
-@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os"])
-@pytest.mark.parametrize("debug", ["-g0", "-g"])
+@pytest.mark.parametrize(
+    ("level", "rules", "debug"), all_builds(("-O0", "-O1", "-O2", "-O3", "-Os"), RULES, ("-g0", "-g"))
+)
 def test_counting_in_a_register_is_exact_in_all_builds(plugin, tmp_path, level, rules, debug):
-    compare_with_reference(tmp_path, rules, level, debug, "-march=native")
+    compare_with_reference(tmp_path, RULES[rules], level, debug, "-march=native")
 
 
 @pytest.mark.slow

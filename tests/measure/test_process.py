@@ -12,6 +12,7 @@ import pytest
 from buran.errors import ToolError
 from buran.measure.machine.machine import exclusive_machine, free_marker, new_marker
 from buran.measure.machine.process import MARKER, Outcome, marked_processes, run_limited
+from patience import PATIENCE_S
 
 
 def execute(tmp_path: Path, script: str, limit_s: float = 20.0) -> tuple[Outcome, str]:
@@ -62,9 +63,11 @@ def test_what_a_program_leaves_behind_is_ended(tmp_path: Path) -> None:
 
 def test_the_machine_is_cleared_of_orphans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path))
-    orphan = subprocess.Popen(["sleep", "100"], env={**os.environ, MARKER: new_marker()}, start_new_session=True)
+    orphan = subprocess.Popen(
+        ["sleep", str(10 * PATIENCE_S)], env={**os.environ, MARKER: new_marker()}, start_new_session=True
+    )
     with exclusive_machine():
-        assert orphan.wait(5) != 0
+        assert orphan.wait(PATIENCE_S) != 0
 
 
 def test_builds_go_on_beside_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from buran.errors import RunError
 from buran.measure.dump import read_dump
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import NATIVE
+from patience import PATIENCE_S
 
 pytestmark = pytest.mark.mpi
 
@@ -255,7 +256,7 @@ def limited(binary, folder, command):
         env={**os.environ, "BURAN_PROFILE_DIR": str(folder)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
     )
 
 

@@ -15,15 +15,17 @@ from typing import Any
 
 from workbench import Workbench, new_workbench
 
+from patience import PATIENCE_S
+
 STATE = Path(os.environ.get("BURAN_SANDBOX", "/run/buran-slurm"))
 
 
 def call(*words: str) -> str:
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
     return done.stdout
 
 
-def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = 240.0) -> None:
+def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from cluster import SlurmBench
 
+from patience import PATIENCE_S
+
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 STENCIL = Path(__file__).parents[2] / "examples" / "stencil"
 
@@ -29,7 +31,7 @@ def run_as_a_job(bench: SlurmBench) -> None:
     words = bench.command("run", "campaign.yaml", "--profile", str(bench.profile))
     script.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
     submit = ["sbatch", "--wait", "--ntasks=1", f"--output={log}", str(script)]
-    done = subprocess.run(submit, cwd=bench.folder, env=bench.environment, capture_output=True, timeout=300)
+    done = subprocess.run(submit, cwd=bench.folder, env=bench.environment, capture_output=True, timeout=PATIENCE_S)
     assert done.returncode == 0, log.read_text()
 
 

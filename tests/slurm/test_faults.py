@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, SlurmBench, call, wait_until
 
+from patience import PATIENCE_S
+
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 
 SLOW = "sleep 2; exec {binary} 40"
@@ -28,7 +30,7 @@ def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: Slu
     interrupted = bench.start()
     wait_until(lambda: "waiting for jobs that are still in the queue" in bench.output, "the next controller")
     interrupted.send_signal(signal.SIGTERM)
-    assert interrupted.wait(60) == 130
+    assert interrupted.wait(PATIENCE_S) == 130
     assert "jobs go on in the queue" in bench.output
     assert cluster.jobs()
     bench.run()
@@ -45,7 +47,7 @@ def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBen
     wait_until(lambda: bench.starts() and "may never start" in bench.output, "a running program and the news")
     assert "1 jobs may never start (PartitionConfig): " in bench.output and "see resources.nodes" in bench.output
     controller.send_signal(signal.SIGINT)
-    assert controller.wait(60) == 130
+    assert controller.wait(PATIENCE_S) == 130
     assert "2 jobs cancelled" in bench.output or "1 jobs cancelled" in bench.output
     wait_until(lambda: not cluster.jobs(), "an empty queue")
     before = bench.finished()
@@ -64,7 +66,7 @@ def test_slurmctld_may_be_away_for_a_minute(bench: SlurmBench, cluster: Cluster)
     cluster.stop_controller()
     time.sleep(60)
     cluster.start_controller()
-    assert controller.wait(400) == 0, bench.output
+    assert controller.wait(PATIENCE_S) == 0, bench.output
     engine = "".join(path.read_text() for path in (bench.results / ".snakemake" / "log").glob("*.log"))
     if "Falling back to 'sacct'" in engine:  # it asked during the outage
         assert "the workflow engine lost its jobs" in bench.output
@@ -90,7 +92,7 @@ def test_a_node_may_fail_and_a_time_limit_may_be_too_short(bench: SlurmBench, cl
     call("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
     time.sleep(5)
     call("scontrol", "update", f"NodeName={node}", "State=RESUME")
-    assert controller.wait(400) == 0, bench.output
+    assert controller.wait(PATIENCE_S) == 0, bench.output
     assert f"Slurm job {other} lost its node" in bench.output
     assert f"Slurm job {short} ran out of time" in bench.output
     bench.assert_whole({}, interrupted=2)
@@ -111,12 +113,12 @@ def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench:
     options = ["--wait", "--comment", comment, "--exclusive", "-D", str(bench.results), "-o", str(bench.folder / "log")]
     copy = subprocess.Popen(["sbatch", *options, str(script)], env=bench.environment, stdout=subprocess.DEVNULL)
     call("scancel", other)
-    assert copy.wait(200) != 0
+    assert copy.wait(PATIENCE_S) != 0
     hold.unlink()
     logs = [path.read_text() for path in (bench.results / "logs" / "measure").glob("*.log")]
     (text,) = [text for text in logs if "being measured elsewhere" in text]
     assert f"Slurm job {job}" in text
-    assert controller.wait(400) == 3
+    assert controller.wait(PATIENCE_S) == 3
     assert f"Slurm job {other} was cancelled" in bench.output
     before = bench.finished()
     assert len(before) >= 3, "the other job went on"
@@ -175,7 +177,7 @@ def test_controllers_at_once_here_and_in_another_folder_measure_once(bench: Slur
     twin = SlurmBench(other, dict(bench.config), profile=bench.profile)
     twin.write(results=str(bench.folder / "results"))
     all_at_once = [bench.start(), bench.start(), twin.start()]
-    assert [each.wait(400) for each in all_at_once] == [0, 0, 0], bench.output + twin.output
+    assert [each.wait(PATIENCE_S) for each in all_at_once] == [0, 0, 0], bench.output + twin.output
     assert (bench.output + twin.output).count("another controller drives this campaign") >= 2
     bench.assert_whole({}, interrupted=0)
     assert "0 problems" in twin.buran("verify", "campaign.yaml")
@@ -193,7 +195,7 @@ def test_a_store_on_another_file_system_that_is_full_then_read_only(bench: Slurm
         wait_until(bench.finished, "a finished run")
         filler = store / "filler"
         subprocess.run(["dd", "if=/dev/zero", f"of={filler}", "bs=64k"], check=False, capture_output=True)
-        assert controller.wait(400) == 3, bench.output
+        assert controller.wait(PATIENCE_S) == 3, bench.output
         assert "No space left on device" in bench.output and "make room there" in bench.output
         assert "Traceback" not in bench.output
         filler.unlink()

@@ -6,6 +6,8 @@ import pytest
 import yaml
 from cluster import Cluster, SlurmBench, call, wait_until
 
+from patience import PATIENCE_S
+
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 FOUR_POINTS = {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}}
 TWO_IN_A_JOB = {"time_limit_s": 60, "points_per_job": 2}
@@ -34,7 +36,7 @@ def test_a_cancelled_job_leaves_what_it_has_measured(bench: SlurmBench, cluster:
     wait_until(lambda: len(bench.finished()) >= 4, "finished runs")
     before = bench.finished()
     call("scancel", *cluster.running())
-    assert controller.wait(400) == 3, bench.output
+    assert controller.wait(PATIENCE_S) == 3, bench.output
     assert "was cancelled" in bench.output
     status = bench.status()
     assert any("CANCELLED" in each["reason"] or "SIGTERM" in each["reason"] for each in status["interruptions"])

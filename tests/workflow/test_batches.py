@@ -65,7 +65,7 @@ def test_what_is_measured_is_in_no_job(workbench: Workbench) -> None:
 def test_one_failing_point_does_not_stop_the_others_of_its_job(workbench: Workbench) -> None:
     run = "bash -c 'test {n} != 20 || exit 3; exec {binary} {n}'"
     workbench.write(
-        target={**workbench.config["target"], "run": run}, resources={"time_limit_s": 20, "points_per_job": 9}
+        target={**workbench.config["target"], "run": run}, resources={"time_limit_s": 120, "points_per_job": 9}
     )
     workbench.buran("run", "campaign.yaml", expect=1)
     state = json.loads(workbench.buran("status", "campaign.yaml", "--json", expect=1))
@@ -76,7 +76,7 @@ def test_one_failing_point_does_not_stop_the_others_of_its_job(workbench: Workbe
     assert len(Layout(workbench.results).made_pointers("batches")) == 2
     before = workbench.started()
     assert "nothing is left to do" in workbench.buran("run", "campaign.yaml", expect=1)
-    workbench.write(target={**workbench.config["target"], "run": run}, resources={"time_limit_s": 20})
+    workbench.write(target={**workbench.config["target"], "run": run}, resources={"time_limit_s": 120})
     workbench.buran("run", "campaign.yaml", "--retry-failed", expect=1)
     assert len(workbench.started()) == len(before) + 6
 

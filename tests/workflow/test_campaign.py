@@ -18,6 +18,7 @@ import pytest
 from workbench import Workbench, new_workbench
 
 from buran.experiment.read import read_experiment
+from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.mpi]
 
@@ -202,15 +203,12 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
         },
         parameters={"p": {"role": "ranks"}, "n": {"role": "size"}},
         points=[{"p": 2, "n": n} for n in (13, 14, 15, 16, 17, 20)] + [{"p": 1, "n": 20}],
-        resources={"time_limit_s": 2},
+        resources={"time_limit_s": "2 if n == 14 else 300"},
     )
     output = workbench.buran("run", "campaign.yaml", expect=1)
     state = json.loads(workbench.buran("status", "campaign.yaml", "--json", expect=1))
     reasons = {failure["what"]: failure["reason"] for failure in state["failures"]}
-    crashed = {reason for what, reason in reasons.items() if "n=13" in what}
-    assert any("signal" in reason or "exit code" in reason for reason in crashed), (
-        reasons
-    )  # a slow start runs out of time
+    assert any("n=13" in what and ("signal" in reason or "exit code" in reason) for what, reason in reasons.items())
     assert any("n=14" in what and "time limit" in reason for what, reason in reasons.items())
     assert any("time run, n=15" in what and "truncated" in reason for what, reason in reasons.items()), reasons
     assert any("time run, n=16" in what and "1 of 2 ranks" in reason for what, reason in reasons.items()), reasons
@@ -272,7 +270,7 @@ def test_an_interrupt_keeps_what_is_finished(workbench: Workbench) -> None:
     process = start(workbench)
     wait_for_runs(workbench, 4)
     process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 130
+    assert process.wait(PATIENCE_S) == 130
     assert not any("small" in name for name in leftovers(workbench))
     before = finished_runs(workbench)
     workbench.buran("run", "campaign.yaml")
@@ -291,7 +289,7 @@ def test_killing_the_controller_loses_nothing(workbench: Workbench, moment: int,
     workbench.write(
         target={**workbench.config["target"], "run": f"bash -c '{script}'"},
         parameters={"m": {"role": "size", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}},
-        resources={"ranks": 1, "time_limit_s": 20},
+        resources={"ranks": 1, "time_limit_s": 120},
     )
     process = start(workbench)
     wait_for_runs(workbench, generator.randrange(1, 9))
@@ -330,7 +328,7 @@ def finished_runs(bench: Workbench) -> set[str]:
 
 
 def wait_for_runs(bench: Workbench, number: int) -> None:
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while len(finished_runs(bench)) < number:
         assert time.monotonic() < deadline
         time.sleep(0.02)

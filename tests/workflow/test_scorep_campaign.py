@@ -10,6 +10,7 @@ import time
 import pytest
 
 from buran.profile.cubex_read import read_cubex
+from patience import PATIENCE_S
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,7 +61,7 @@ def test_killed_it_goes_on_and_measures_nothing_twice(workbench):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE_S
     while len(runs(workbench)) < 3 and time.monotonic() < deadline and first.poll() is None:
         time.sleep(0.2)
     os.killpg(first.pid, signal.SIGKILL)

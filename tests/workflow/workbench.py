@@ -82,6 +82,6 @@ def new_workbench(folder: Path) -> Workbench:
         effort_repetitions=1,
         warmup=False,
         refinement={"enabled": False},
-        resources={"time_limit_s": 20},
+        resources={"time_limit_s": 120},
     )
     return bench
