@@ -205,7 +205,7 @@ def cmake_project(bench):
     return bench
 
 
-@pytest.mark.parametrize(("c", "cxx"), [("mpicc", "mpicxx"), ("cc", "cxx")])
+@pytest.mark.parametrize(("c", "cxx"), [("mpicc", "mpicxx"), pytest.param("cc", "cxx", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
 def test_cmake(cmake_project, c, cxx, generator):
     if generator == "Ninja":
@@ -239,7 +239,9 @@ def test_cmake_with_precompiled_headers_is_told_what_to_do(cmake_project):
 # ---- autotools
 
 
-def test_autotools_with_libtool(bench):
+@pytest.mark.parametrize("wrapper", ["on", pytest.param("off", marks=pytest.mark.thorough)])
+def test_autotools_with_libtool(bench, wrapper):
+    """With the wrapper on or off while it is configured."""
     need("autoreconf", "libtoolize", "make")
     (bench.folder / "configure.ac").write_text(
         "AC_INIT([program],[1.0])\nAC_CONFIG_AUX_DIR([aux-files])\nAM_INIT_AUTOMAKE([foreign])\nLT_INIT\nAC_PROG_CC\n"
@@ -251,13 +253,13 @@ def test_autotools_with_libtool(bench):
         "program_SOURCES = main.c\nprogram_LDADD = libwork.la\n"
     )
     bench.run("autoreconf", "-fi")
-    for folder, variables in (("one", {}), ("two", {"BURAN_WRAPPER": "off"})):
-        place = bench.folder / folder
-        place.mkdir()
-        log = bench.run("../configure", "CC=buran-mpicc", f"--prefix={place}/inst", folder=place, **variables)
-        assert "checking for MPI_Init... yes" in log and "checking size of long... 8" in log
-        bench.run("make", "install", folder=place)
-        bench.check(f"{folder}/inst/bin/program")
+    place = bench.folder / "place"
+    place.mkdir()
+    variables = {"BURAN_WRAPPER": "off"} if wrapper == "off" else {}
+    log = bench.run("../configure", "CC=buran-mpicc", f"--prefix={place}/inst", folder=place, **variables)
+    assert "checking for MPI_Init... yes" in log and "checking size of long... 8" in log
+    bench.run("make", "install", folder=place)
+    bench.check("place/inst/bin/program")
 
 
 # ---- ccache

@@ -155,7 +155,9 @@ def test_arguments_that_are_hard_to_pass_on(tools, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
+@pytest.mark.parametrize(
+    "level", ["-O0", "-O2", *(pytest.param(level, marks=pytest.mark.thorough) for level in ("-O1", "-O3"))]
+)
 def test_counting_in_a_register_is_exact(tools, tmp_path, level):
     seen = []
     filter_file = write_filter(tmp_path, "INCLUDE *")

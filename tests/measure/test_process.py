@@ -15,7 +15,7 @@ from buran.measure.machine.process import MARKER, Outcome, marked_processes, run
 from patience import PATIENCE_S
 
 
-def execute(tmp_path: Path, script: str, limit_s: float = 20.0) -> tuple[Outcome, str]:
+def execute(tmp_path: Path, script: str, limit_s: float = PATIENCE_S) -> tuple[Outcome, str]:
     marker = new_marker()
     outcome = run_limited(
         ["bash", "-c", script],

@@ -7,7 +7,7 @@ import json
 import pytest
 from workbench import Workbench
 
-pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 
 
 def test_a_strategy_chooses_points_round_by_round_and_predicts_a_held_out_one(workbench: Workbench) -> None:

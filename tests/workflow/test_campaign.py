@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from workbench import Workbench, new_workbench
+from workbench import Workbench
 
 from buran.experiment.read import read_experiment
 from patience import PATIENCE_S
@@ -23,22 +23,6 @@ from patience import PATIENCE_S
 pytestmark = [pytest.mark.mpi]
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
-    """A campaign that is done; tests work on copies of it or only look."""
-    bench = new_workbench(tmp_path_factory.mktemp("finished"))
-    bench.buran("run", "campaign.yaml")
-    return bench
-
-
-@pytest.fixture
-def copy(finished: Workbench, tmp_path: Path) -> Workbench:
-    """A finished campaign that may be changed."""
-    folder = tmp_path / "copy"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    return Workbench(folder, dict(finished.config))
 
 
 def test_everything_planned_is_measured(finished: Workbench) -> None:
@@ -130,7 +114,7 @@ def test_a_new_value_measures_only_its_points(copy: Workbench) -> None:
     assert all("n=60" in run for run in new)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough  # a changed source is another build in the same way
 def test_a_changed_flag_measures_beside_the_old_results(copy: Workbench) -> None:
     before = copy.started()
     copy.write(target={**copy.config["target"], "flags": "-O1"})

@@ -35,6 +35,7 @@ def test_counters_are_modelled_or_named_in_the_report(counting: Workbench) -> No
     assert "time" in models and "basic_blocks" in models
 
 
+@pytest.mark.thorough
 def test_runs_with_and_without_counters_are_not_shared(counting: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     before = counting.started()
     counting.write(counters=[])

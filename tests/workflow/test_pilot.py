@@ -46,7 +46,7 @@ def iterations_of(bench: Workbench) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in found]
 
 
-@pytest.mark.parametrize("compiler", ["clang", "gcc"])
+@pytest.mark.parametrize("compiler", ["clang", pytest.param("gcc", marks=pytest.mark.thorough)])
 def test_a_campaign_does_not_start_with_tiny_hot_functions(compiler: str, tmp_path: Path) -> None:
     if compiler == "gcc" and find_toolchain(compiler="gcc").kind != GCC_PLUGIN:
         pytest.skip("no headers for GCC's plugins")

@@ -47,7 +47,7 @@ def options(words: list[str]) -> list[str]:
     return [*rest, *sorted(wrapped.split())]
 
 
-@pytest.mark.parametrize("points_per_job", [1, 3])
+@pytest.mark.parametrize("points_per_job", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_the_shown_command_is_the_one_that_is_submitted(workbench: Workbench, slurm: Path, points_per_job: int) -> None:
     workbench.write(
         resources={"time_limit_s": 60, "nodes": "p", "points_per_job": points_per_job, "partition": "debug"}

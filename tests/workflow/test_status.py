@@ -173,12 +173,11 @@ def test_status_is_shown_again_until_it_is_stopped(workbench: Workbench) -> None
 
 
 @pytest.mark.slow
-def test_an_estimate_uses_models_even_of_an_earlier_version_of_the_file(workbench: Workbench) -> None:
-    workbench.buran("run", "campaign.yaml")
-    parameters = {**workbench.config["parameters"], "n": {"role": "size", "values": [20, 40, 60]}}
-    before = open_session(workbench.file)
-    workbench.write(parameters=parameters)
-    found = json.loads(workbench.buran("estimate", "campaign.yaml", "--json"))
+def test_an_estimate_uses_models_even_of_an_earlier_version_of_the_file(copy: Workbench) -> None:
+    parameters = {**copy.config["parameters"], "n": {"role": "size", "values": [20, 40, 60]}}
+    before = open_session(copy.file)
+    copy.write(parameters=parameters)
+    found = json.loads(copy.buran("estimate", "campaign.yaml", "--json"))
     assert found["source"] == "from the models of an earlier version of this campaign"
     assert (found["points"], found["runs"]) == (2, 6), "what is measured costs nothing"
     assert 0 < found["next_core_hours"] < found["full_matrix_core_hours"]

@@ -14,6 +14,7 @@ import pytest
 from buran.engine.watchdog import StuckJobs, Watchdog, wait_for_jobs
 from buran.measure.schedulers.base import Job
 from buran.measure.schedulers.slurm import SLURM
+from patience import PATIENCE_S
 
 QUIET_S = 0.2
 SILENT = StuckJobs(SLURM, lambda text: None)
@@ -26,9 +27,9 @@ def engine() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate(b"\n")
 
 
-def judged(watchdog: Watchdog, engine: int) -> bool:
+def judged(watchdog: Watchdog, engine: int, within_s: float = 10 * QUIET_S) -> bool:
     """Whether the engine is called hung at any time within a while."""
-    deadline = time.monotonic() + 10 * QUIET_S
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         if watchdog.engine_hangs(engine):
             return True
@@ -52,7 +53,8 @@ def test_nothing_in_the_queue_is_a_sign_and_no_answer_is_none(
     os.utime(log, (1, 1))
     beats: list[int] = []
     watchdog = Watchdog(tmp_path, log, SILENT, lambda: beats.append(1), quiet_s=QUIET_S)
-    assert judged(watchdog, engine.pid) is hung
+    # A busy machine lets the engine come to rest late.
+    assert judged(watchdog, engine.pid, PATIENCE_S if hung else 10 * QUIET_S) is hung
     assert beats
 
 

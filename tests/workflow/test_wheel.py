@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -82,7 +84,6 @@ def call(bin: Path, folder: Path, *words: str, code: int = 0) -> str:
     return done.stdout if code == 0 else done.stderr
 
 
-@pytest.mark.thorough
 def test_it_is_the_installed_package(installed: Path, tmp_path: Path) -> None:
     shown = call(installed, tmp_path, "python", "-c", "import buran.assets as a; print(a.root())").strip()
     assert Path(shown).is_relative_to(installed.parent)
@@ -91,7 +92,6 @@ def test_it_is_the_installed_package(installed: Path, tmp_path: Path) -> None:
     assert not list(Path(shown).rglob("*.o"))
 
 
-@pytest.mark.thorough
 @pytest.mark.mpi
 def test_first_steps(installed: Path, tmp_path: Path) -> None:
     """`buran init --example stencil DIR && cd DIR && buran run`, with fewer points."""
@@ -109,7 +109,6 @@ def test_first_steps(installed: Path, tmp_path: Path) -> None:
     assert "stencil" in call(installed, tmp_path / "demo", "buran", "report")
 
 
-@pytest.mark.slow
 def test_the_studies_are_a_wheel_of_their_own(wheels: dict[str, Path], installed: Path, tmp_path: Path) -> None:
     """Last of this file: it installs them."""
     names = zipfile.ZipFile(wheels["buran"]).namelist()

@@ -23,6 +23,13 @@ class Workbench:
     config: dict[str, Any] = field(default_factory=dict)
     results_name: str = "small"
 
+    @classmethod
+    def at(cls, folder: Path) -> Workbench:
+        """A campaign that is there."""
+        bench = cls(folder)
+        bench.config = yaml.safe_load(bench.file.read_text())
+        return bench
+
     @property
     def file(self) -> Path:
         return self.folder / "campaign.yaml"
