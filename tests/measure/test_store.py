@@ -11,25 +11,16 @@ import time
 from pathlib import Path
 
 import pytest
+from competitors import count_up, fill, hold, slot_in, take_over
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran.campaign.records import RECORD, Record, RunKey, Status, read_record, read_run
+from buran.campaign.records import RECORD, Status, read_record, read_run
 from buran.errors import RunError
 from buran.files import check_room, storage_error
 from buran.measure.schedulers.base import JobState
 from buran.measure.schedulers.slurm import SLURM
 from buran.measure.store import claims, store
-
-
-def fill(folder: Path, status: Status = Status.MEASURED, content: str = "x") -> None:
-    (folder / "stdout.log").write_text(content)
-    Record(status=status).write(folder)
-
-
-def slot_in(folder: Path, generation: int = 0) -> store.Slot:
-    return store.Slot(folder, RunKey("b", "n=1", "c", "rep-00", generation))
-
 
 PLACE = "b/n=1~c"
 
@@ -126,14 +117,6 @@ def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, content: by
     assert len(store.damage(slot.folder)) == 1
 
 
-def hold(point: Path, ready: str) -> None:
-    with store.reserve(slot_in(point)) as folder:
-        assert folder is not None
-        (folder / "stdout.log").write_text("half a run")
-        Path(ready).touch()
-        time.sleep(60)
-
-
 def start_holder(point: Path, ready: Path) -> multiprocessing.Process:
     process = multiprocessing.get_context("spawn").Process(target=hold, args=(point, str(ready)))
     process.start()
@@ -159,18 +142,6 @@ def test_a_killed_owner_is_succeeded_and_its_leftovers_are_kept(tmp_path: Path) 
     (leftover,) = slot.attempts()
     assert (leftover / "stdout.log").read_text() == "half a run"
     assert read_record(leftover).status is Status.INTERRUPTED
-
-
-def count_up(folder: Path, total: int) -> None:
-    for number in range(total):
-        slot = slot_in(folder / str(number))
-        with store.reserve(slot) as temporary:
-            if temporary is not None:
-                with (folder / "started").open("a") as file:
-                    file.write(f"{number}\n")
-                time.sleep(0.005)
-                fill(temporary)
-                store.commit(slot, temporary)
 
 
 def test_processes_that_compete_make_every_run_once(tmp_path: Path) -> None:
@@ -282,16 +253,6 @@ def test_somebody_alive_is_an_error_for_those_who_do_not_wait(tmp_path: Path) ->
     claim = claim_of(tmp_path)
     with pytest.raises(RunError, match="measured elsewhere"), claims.claimed(claim, wait=False):
         pytest.fail("two owners")
-
-
-def take_over(folder: Path, rounds: int) -> None:
-    for number in range(rounds):
-        with claims.claimed(folder / f"{number}.claim"):
-            inside = os.open(folder / f"{number}.inside", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-            with (folder / "log").open("a") as log:
-                log.write(f"{number}\n")
-            os.close(inside)
-            (folder / f"{number}.inside").unlink()
 
 
 def test_nobody_follows_an_owner_who_took_the_claim_after_the_dead_one_was_seen(tmp_path: Path) -> None:
