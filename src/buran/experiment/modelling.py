@@ -16,6 +16,7 @@ from buran.model.combine import add_models
 from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
 from buran.model.scaling import falling_parameters, to_resources
 from buran.model.segments import Segmentation, find_segments
+from buran.profile.metrics import metric_of
 
 Over = Literal["exclusive", "inclusive", "region", "program"]
 
@@ -24,6 +25,29 @@ def strong_scaling(experiment: Experiment, metric: str) -> tuple[str, ...]:
     """Name the parameters along which the sum of a metric over all call paths falls."""
     values = over_repetitions(experiment.over_locations(metric), "median").sum(axis=0)
     return tuple(experiment.parameters[p] for p in falling_parameters(experiment.points, values))
+
+
+def exact_rows(metric: str, repetitions: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which call paths have values without noise, shape (call path,).
+
+    Those of a metric that is exact by its nature, and those of others that were measured at least twice at each point;
+    in either case without any difference between repetitions.
+
+    Parameters
+    ----------
+    metric
+        Its name.
+    repetitions
+        Shape (call path, point, repetition); NaN where there is none.
+    """
+    here = np.isfinite(repetitions)
+    lowest = np.where(here, repetitions, np.inf).min(axis=2, initial=np.inf)
+    highest = np.where(here, repetitions, -np.inf).max(axis=2, initial=-np.inf)
+    number = here.sum(axis=2)
+    steady = ((number == 0) | (lowest == highest)).all(axis=1)
+    if metric_of(metric).role == "exact":
+        return np.asarray(steady)
+    return np.asarray(steady & ((number == 0) | (number > 1)).all(axis=1))
 
 
 def model_experiment(
@@ -114,6 +138,7 @@ def model_experiment(
                 scatter=scatter,
                 options=options,
                 progress=progress,
+                exact=exact_rows(name, repetitions),
             )
         except UsageError as error:
             raise UsageError(

@@ -11,6 +11,7 @@ from buran.errors import UsageError
 from buran.model.alternative import LazyAlternatives
 from buran.model.block import Block
 from buran.model.candidates import Ids, Mask
+from buran.model.exact import exact_models
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
@@ -89,6 +90,7 @@ def fit_models(
     scatter: Scatter | None = None,
     options: SearchOptions | None = None,
     progress: Progress | None = None,
+    exact: Mask | None = None,
 ) -> Fit:
     """Find a model for each call path.
 
@@ -110,6 +112,9 @@ def fit_models(
         How wide to search.
     progress
         Called with the number of call paths that were newly searched.
+    exact
+        Shape (call path,): whether values have no noise at all, such as counts; a formula that gives all of them comes
+        before any search. None are by default.
 
     Returns
     -------
@@ -128,20 +133,30 @@ def fit_models(
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
     points = points[order]
-    values, binary = _scaled(values[:, order])
+    values = values[:, order]
+    if exact is not None:
+        _explain(points, values, exact, models)
+    values, binary = _scaled(values)
+    open_calls = np.array([model is None for model in models], dtype=bool)
     if scatter is None:
         scatter = Scatter.unknown(len(values))
     if weights is not None:
         weights, scatter = _normalised(np.asarray(weights)[:, order], values, binary, scatter)
-    for calls, present in _patterns_of_absence(values):
-        if not present.any():
-            continue
+    for calls, present in _patterns_of_absence(values, np.flatnonzero(open_calls)):
         block, here = np.ix_(calls, present), points[present]
         scales = default_weights(here, values[block]) if weights is None else weights[block]
         fitted = _fit_complete(here, values[block], scales, scatter.of(calls), binary[calls], space, options, progress)
         for call, model in zip(calls, fitted, strict=True):
             models[call] = model
     return Fit(tuple(models))
+
+
+def _explain(points: Array, values: Array, exact: Mask, models: list[Model | None]) -> None:
+    """Enter formulas of exact values into `models`."""
+    for calls, present in _patterns_of_absence(values, np.flatnonzero(exact)):
+        formulas = exact_models(points[present], values[np.ix_(calls, present)])
+        for call, model in zip(calls.tolist(), formulas, strict=True):
+            models[call] = model
 
 
 def _check(points: Array, values: Array, weights: Array | None) -> None:
@@ -189,15 +204,17 @@ def _normalised(weights: Array, values: Array, binary: Ids, scatter: Scatter) ->
     return weights / scale[:, None], Scatter(share, scatter.degrees)
 
 
-def _patterns_of_absence(values: Array) -> Iterator[tuple[Ids, Mask]]:
-    """Group call paths that were measured at the same points."""
-    present = np.isfinite(values)
+def _patterns_of_absence(values: Array, calls: Ids) -> Iterator[tuple[Ids, Mask]]:
+    """Group those of `calls` that were measured at the same points, without those that were measured nowhere."""
+    present = np.isfinite(values[calls])
     if present.all():
-        yield np.arange(len(values)), np.ones(values.shape[1], dtype=bool)
+        if present.size:
+            yield calls, np.ones(values.shape[1], dtype=bool)
         return
     masks, group = np.unique(present, axis=0, return_inverse=True)
     for number, mask in enumerate(masks):
-        yield np.flatnonzero(group.reshape(-1) == number), mask
+        if mask.any():
+            yield calls[group.reshape(-1) == number], mask
 
 
 def _fit_complete(

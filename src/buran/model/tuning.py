@@ -76,6 +76,29 @@ UNCERTAINTY = UncertaintyTuning()
 
 
 @dataclass(frozen=True)
+class ExactTuning:
+    """Of formulas that explain exact counts.
+
+    What a formula takes to name, and what the values that it does not need tell, are counted in bits: a chance
+    formula passes a value of b bits with a probability of 2^-b.
+    """
+
+    most_terms: int = tuned(4, "terms of one parameter in a formula", JUDGED)
+    dearest: int = tuned(12, "bits that the terms of one parameter may cost together", JUDGED)
+    margin: float = tuned(6.0, "bits that must remain for a formula to be taken for proven along a parameter", JUDGED)
+    same: int = tuned(3, "equal values along a parameter that prove that it does not matter", JUDGED)
+    certain: float = tuned(64.0, "bits beyond which no more are counted", JUDGED)
+    interpolated: int = tuned(4, "values of a parameter up to which terms may pass through all of them", JUDGED)
+    doubt: float = tuned(8.0, "bits by which a formula may be worse than the best and still count", JUDGED)
+    alternatives: int = tuned(6, "formulas of a parameter, and of a call path, that are kept", JUDGED)
+    sets: int = tuned(8000, "sets of terms that are tried where points do not tell all products apart", JUDGED)
+    reach: float = tuned(8.0, "times the largest values: no formula may become negative up to there", JUDGED)
+
+
+EXACT = ExactTuning()
+
+
+@dataclass(frozen=True)
 class SegmentTuning:
     """Of behaviour that changes along a parameter."""
 

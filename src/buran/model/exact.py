@@ -1,0 +1,397 @@
+"""Formulas that explain exact values without a rest.
+
+Counts, bytes and visits have no noise, so that a formula either gives every one of them or is none. Along each
+parameter, sets of terms are tried on all its lines of points at once; then the products of the terms of different
+parameters are solved for all call paths together. All of this is done modulo a prime, which is fast and knows no
+rounding. What passes is solved in fractions, and kept if each value comes out, whole or as a mean over ranks.
+
+A formula is proven along a parameter if there are so many more values than coefficients that chance would not pass
+them. A parameter with few values may be passed through instead if another one is proven: then the formula holds at
+these values, and all terms that do so stand beside each other as alternatives: elsewhere the interval is wide.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, product
+from math import comb, lcm
+
+import numpy as np
+
+from buran.model.alternative import Alternative
+from buran.model.candidates import Ids, Mask
+from buran.model.model import Model, Quality
+from buran.model.rational import (
+    CONSTANT,
+    Basis,
+    Counts,
+    RationalTerm,
+    bases,
+    fraction_of,
+    rational_terms,
+    term_residues,
+)
+from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.tuning import EXACT
+from buran.numerics.modular import PRIME, Residues, checks, reduced
+from buran.numerics.modular import product as modular_product
+
+_SEED = 20  # of the tests; which numbers they are does not matter
+
+Scores = dict[Basis, float]  # bits that speak for a basis, the best first
+Formula = tuple[ModelFunction, float]  # with the bits that speak for it
+Product = tuple[int, ...]  # for each parameter 0 for the constant, else 1 + place in the table of its terms
+
+
+def exact_models(points: Array, values: Array) -> list[Model | None]:
+    """Find formulas for exact values.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point), finite; each the same in all repetitions.
+
+    Returns
+    -------
+    list
+        One for each call path; None where no formula explains all values, or too few values would tell.
+    """
+    models: list[Model | None] = [None] * len(values)
+    rows = np.flatnonzero((values == values[:, :1]).all(axis=1))
+    for row in rows.tolist():
+        models[row] = _as_model(points, values[row], [(ModelFunction(float(values[row, 0])), 0.0)])
+    counts = Counts.read(points, values)
+    rows = np.flatnonzero(counts.usable & (values != values[:, :1]).any(axis=1))
+    parameters = [_Parameter.of(points, p) for p in range(points.shape[1])]
+    if not len(rows) or any(parameter is None for parameter in parameters):
+        return models
+    known = [parameter for parameter in parameters if parameter is not None]
+    counts = counts.of(rows)
+    choices = [parameter.choose(counts) for parameter in known]
+    groups: dict[tuple[tuple[Basis, ...], ...], list[int]] = defaultdict(list)
+    for place in range(len(rows)):
+        chosen = [parameter_choices[place] for parameter_choices in choices]
+        if all(chosen) and any(_is_proven(s, parameter.levels) for s, parameter in zip(chosen, known, strict=True)):
+            groups[tuple(map(tuple, chosen))].append(place)
+    solver = _Solver(known, counts)
+    for bases_of_parameters, calls in groups.items():
+        scores = [[parameter_choices[call] for parameter_choices in choices] for call in calls]
+        for call, formulas in zip(calls, solver.formulas(bases_of_parameters, calls, scores), strict=True):
+            models[rows[call]] = _model(points, values[rows[call]], formulas)
+    return models
+
+
+def _is_proven(scores: Scores, values: int) -> bool:
+    """Tell whether so many values of a parameter leave no doubt in its best terms."""
+    best = next(iter(scores))
+    return scores[best] >= EXACT.margin if best.terms else values >= EXACT.same
+
+
+@dataclass(frozen=True, eq=False)
+class _Parameter:
+    """A parameter: its values, its lines, and the terms that have fractions as values there.
+
+    Attributes
+    ----------
+    values
+        At each point.
+    lines
+        By the values on them: shape (line, point on the line).
+    table
+        Terms.
+    """
+
+    values: tuple[Fraction, ...]
+    lines: dict[tuple[Fraction, ...], Ids]
+    table: tuple[RationalTerm, ...]
+
+    @property
+    def levels(self) -> int:
+        """Number of values on the longest line."""
+        return max(map(len, self.lines), default=1)
+
+    @classmethod
+    def of(cls, points: Array, parameter: int) -> _Parameter | None:
+        """Return None if the parameter varies, but no two points differ in it alone."""
+        column = [fraction_of(x) for x in points[:, parameter].tolist()]
+        _, group = np.unique(np.delete(points, parameter, axis=1), axis=0, return_inverse=True)
+        order = np.lexsort((points[:, parameter], group.reshape(-1)))
+        by_values: dict[tuple[Fraction, ...], list[Ids]] = defaultdict(list)
+        for line in np.split(order, np.flatnonzero(np.diff(group.reshape(-1)[order])) + 1):
+            if len(line) > 1:
+                by_values[tuple(column[point] for point in line.tolist())].append(line)
+        levels = tuple(sorted(set(column)))
+        if len(levels) > 1 and not by_values:
+            return None
+        lines = {values: np.stack(some) for values, some in by_values.items()}
+        return cls(tuple(column), lines, rational_terms(levels) if len(levels) > 1 else ())
+
+    def choose(self, counts: Counts) -> list[Scores]:
+        """Return for each call path the bases that explain all lines; none if nothing does."""
+        calls = len(counts.numerators)
+        if not self.lines:
+            return [{CONSTANT: 0.0}] * calls
+        longest = self.levels
+        few = longest <= EXACT.interpolated
+        options = bases(tuple(term.cost for term in self.table), longest if few else longest - 1)
+        fits = np.ones((len(options), calls), dtype=bool)
+        bits, bits_beside = np.zeros(calls), np.zeros(calls)  # of values, and of what they have beside a constant
+        remainders = counts.residues()
+        random = np.random.default_rng(_SEED)
+        for levels, on_lines in self.lines.items():
+            shares = random.integers(1, PRIME, size=len(on_lines), dtype=np.int64)
+            together = np.zeros((calls, len(levels)), dtype=np.int64)
+            for share, line in zip(shares.tolist(), on_lines, strict=True):
+                together = (together + share * remainders[:, line]) % PRIME
+            tests, usable = _tests(self.table, options, levels)
+            fits &= modular_product(tests, together.T) == 0
+            if len(levels) == longest:
+                fits &= usable[:, None]
+                of_values, beside = counts.bits(on_lines)
+                bits, bits_beside = np.maximum(bits, of_values), np.maximum(bits_beside, beside)
+        spare = np.array([longest - basis.size for basis in options])[:, None]
+        costs = np.array([basis.cost for basis in options])[:, None]
+        constant = np.array([basis.constant for basis in options])[:, None]
+        scores = np.minimum(spare * np.where(constant, bits_beside, bits), EXACT.certain) - costs
+        scores[~fits] = -np.inf
+        order = np.argsort(-scores, axis=0, kind="stable")[: EXACT.alternatives]
+        out = []
+        for call in range(calls):
+            near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.doubt, call]
+            out.append({options[place]: float(scores[place, call]) for place in near.tolist()})
+        return out
+
+
+@lru_cache(maxsize=64)
+def _tests(
+    table: tuple[RationalTerm, ...], options: tuple[Basis, ...], levels: tuple[Fraction, ...]
+) -> tuple[Residues, Mask]:
+    """Return for each basis a test of values at `levels`, and whether its terms differ there; see `checks`."""
+    columns = term_residues(table, levels)
+    tests = np.zeros((len(options), len(levels)), dtype=np.int64)
+    usable = np.zeros(len(options), dtype=bool)
+    random = np.random.default_rng(_SEED)
+    for size in range(1, len(levels) + 1):
+        some = [place for place, basis in enumerate(options) if basis.size == size]
+        if some:
+            sets = np.array([[0] * options[place].constant + [1 + t for t in options[place].terms] for place in some])
+            tests[some], usable[some] = checks(columns[sets], random)
+    return tests, usable
+
+
+@dataclass(frozen=True, eq=False)
+class _Solver:
+    """Solves sums of products of terms for exact values.
+
+    Attributes
+    ----------
+    parameters
+        In the order of the points' columns.
+    counts
+        The values.
+    """
+
+    parameters: Sequence[_Parameter]
+    counts: Counts
+
+    def formulas(
+        self, chosen: tuple[tuple[Basis, ...], ...], calls: Sequence[int], scores: Sequence[Sequence[Scores]]
+    ) -> list[list[Formula]]:
+        """Return the formulas of some call paths that the same bases explain along each parameter, with scores."""
+        out: list[list[Formula]] = [[] for _ in calls]
+        combined = sorted(product(*chosen), key=lambda some: sum(basis.cost for basis in some))
+        for some in combined[: EXACT.alternatives]:
+            products = list(product(*(self._places(basis) for basis in some)))
+            columns = self._columns(products)
+            if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
+                solved = self._solved(products, columns, calls)
+            elif some is combined[0]:
+                solved = self._sparse(some, calls)
+            else:
+                continue
+            for place, functions in enumerate(solved):
+                score = sum(by_basis[basis] for by_basis, basis in zip(scores[place], some, strict=True))
+                out[place] += [(function, score + bits) for function, bits in functions]
+        return out
+
+    @staticmethod
+    def _places(basis: Basis) -> list[int]:
+        return [0] * basis.constant + [1 + term for term in basis.terms]
+
+    def _columns(self, products: Sequence[Product]) -> Residues:
+        """Return shape (product, point): values modulo the prime."""
+        tables = [term_residues(parameter.table, parameter.values) for parameter in self.parameters]
+        out = np.ones((len(products), len(self.counts.numerators[0])), dtype=np.int64)
+        places = np.array(products)
+        for p, table in enumerate(tables):
+            out = out * table[places[:, p]] % PRIME
+        return out
+
+    def _solved(self, products: Sequence[Product], columns: Residues, calls: Sequence[int]) -> list[list[Formula]]:
+        """Solve for coefficients that are unique."""
+        values = self.counts.residues()[calls]
+        tests, _ = checks(columns[None], np.random.default_rng(_SEED))
+        fits = modular_product(values, tests.T)[:, 0] == 0
+        _, pivots, _ = reduced(columns[None])
+        size = len(products)
+        square = columns[:, pivots[0]].T  # equation, product
+        rows, order, _ = reduced(np.concatenate([square, np.eye(size, dtype=np.int64)], axis=1)[None])
+        inverted = np.empty((size, size), dtype=np.int64)
+        inverted[order[0]] = rows[0, :, size:]
+        used = modular_product(values[:, pivots[0]], inverted.T) != 0
+        groups: dict[bytes, list[int]] = defaultdict(list)
+        for place in np.flatnonzero(fits).tolist():
+            groups[used[place].tobytes()].append(place)
+        out: list[list[Formula]] = [[] for _ in calls]
+        for key, places in groups.items():
+            some = [products[i] for i in np.flatnonzero(np.frombuffer(key, dtype=bool)).tolist()]
+            for place, function in zip(places, self._proven(some, [calls[i] for i in places]), strict=True):
+                out[place] += [] if function is None else [(function, 0.0)]
+        return out
+
+    def _sparse(self, some: Sequence[Basis], calls: Sequence[int]) -> list[list[Formula]]:
+        """Try small sets of products where the points do not tell all of them apart.
+
+        A line shows which terms stand in the sum for the values that the others have there, so that constants and
+        straight lines join what the lines show.
+        """
+        places = [
+            sorted({0, *self._places(basis), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
+            for parameter, basis in zip(self.parameters, some, strict=True)
+        ]
+        return self._sets(list(product(*places)), EXACT.most_terms, calls)
+
+    def _sets(self, products: Sequence[Product], most: int, calls: Sequence[int]) -> list[list[Formula]]:
+        """Try sets of up to `most` products; with more than one, no product of fewer explains a call path."""
+        costs = np.array([self._cost(each) for each in products])
+        columns = self._columns(products)
+        counts = self.counts.of(calls)
+        values = counts.residues()
+        out: list[list[Formula]] = [[] for _ in calls]
+        _, bits = counts.bits(np.arange(columns.shape[1])[None])
+        random = np.random.default_rng(_SEED)
+        tried = 0
+        for size in range(1, min(most, columns.shape[1] - 2) + 1):
+            if tried + comb(len(products), size) > EXACT.sets:
+                break
+            sets = np.array(list(combinations(range(len(products)), size)), dtype=np.int64).reshape(-1, size)
+            tried += len(sets)
+            tests, usable = checks(columns[sets], random)
+            fits = (modular_product(tests, values.T) == 0) & usable[:, None]
+            cost = costs[sets].sum(axis=1)
+            spare = (columns.shape[1] - size) * bits - np.log2(tried)
+            for place in np.flatnonzero(fits.any(axis=0) & (spare >= EXACT.margin)).tolist():
+                fitting = np.flatnonzero(fits[:, place]) if not out[place] else np.zeros(0, dtype=np.int64)
+                for number in fitting[np.argsort(cost[fitting], kind="stable")][: EXACT.alternatives].tolist():
+                    function = self._proven([products[i] for i in sets[number].tolist()], [calls[place]])[0]
+                    out[place] += [] if function is None else [(function, -float(cost[number]))]
+        return out
+
+    def _cost(self, product_of_terms: Product) -> int:
+        terms = zip(self.parameters, product_of_terms, strict=True)
+        return 1 + sum(parameter.table[place - 1].cost for parameter, place in terms if place)
+
+    def _proven(self, products: Sequence[Product], calls: Sequence[int]) -> list[ModelFunction | None]:
+        """Solve in fractions, and return the functions that give every value."""
+        _, pivots, _ = reduced(self._columns(products)[None])
+        at = [self._exactly(products, point) for point in range(self.counts.numerators.shape[1])]
+        base = pivots[0].tolist()
+        inverted = _inverted([at[point] for point in base])
+        scale = [lcm(*(value.denominator for value in row)) for row in at]
+        whole = np.array([[int(value * s) for value in row] for row, s in zip(at, scale, strict=True)], dtype=object)
+        out: list[ModelFunction | None] = []
+        for call in calls:
+            known = [self.counts.fraction(call, point) for point in base]
+            coefficients = [sum((a * b for a, b in zip(row, known, strict=True)), Fraction(0)) for row in inverted]
+            common = lcm(*(c.denominator for c in coefficients))
+            predicted = whole @ np.array([int(c * common) for c in coefficients], dtype=object)
+            numerators = self.counts.numerators[call].astype(object)
+            denominators = self.counts.denominators[call].astype(object)
+            same = predicted * denominators == numerators * np.array(scale, dtype=object) * common
+            out.append(self._function(products, coefficients) if same.all() else None)
+        return out
+
+    def _exactly(self, products: Sequence[Product], point: int) -> list[Fraction]:
+        out = []
+        for each in products:
+            value = Fraction(1)
+            for parameter, place in zip(self.parameters, each, strict=True):
+                if place:
+                    value *= parameter.table[place - 1].values[parameter.values[point]]
+            out.append(value)
+        return out
+
+    def _function(self, products: Sequence[Product], coefficients: Sequence[Fraction]) -> ModelFunction:
+        constant, parts = 0.0, list[tuple[float, Term]]()
+        for each, coefficient in zip(products, coefficients, strict=True):
+            factors = (
+                Factor(p, parameter.table[place - 1].basis)
+                for p, (parameter, place) in enumerate(zip(self.parameters, each, strict=True))
+                if place
+            )
+            term = Term(tuple(factors))
+            if not term.factors:
+                constant = float(coefficient)
+            elif coefficient:
+                parts.append((float(coefficient), term))
+        parts.sort(key=lambda part: part[1].growth_order, reverse=True)
+        return ModelFunction(constant, tuple(c for c, _ in parts), tuple(term for _, term in parts))
+
+
+def _inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
+    """Invert a matrix of fractions that has an inverse."""
+    size = len(rows)
+    both = [[*row, *(Fraction(int(i == j)) for j in range(size))] for i, row in enumerate(rows)]
+    for i in range(size):
+        pivot = next(k for k in range(i, size) if both[k][i])
+        both[i], both[pivot] = both[pivot], both[i]
+        both[i] = [value / both[i][i] for value in both[i]]
+        for k in range(size):
+            if k != i and both[k][i]:
+                share = both[k][i]
+                both[k] = [a - share * b for a, b in zip(both[k], both[i], strict=True)]
+    return [row[size:] for row in both]
+
+
+def _cancelled(function: ModelFunction, points: Array) -> float:
+    """Return how many bits the parts of a function lose against each other at the points."""
+    parts = abs(function.constant) + sum(
+        np.abs(coefficient * term.evaluate(points))
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True)
+    )
+    return float(np.log2(np.max(parts) / np.abs(function.evaluate(points)).max()))
+
+
+def _model(points: Array, values: Array, formulas: Sequence[Formula]) -> Model | None:
+    """Make a model of formulas with their scores in bits, without those that become negative farther out."""
+    different = {function.terms: (function, score) for function, score in reversed(formulas)}
+    ends = [sorted({column.min(), column.max(), EXACT.reach * column.max()}) for column in points.T]
+    far = np.array(list(product(*ends)))
+    lowest = 0.0 if (values >= 0).all() else -np.inf
+    kept = [
+        (function, score - _cancelled(function, points))
+        for function, score in different.values()
+        if (function.evaluate(far) >= lowest).all()
+    ]
+    kept.sort(key=lambda formula: -formula[1])
+    near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.doubt]
+    return _as_model(points, values, near[: EXACT.alternatives]) if near else None
+
+
+def _as_model(points: Array, values: Array, formulas: Sequence[Formula]) -> Model:
+    """Make a model of formulas, the best first; what speaks for each are its bits."""
+    weights = np.exp2([score - formulas[0][1] for _, score in formulas])
+    alternatives = []
+    for (function, _), weight in zip(formulas, (weights / weights.sum()).tolist(), strict=True):
+        size = 1 + len(function.terms)
+        nothing = tuple((0.0,) * size for _ in range(size))
+        alternatives.append(Alternative(function, weight, nothing, 0.0, max(len(points) - size, 1)))
+    varied = float("nan") if (values == values[0]).all() else 1.0
+    quality = Quality(len(points), 0.0, 0.0, 0.0, varied, 0.0)
+    return Model(alternatives[0].function, quality, alternatives[0].covariance, tuple(alternatives))

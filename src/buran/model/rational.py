@@ -1,0 +1,232 @@
+"""Terms whose values are fractions, and what it costs a formula to have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, lru_cache
+from itertools import combinations
+from math import isqrt
+
+import numpy as np
+
+from buran.model.basis import Array, BasisFunction
+from buran.model.candidates import Ids, Mask
+from buran.model.powers import PowerLog
+from buran.model.tuning import EXACT
+from buran.numerics.modular import PRIME, Residues, inverse, residues
+
+_WHOLE = 2**53  # larger whole numbers are not all numbers of a computer
+_LARGEST = 2**62  # of a whole number of 64 bits
+_COSTS = (
+    "1:1 2:2 3:3 -1:2 4:5 5:7 6:9 -2:4 1/2:3 1/3:3 2/3:3 3/2:4 4/3:4 -1/3:4 -1/2:4 -2/3:4 "
+    "0,1:2 0,2:4 1,1:3 2,1:5 -1,1:5 1,2:5"
+)
+
+
+@cache
+def _terms() -> tuple[tuple[BasisFunction, int], ...]:
+    """Return the terms of formulas with their costs, see `EXACT`."""
+    out = []
+    for word in _COSTS.split():
+        exponents, cost = word.split(":")
+        power, _, log = exponents.partition(",")
+        out.append((PowerLog(Fraction(power), int(log or 0)), int(cost)))
+    return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class RationalTerm:
+    """A function of one parameter with fractions as values.
+
+    Attributes
+    ----------
+    basis
+        The function.
+    cost
+        Bits that naming it takes: what programs often count is cheap.
+    values
+        By parameter value.
+    """
+
+    basis: BasisFunction
+    cost: int
+    values: dict[Fraction, Fraction]
+
+
+def fraction_of(x: float) -> Fraction:
+    """Return a parameter value as it is written: 0.1 is a tenth."""
+    return Fraction(int(x)) if float(x).is_integer() else Fraction(repr(float(x)))
+
+
+@lru_cache(maxsize=64)
+def rational_terms(values: tuple[Fraction, ...]) -> tuple[RationalTerm, ...]:
+    """Return the terms that have fractions as values at all these `values` of a parameter."""
+    out = []
+    for basis, cost in _terms():
+        exact = [_evaluated(basis, x) for x in values]
+        if all(value is not None for value in exact):
+            table = {x: value for x, value in zip(values, exact, strict=True) if value is not None}
+            out.append(RationalTerm(basis, cost, table))
+    return tuple(out)
+
+
+def _evaluated(basis: BasisFunction, x: Fraction) -> Fraction | None:
+    """Return the value of a power with logarithms if it is a fraction."""
+    power, log = basis.lead
+    if x < 0 or (x == 0 and (power < 0 or log)):
+        return None
+    root = _root(x, power.denominator)
+    if root is None:
+        return None
+    out = root**power.numerator
+    if log:
+        whole, part = x.numerator, x.denominator
+        if part != 1 or whole & (whole - 1):
+            return None
+        out *= (whole.bit_length() - 1) ** log
+    return out
+
+
+def _root(x: Fraction, degree: int) -> Fraction | None:
+    """Return the root if it is a fraction; of degree 1, 2 or 3."""
+    if degree == 1:
+        return x
+    parts = []
+    for number in (x.numerator, x.denominator):
+        root = isqrt(number) if degree == 2 else round(number ** (1 / 3))
+        if root**degree != number:
+            return None
+        parts.append(root)
+    return Fraction(*parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """A constant or none, and terms of one parameter.
+
+    Attributes
+    ----------
+    constant
+        Whether the constant is among them.
+    terms
+        Places in the table of `rational_terms`.
+    cost
+        Bits.
+    """
+
+    constant: bool
+    terms: tuple[int, ...]
+    cost: int
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return self.constant + len(self.terms)
+
+
+CONSTANT = Basis(True, (), 0)
+"""Of a parameter that does not matter."""
+
+
+@lru_cache(maxsize=64)
+def bases(costs: tuple[int, ...], most: int) -> tuple[Basis, ...]:
+    """Return all bases of up to `most` coefficients made of terms with these costs, cheapest first."""
+    out = [CONSTANT]
+    for size in range(1, min(most, EXACT.most_terms) + 1):
+        for terms in combinations(range(len(costs)), size):
+            cost = sum(costs[place] for place in terms)
+            if cost <= EXACT.dearest:
+                out.append(Basis(False, terms, cost))
+                if size < most:
+                    out.append(Basis(True, terms, cost + 1))
+    return tuple(sorted(out, key=lambda basis: (basis.cost, basis.size)))
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Exact values of many call paths as fractions.
+
+    Attributes
+    ----------
+    numerators
+        Shape (call path, point): whole numbers.
+    denominators
+        Shape (call path, point): positive whole numbers; what a mean over ranks has.
+    usable
+        Shape (call path,): whether the values are such fractions, of whole numbers below 2^53.
+    """
+
+    numerators: Residues
+    denominators: Residues
+    usable: Mask
+
+    @classmethod
+    def read(cls, points: Array, values: Array) -> Counts:
+        """Find the denominators: 1, the values of a whole parameter, or products of two of them.
+
+        Parameters
+        ----------
+        points
+            Shape (point, parameter).
+        values
+            Shape (call path, point), finite.
+        """
+        whole = [column for column in points.T if (column == np.rint(column)).all() and (column > 0).all()]
+        divisors = [np.ones(len(points)), *whole]
+        divisors += [one * other for place, one in enumerate(whole) for other in whole[place:]]
+        numerators = np.zeros(values.shape, dtype=np.int64)
+        denominators = np.ones(values.shape, dtype=np.int64)
+        usable = np.zeros(len(values), dtype=bool)
+        for divisor in divisors:
+            rows = np.flatnonzero(~usable)
+            product = values[rows] * divisor
+            near = np.rint(product)
+            error = 2 * np.spacing(np.abs(product)) if (divisor > 1).any() else 0.0  # a quotient is rounded
+            fine = ((np.abs(product - near) <= error) & (np.abs(product) < _WHOLE)).all(axis=1)
+            numerators[rows[fine]] = near[fine].astype(np.int64)
+            denominators[rows[fine]] = divisor.astype(np.int64)
+            usable[rows[fine]] = True
+        return cls(numerators, denominators, usable)
+
+    def of(self, calls: Ids | Sequence[int]) -> Counts:
+        """Return the part for some call paths."""
+        return Counts(self.numerators[calls], self.denominators[calls], self.usable[calls])
+
+    def fraction(self, call: int, point: int) -> Fraction:
+        """Return one value."""
+        return Fraction(int(self.numerators[call, point]), int(self.denominators[call, point]))
+
+    def residues(self) -> Residues:
+        """Return shape (call path, point): the values modulo the prime."""
+        return np.asarray(self.numerators % PRIME * inverse(self.denominators) % PRIME)
+
+    def bits(self, on_lines: Ids) -> tuple[Array, Array]:
+        """Return how many bits the values on a line have, and their differences: each of shape (call path,).
+
+        They are of the line with most, and count in steps of what divides all of the line: where each count is the same
+        work times a number of rounds, only the rounds tell anything.
+
+        Parameters
+        ----------
+        on_lines
+            Shape (line, point on the line).
+        """
+        denominators = self.denominators[:, on_lines]
+        common = np.lcm.reduce(denominators, axis=2, keepdims=True)
+        small = common * np.abs(self.numerators).max(initial=1) < _LARGEST
+        whole = self.numerators[:, on_lines] * np.where(small, common // denominators, 1)
+        return _bits(whole), _bits(whole - whole.min(axis=2, keepdims=True))
+
+
+def _bits(whole: Residues) -> Array:
+    """Return shape (call path,), from whole numbers of shape (call path, line, point on the line)."""
+    unit = np.maximum(np.gcd.reduce(whole, axis=2), 1)
+    return np.asarray(np.log2(1 + np.abs(whole).max(axis=2) / unit).max(axis=1))
+
+
+def term_residues(terms: Sequence[RationalTerm], values: Sequence[Fraction]) -> Residues:
+    """Return shape (1 + term, value): of the constant and the terms, modulo the prime."""
+    rows = [np.ones(len(values), dtype=np.int64), *(residues([term.values[x] for x in values]) for term in terms)]
+    return np.stack(rows)

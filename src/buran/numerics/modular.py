@@ -1,0 +1,105 @@
+"""Linear algebra on whole numbers modulo a prime: exact, many small systems at once.
+
+A system of rational equations that has a solution has it modulo a prime too, unless the prime divides a denominator.
+That it has one modulo the prime but none at all has a probability of one in the prime. So this finds what fractions
+then prove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+Residues = NDArray[np.int64]
+
+PRIME = 2**31 - 1  # products of two residues fit into 64 bits
+
+
+def residues(numbers: Sequence[Fraction]) -> Residues:
+    """Return fractions modulo the prime, shape (number,)."""
+    out = [number.numerator * pow(number.denominator, -1, PRIME) % PRIME for number in numbers]
+    return np.array(out, dtype=np.int64)
+
+
+def inverse(numbers: Residues) -> Residues:
+    """Return reciprocals modulo the prime, in the shape of `numbers`; 0 for 0."""
+    out, power = np.ones_like(numbers), numbers % PRIME
+    exponent = PRIME - 2  # by the little theorem of Fermat
+    while exponent:
+        if exponent & 1:
+            out = out * power % PRIME
+        power = power * power % PRIME
+        exponent >>= 1
+    return out
+
+
+def product(left: Residues, right: Residues) -> Residues:
+    """Return the matrix product of (row, inner) and (inner, column) modulo the prime."""
+    out = np.zeros((left.shape[0], right.shape[1]), dtype=np.int64)
+    for k in range(left.shape[1]):
+        out += left[:, k, None] * right[None, k] % PRIME
+    return out % PRIME  # sums of less than 2^32 residues fit into 64 bits
+
+
+def reduced(matrices: Residues) -> tuple[Residues, Residues, NDArray[np.bool_]]:
+    """Bring the rows of matrices to a form in which each has a column of its own.
+
+    Parameters
+    ----------
+    matrices
+        Shape (matrix, row, column).
+
+    Returns
+    -------
+    rows
+        Of the same shape: row i has 1 in its pivot column and the other rows have 0 there.
+    pivots
+        Shape (matrix, row): these columns.
+    independent
+        Shape (matrix,): whether every row has one.
+    """
+    rows = matrices % PRIME
+    count, height, _ = rows.shape
+    at = np.arange(count)
+    pivots = np.zeros((count, height), dtype=np.int64)
+    independent = np.ones(count, dtype=bool)
+    for i in range(height):
+        present = rows[:, i] != 0
+        independent &= present.any(axis=1)
+        pivot = pivots[:, i] = np.argmax(present, axis=1)
+        rows[:, i] = rows[:, i] * inverse(rows[at, i, pivot])[:, None] % PRIME
+        shares = rows[at, :, pivot]
+        shares[:, i] = 0
+        rows = (rows - shares[:, :, None] * rows[:, i, None]) % PRIME
+    return rows, pivots, independent
+
+
+def checks(columns: Residues, random: np.random.Generator) -> tuple[Residues, NDArray[np.bool_]]:
+    """Return a test for each set of columns: whether values are a sum of multiples of them.
+
+    Parameters
+    ----------
+    columns
+        Shape (set, column, point).
+    random
+        Where the tests come from: each is a random one of those that all such sums pass.
+
+    Returns
+    -------
+    tests
+        Shape (set, point): the product with the values is 0 for such sums, and otherwise not, but for chance.
+    independent
+        Shape (set,): whether no column is a sum of multiples of the others.
+    """
+    rows, pivots, independent = reduced(columns)
+    tests = random.integers(1, PRIME, size=(len(columns), columns.shape[2]), dtype=np.int64)
+    at = np.arange(len(columns))[:, None]
+    tests[at, pivots] = 0
+    bound = np.zeros(pivots.shape, dtype=np.int64)
+    for point in range(columns.shape[2]):
+        bound = (bound + rows[:, :, point] * tests[:, None, point]) % PRIME
+    tests[at, pivots] = -bound % PRIME
+    return tests, independent
