@@ -27,10 +27,10 @@ from buran.model.candidates import Ids, Mask
 from buran.model.model import Model, Quality
 from buran.model.rational import (
     CONSTANT,
-    Basis,
+    TermSet,
     Counts,
     RationalTerm,
-    bases,
+    term_sets,
     fraction_of,
     rational_terms,
     term_residues,
@@ -42,7 +42,7 @@ from buran.numerics.modular import product as modular_product
 
 _SEED = 20  # of the tests; which numbers they are does not matter
 
-Scores = dict[Basis, float]  # bits that speak for a basis, the best first
+Scores = dict[TermSet, float]  # bits that speak for a set of terms, the best first
 Formula = tuple[ModelFunction, float]  # with the bits that speak for it
 Product = tuple[int, ...]  # for each parameter 0 for the constant, else 1 + place in the table of its terms
 
@@ -74,15 +74,15 @@ def exact_models(points: Array, values: Array) -> list[Model | None]:
     known = [parameter for parameter in parameters if parameter is not None]
     counts = counts.of(rows)
     choices = [parameter.choose(counts) for parameter in known]
-    groups: dict[tuple[tuple[Basis, ...], ...], list[int]] = defaultdict(list)
+    groups: dict[tuple[tuple[TermSet, ...], ...], list[int]] = defaultdict(list)
     for place in range(len(rows)):
         chosen = [parameter_choices[place] for parameter_choices in choices]
         if all(chosen) and any(_is_proven(s, parameter.levels) for s, parameter in zip(chosen, known, strict=True)):
             groups[tuple(map(tuple, chosen))].append(place)
     solver = _Solver(known, counts)
-    for bases_of_parameters, calls in groups.items():
+    for chosen_sets, calls in groups.items():
         scores = [[parameter_choices[call] for parameter_choices in choices] for call in calls]
-        for call, formulas in zip(calls, solver.formulas(bases_of_parameters, calls, scores), strict=True):
+        for call, formulas in zip(calls, solver.formulas(chosen_sets, calls, scores), strict=True):
             models[rows[call]] = _model(points, values[rows[call]], formulas)
     return models
 
@@ -133,13 +133,13 @@ class _Parameter:
         return cls(tuple(column), lines, rational_terms(levels) if len(levels) > 1 else ())
 
     def choose(self, counts: Counts) -> list[Scores]:
-        """Return for each call path the bases that explain all lines; none if nothing does."""
+        """Return for each call path the sets of terms that explain all lines; none if nothing does."""
         calls = len(counts.numerators)
         if not self.lines:
             return [{CONSTANT: 0.0}] * calls
         longest = self.levels
         few = longest <= EXACT.interpolated
-        options = bases(tuple(term.cost for term in self.table), longest if few else longest - 1)
+        options = term_sets(tuple(term.cost for term in self.table), longest if few else longest - 1)
         fits = np.ones((len(options), calls), dtype=bool)
         bits, bits_beside = np.zeros(calls), np.zeros(calls)  # of values, and of what they have beside a constant
         remainders = counts.residues()
@@ -155,9 +155,9 @@ class _Parameter:
                 fits &= usable[:, None]
                 of_values, beside = counts.bits(on_lines)
                 bits, bits_beside = np.maximum(bits, of_values), np.maximum(bits_beside, beside)
-        spare = np.array([longest - basis.size for basis in options])[:, None]
-        costs = np.array([basis.cost for basis in options])[:, None]
-        constant = np.array([basis.constant for basis in options])[:, None]
+        spare = np.array([longest - terms.size for terms in options])[:, None]
+        costs = np.array([terms.cost for terms in options])[:, None]
+        constant = np.array([terms.constant for terms in options])[:, None]
         scores = np.minimum(spare * np.where(constant, bits_beside, bits), EXACT.certain) - costs
         scores[~fits] = -np.inf
         order = np.argsort(-scores, axis=0, kind="stable")[: EXACT.alternatives]
@@ -170,15 +170,15 @@ class _Parameter:
 
 @lru_cache(maxsize=64)
 def _tests(
-    table: tuple[RationalTerm, ...], options: tuple[Basis, ...], levels: tuple[Fraction, ...]
+    table: tuple[RationalTerm, ...], options: tuple[TermSet, ...], levels: tuple[Fraction, ...]
 ) -> tuple[Residues, Mask]:
-    """Return for each basis a test of values at `levels`, and whether its terms differ there; see `checks`."""
+    """Return for each set of terms a test of values at `levels`, and whether its terms differ there; see `checks`."""
     columns = term_residues(table, levels)
     tests = np.zeros((len(options), len(levels)), dtype=np.int64)
     usable = np.zeros(len(options), dtype=bool)
     random = np.random.default_rng(_SEED)
     for size in range(1, len(levels) + 1):
-        some = [place for place, basis in enumerate(options) if basis.size == size]
+        some = [place for place, terms in enumerate(options) if terms.size == size]
         if some:
             sets = np.array([[0] * options[place].constant + [1 + t for t in options[place].terms] for place in some])
             tests[some], usable[some] = checks(columns[sets], random)
@@ -201,13 +201,13 @@ class _Solver:
     counts: Counts
 
     def formulas(
-        self, chosen: tuple[tuple[Basis, ...], ...], calls: Sequence[int], scores: Sequence[Sequence[Scores]]
+        self, chosen: tuple[tuple[TermSet, ...], ...], calls: Sequence[int], scores: Sequence[Sequence[Scores]]
     ) -> list[list[Formula]]:
-        """Return the formulas of some call paths that the same bases explain along each parameter, with scores."""
+        """Return the formulas of some call paths that the same sets of terms explain along each parameter, with scores."""
         out: list[list[Formula]] = [[] for _ in calls]
-        combined = sorted(product(*chosen), key=lambda some: sum(basis.cost for basis in some))
+        combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
         for some in combined[: EXACT.alternatives]:
-            products = list(product(*(self._places(basis) for basis in some)))
+            products = list(product(*(self._places(terms) for terms in some)))
             columns = self._columns(products)
             if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
                 solved = self._solved(products, columns, calls)
@@ -216,13 +216,13 @@ class _Solver:
             else:
                 continue
             for place, functions in enumerate(solved):
-                score = sum(by_basis[basis] for by_basis, basis in zip(scores[place], some, strict=True))
+                score = sum(by_set[terms] for by_set, terms in zip(scores[place], some, strict=True))
                 out[place] += [(function, score + bits) for function, bits in functions]
         return out
 
     @staticmethod
-    def _places(basis: Basis) -> list[int]:
-        return [0] * basis.constant + [1 + term for term in basis.terms]
+    def _places(terms: TermSet) -> list[int]:
+        return [0] * terms.constant + [1 + place for place in terms.terms]
 
     def _columns(self, products: Sequence[Product]) -> Residues:
         """Return shape (product, point): values modulo the prime."""
@@ -255,15 +255,15 @@ class _Solver:
                 out[place] += [] if function is None else [(function, 0.0)]
         return out
 
-    def _sparse(self, some: Sequence[Basis], calls: Sequence[int]) -> list[list[Formula]]:
+    def _sparse(self, some: Sequence[TermSet], calls: Sequence[int]) -> list[list[Formula]]:
         """Try small sets of products where the points do not tell all of them apart.
 
         A line shows which terms stand in the sum for the values that the others have there, so that constants and
         straight lines join what the lines show.
         """
         places = [
-            sorted({0, *self._places(basis), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
-            for parameter, basis in zip(self.parameters, some, strict=True)
+            sorted({0, *self._places(terms), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
+            for parameter, terms in zip(self.parameters, some, strict=True)
         ]
         return self._sets(list(product(*places)), EXACT.most_terms, calls)
 

@@ -103,7 +103,7 @@ def _root(x: Fraction, degree: int) -> Fraction | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
+class TermSet:
     """A constant or none, and terms of one parameter.
 
     Attributes
@@ -126,22 +126,22 @@ class Basis:
         return self.constant + len(self.terms)
 
 
-CONSTANT = Basis(True, (), 0)
+CONSTANT = TermSet(True, (), 0)
 """Of a parameter that does not matter."""
 
 
 @lru_cache(maxsize=64)
-def bases(costs: tuple[int, ...], most: int) -> tuple[Basis, ...]:
-    """Return all bases of up to `most` coefficients made of terms with these costs, cheapest first."""
+def term_sets(costs: tuple[int, ...], most: int) -> tuple[TermSet, ...]:
+    """Return all sets of up to `most` coefficients made of terms with these costs, cheapest first."""
     out = [CONSTANT]
     for size in range(1, min(most, EXACT.most_terms) + 1):
         for terms in combinations(range(len(costs)), size):
             cost = sum(costs[place] for place in terms)
             if cost <= EXACT.dearest:
-                out.append(Basis(False, terms, cost))
+                out.append(TermSet(False, terms, cost))
                 if size < most:
-                    out.append(Basis(True, terms, cost + 1))
-    return tuple(sorted(out, key=lambda basis: (basis.cost, basis.size)))
+                    out.append(TermSet(True, terms, cost + 1))
+    return tuple(sorted(out, key=lambda terms: (terms.cost, terms.size)))
 
 
 @dataclass(frozen=True, eq=False)
