@@ -27,13 +27,13 @@ from buran.model.candidates import Ids, Mask
 from buran.model.model import Model, Quality
 from buran.model.rational import (
     CONSTANT,
-    TermSet,
     Counts,
     RationalTerm,
-    term_sets,
+    TermSet,
     fraction_of,
     rational_terms,
     term_residues,
+    term_sets,
 )
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import EXACT
@@ -203,7 +203,7 @@ class _Solver:
     def formulas(
         self, chosen: tuple[tuple[TermSet, ...], ...], calls: Sequence[int], scores: Sequence[Sequence[Scores]]
     ) -> list[list[Formula]]:
-        """Return the formulas of some call paths that the same sets of terms explain along each parameter, with scores."""
+        """Return formulas of call paths that the same sets of terms explain along each parameter."""
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
         for some in combined[: EXACT.alternatives]:
