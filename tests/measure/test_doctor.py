@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from buran.measure.machine import doctor
+from buran.measure.machine.counters import refused_counters
 from buran.measure.machine.doctor import Health
 
 
@@ -77,3 +78,15 @@ def test_what_is_not_installed_is_named_with_its_extra(monkeypatch):
     found = {each.part: each for each in doctor._helpers()}
     for part, extra in (("formulas", "correct"), ("completion", "completion")):
         assert found[part].state is Health.MISSING and found[part].remedy == f"pip install 'buran[{extra}]'"
+
+
+def test_counters_are_tried_in_one_group():
+    every = ["page-faults", "instructions", "cpu-cycles", "task-clock"]
+    refused = refused_counters(every)
+    assert set(refused) <= set(every) and all(refused.values())
+    assert refused_counters([]) == {}
+
+
+def test_an_unknown_processor_counts_nothing(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "pdp11")
+    assert "pdp11" in refused_counters(["instructions"])["instructions"]

@@ -71,7 +71,8 @@ def installed(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def backend(installed, tmp_path):
+def backend(installed, tmp_path, monkeypatch):
+    monkeypatch.setattr("buran.measure.backends.scorep.refused_counters", lambda names: {})  # all machines alike
     embedded = EmbeddedBackend(toolchain(), tmp_path / "toolchain.json", ("instructions", "cache_misses"))
     return ScorePBackend(find_scorep(), embedded, 64)
 
@@ -153,6 +154,21 @@ def test_its_last_words_are_explained(backend, tmp_path, words, meaning):
     assert meaning in backend.why_failed(log)
     log.write_text("Segmentation fault\n")
     assert backend.why_failed(log) is None
+
+
+def test_counters_that_cannot_be_had_are_left_out_and_named(backend, tmp_path, monkeypatch):
+    """Score-P would end every run; and it counts no context switches, which are in the kernel."""
+    monkeypatch.setattr(
+        "buran.measure.backends.scorep.refused_counters", lambda names: {"cache-misses": "No such file or directory"}
+    )
+    asked = replace(backend.embedded, counters=("instructions", "cache_misses", "context_switches"))
+    backend = replace(backend, embedded=asked)
+    assert backend.run_environment(Mode.TIME, tmp_path)["SCOREP_METRIC_PERF"] == "instructions"
+    (tmp_path / "scorep").mkdir()
+    shutil.copy(SAMPLES / "rusage" / "profile.cubex", tmp_path / "scorep")
+    said = backend.collect(Mode.TIME, tmp_path, 2).attributes["counters_unavailable"]
+    assert "cache_misses: No such file or directory" in said and "context_switches: Score-P counts" in said
+    assert "instructions" not in said
 
 
 def test_one_that_says_no_version_is_refused(installed):

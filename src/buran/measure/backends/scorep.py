@@ -23,6 +23,7 @@ from buran.errors import BuildError, FormatError, RunError, ToolError
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
 from buran.measure.finding import Finding, Health
+from buran.measure.machine.counters import refused_counters
 from buran.measure.merge_dumps import placement_of
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import VisitCost, visit_cost
@@ -48,6 +49,7 @@ _WRAPPERS = {
 }
 _FAMILIES = {"gnu": "gcc", "clang": "clang", "llvm": "clang"}
 _EXCLUDE_ALL = re.compile(r"^EXCLUDE \*$", re.MULTILINE)
+_IN_KERNEL = "context-switches"
 _CLANGS_LAMBDA = re.compile(r"\$_\d+")
 _STANDARD_LIBRARY = re.compile(r"_Z(N[KVRO]*)?S[tabsiod]")
 # What Score-P writes when it gives up, and what that means to a campaign.
@@ -58,7 +60,7 @@ _LAST_WORDS = (
     ),
     (
         re.compile(r"initializing Linux PERF infrastructure: (.*?)(?: \(fatal\))?$", re.MULTILINE),
-        "this machine does not count what `counters` or `scorep.effort_metric` asks for",
+        "this machine does not count what `counters` or `scorep.effort_metric` asks for: leave it out, or name another",
     ),
     (
         re.compile(r"[Ii]nconsistent profile|parameter with more parameters"),
@@ -293,7 +295,8 @@ class ScorePBackend(Backend):
         """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
         if mode is Mode.VANILLA or self._leaves_it_to_ours(mode):
             return self.embedded.run_environment(mode, folder, filter_file)
-        counters, papi = ",".join(metric_of(name).perf for name in self.embedded.counters), ""
+        counted = (metric_of(name).perf for name in self.embedded.counters if name not in self._refused)
+        counters, papi = ",".join(counted), ""
         if mode is Mode.EFFORT and self.effort_metric is not None:
             is_papi = self.effort_metric.startswith("PAPI_")
             counters, papi = ("", self.effort_metric) if is_papi else (self.effort_metric, "")
@@ -316,12 +319,24 @@ class ScorePBackend(Backend):
             "SCOREP_VERBOSE": "false",
         }
 
+    @cached_property
+    def _refused(self) -> Mapping[str, str]:
+        """Counters that are asked for and cannot be had, and why: with one of them, Score-P would end every run."""
+        perf = {name: metric_of(name).perf for name in self.embedded.counters}
+        why = refused_counters(each for each in perf.values() if each != _IN_KERNEL)
+        why[_IN_KERNEL] = "Score-P counts outside of the kernel, where there are none"
+        return {name: why[each] for name, each in perf.items() if each in why}
+
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
-        """Read the profile; raise `RunError` unless all ranks are in it."""
+        """Read the profile, and say which counters it lacks; raise `RunError` unless all ranks are in it."""
         if mode is Mode.VANILLA or self._leaves_it_to_ours(mode):
             return self.embedded.collect(mode, folder, ranks)
         metric = self.effort_metric if mode is Mode.EFFORT else None
-        return read_scorep_profile(folder / EXPERIMENT / "profile.cubex", ranks, metric)
+        profile = read_scorep_profile(folder / EXPERIMENT / "profile.cubex", ranks, metric)
+        if mode is Mode.EFFORT or not self._refused:
+            return profile
+        lacking = "; ".join(f"{name}: {why}" for name, why in self._refused.items())
+        return replace(profile, attributes={**profile.attributes, "counters_unavailable": lacking})
 
 
 def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None) -> Profile:

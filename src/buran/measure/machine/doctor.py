@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import platform
-import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ from buran.errors import PluginError, ToolError
 from buran.measure.backends.base import MeasurementSystem
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.finding import Finding, Health
+from buran.measure.machine.counters import refused_counters
 from buran.measure.machine.machine import disturbances
 from buran.measure.machine.provenance import read_system_file
 from buran.measure.schedulers.base import Scheduler
@@ -24,10 +23,6 @@ from buran.measure.toolchain.runtime import FALLBACK_NOTES, find_toolchain
 from buran.measure.toolchain.tool import find_tool
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain
 from buran.plugins import Door, version_of
-
-_SYSCALL = {"x86_64": 298, "aarch64": 241}  # perf_event_open
-_INSTRUCTIONS = (0, 112, 1)  # type hardware, size of the structure, event
-_USER_ONLY = 1 << 5 | 1 << 6  # neither the kernel nor a hypervisor
 
 
 def examine(folder: Path) -> list[Finding]:
@@ -105,26 +100,15 @@ def stand_of(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Findin
 
 def _counters() -> Finding:
     """Try to open the counter of instructions, as the runtime does."""
-    number = _SYSCALL.get(platform.machine())
-    paranoid = read_system_file("/proc/sys/kernel/perf_event_paranoid")
-    costs = "key counters: instructions, cycles, cache_misses and branch_misses are said to be missing"
-    if number is None:
-        return Finding("counters", Health.MISSING, f"not known on {platform.machine()}", costs)
-    attributes = ctypes.create_string_buffer(112)
-    struct.pack_into("=IIQ", attributes, 0, *_INSTRUCTIONS)
-    struct.pack_into("=Q", attributes, 40, _USER_ONLY)
-    handle = ctypes.CDLL(None, use_errno=True).syscall(number, attributes, 0, -1, -1, 0)
-    if handle >= 0:
-        os.close(handle)
-        return Finding("counters", Health.WORKS, f"instructions can be counted (perf_event_paranoid {paranoid})")
-    reason = os.strerror(ctypes.get_errno())
-    allowed = paranoid is not None and int(paranoid) <= 2
+    reason = refused_counters(["instructions"]).get("instructions")
+    if reason is None:
+        return Finding("counters", Health.WORKS, "instructions can be counted")
     return Finding(
         "counters",
         Health.MISSING,
-        f"{reason} (perf_event_paranoid {paranoid}{'; a virtual machine may have none' if allowed else ''})",
-        costs,
-        "use a machine that is not virtual, or leave them out" if allowed else "sysctl kernel.perf_event_paranoid=2",
+        reason,
+        "key counters: instructions, cycles, cache_misses and branch_misses are said to be missing",
+        "sysctl kernel.perf_event_paranoid=2; a virtual machine may have none",
     )
 
 
