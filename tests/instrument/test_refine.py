@@ -8,7 +8,7 @@ import pytest
 from buran.errors import UsageError
 from buran.instrument.filter_file import parse
 from buran.instrument.filter_list import WRITERS, list_of
-from buran.instrument.refine import Wishes, refine
+from buran.instrument.refine import Wishes, predicted_overhead, refine
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profile.profile import CallTree, Region
 
@@ -147,3 +147,10 @@ def test_models_of_another_tree_are_refused():
 def test_thresholds_out_of_range_are_refused(wrong):
     with pytest.raises(UsageError, match="out of range"):
         Wishes(**wrong)
+
+
+def test_what_a_list_predicts_is_read_from_it_again():
+    result = refine(TREE, times(), model_set("visits", [model(1e3)] * 8), [100.0], visit_cost_s=1e-7)
+    text = WRITERS["scorep"](list_of(result))
+    assert predicted_overhead(text) == pytest.approx(float(np.nanmax(result.overhead)), rel=0.05)
+    assert predicted_overhead(None) is None and predicted_overhead("# a note\nSCOREP_REGION_NAMES_BEGIN\n") is None

@@ -203,3 +203,12 @@ def test_the_first_answer_is_a_call_path_as_it_is_spelt(small):
     table, said = small
     answer = answers_of(said, data_of(said, table), "")[0].answer
     assert answer[0].islower() and f'<p class="said">{escape(answer)}</p>' in written(said, table)
+
+
+def test_predicted_and_measured_overhead_stand_beside_each_other(small, text):
+    table, _ = small
+    shares = [{"time_ratio": 1.02, "effort_ratio": None, "functions": 12, "filter_number": 1, "predicted": 0.013}]
+    said = render(report(table, overhead=shares))
+    (line,) = [line for line in said.splitlines() if "12 functions" in line]
+    assert "+1.3 %" in line and "+2.0 %" in line
+    assert "predicted at most" in text and "+1.3 %" in text

@@ -23,6 +23,7 @@ from buran.profile.cubex_read import PARAMETRIZED
 from buran.profile.profile import CallTree, Region
 
 CONSTANT = ", but constant"
+_PREDICTED = "predicted overhead: at most"  # how a list says it, and where it is read again
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,17 @@ class Refinement:
         """What the choice means, in a few lines."""
         lines = [f"predicted time at the target: {self.total_s:.4g} s a rank"]
         if np.isfinite(self.overhead).any():
-            lines.append(f"predicted overhead: at most {100 * np.nanmax(self.overhead):.2g} % at a measured point")
+            lines.append(f"{_PREDICTED} {100 * np.nanmax(self.overhead):.2g} % at a measured point")
         lines.append(f"kernels and MPI hold {100 * self.coverage:.3g} % of the predicted time")
         if self.unknown:
             lines.append(f"{len(self.unknown)} call paths without a model, kept")
         return tuple(lines)
+
+
+def predicted_overhead(commented: str | None) -> float | None:
+    """Return the largest overhead at a measured point that a list says it was chosen with; None where it says none."""
+    lines = (line.partition(_PREDICTED)[2].split() for line in (commented or "").splitlines() if line.startswith("#"))
+    return next((float(words[0]) / 100 for words in lines if words), None)
 
 
 def refine(

@@ -14,6 +14,7 @@ from buran.experiment.jsonl import read_jsonl
 from buran.experiment.table import Experiment
 from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
+from buran.instrument.refine import predicted_overhead
 from buran.loop.collect import estimated_times, in_store, overhead
 from buran.loop.history import History
 from buran.report.html import render_page
@@ -113,6 +114,7 @@ def _iteration(history: History, plan: Plan) -> Iteration:
         dropped=sorted(old - new) if before else [],
         core_hours=history.core_hours(plan),
         predicted_core_hours=plan.predicted_core_hours,
+        predicted_overhead=predicted_overhead(history.filter(plan.iteration)),
         time_overhead=median(timed) if timed else None,
         effort_overhead=median(counting) if counting else None,
         filter_notes=_filter_notes(history, plan),

@@ -20,6 +20,7 @@ from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.filter_list import WRITERS, list_of
+from buran.instrument.refine import predicted_overhead
 from buran.loop import program_model
 from buran.loop.collect import baseline, estimated_times, in_store, lost, profiles_of, timed_filters
 from buran.loop.comparison import checked_so_far
@@ -128,7 +129,7 @@ def _missing_counters(history: History) -> list[str]:
         return []
     timed = (run for run in in_store(history.runs) if run.mode is Mode.TIME)
     reasons = {history.run_record(run.folder).counters_unavailable for run in timed}
-    return [f"Counters that were not to be had: {reason}." for reason in sorted(filter(None, reasons))]
+    return [f"Counters that were not to be had (key counters): {reason}." for reason in sorted(filter(None, reasons))]
 
 
 def _lost(history: History) -> list[str]:
@@ -212,6 +213,8 @@ def gather(history: History) -> Report:
     runs = history.runs
     measured = {run.point for run in runs if run.purpose is Purpose.MODEL and run.build.hash not in unpooled}
     filters = timed_filters(run for run in runs if run.purpose is plans[last].modelled)
+    texts = filter(None, (history.filter(plan.iteration) for plan in reversed(plans)))
+    predicted = {rules_of(text): share for text in texts if (share := predicted_overhead(text)) is not None}
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
     return Report(
@@ -231,7 +234,12 @@ def gather(history: History) -> Report:
         runtime=findings.runtime,
         tensor=tensor_model(history, findings),
         overhead=[
-            {**asdict(overhead), **_instrumented(filters[overhead.filter_number])} for overhead in findings.overhead
+            {
+                **asdict(overhead),
+                **_instrumented(filters[overhead.filter_number]),
+                "predicted": predicted.get(filters[overhead.filter_number]),
+            }
+            for overhead in findings.overhead
         ],
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,

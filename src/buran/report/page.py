@@ -45,6 +45,8 @@ class Iteration:
         Functions by which the filter differs from the one before.
     core_hours, predicted_core_hours
         What its runs took, and what was predicted; None where nothing was known.
+    predicted_overhead
+        Largest time in hooks over time without at a measured point that the filter was chosen with; None where unknown.
     time_overhead, effort_overhead
         CPU time over the baseline's, as ratios; None where nothing was measured.
     filter_notes
@@ -59,6 +61,7 @@ class Iteration:
     dropped: Sequence[str]
     core_hours: float
     predicted_core_hours: float | None
+    predicted_overhead: float | None
     time_overhead: float | None
     effort_overhead: float | None
     filter_notes: Sequence[str] = ()

@@ -37,8 +37,8 @@ class Report:
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
-        For each filter: number, functions named by it (None: the default selection, without those `left_out`), ratios
-        of CPU time.
+        For each filter: number, functions named by it (None: the default selection, without those `left_out`), the
+        largest overhead that was `predicted` at a measured point (None: none was), ratios of CPU time.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
     priors
@@ -293,13 +293,14 @@ def _instrumentation(report: Report) -> str:
             (
                 str(number),
                 default if functions is None else f"{functions} functions",
+                "-" if members[0]["predicted"] is None else f"{100 * members[0]['predicted']:+.2g} %",
                 _ratio([overhead["time_ratio"] for overhead in members]),
                 _ratio([overhead["effort_ratio"] for overhead in members]),
             )
         )
     text = section(
-        "Instrumentation (CPU time against the baseline, median over points)",
-        ("filter", "instruments", "for time", "for counts"),
+        "Instrumentation (overhead: CPU time against the baseline, median over points)",
+        ("filter", "instruments", "predicted, at most", "for time", "for counts"),
         rows,
     )
     if noise_resilient(report.models) and not report.unsteady:
