@@ -174,6 +174,12 @@ def test_without_processes_a_run_takes_one_core() -> None:
     assert core_counts(np.ones((3, 1)), ("n",), None).tolist() == [1, 1, 1]
 
 
+def test_measurements_of_the_stencil_have_suggestions(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[1] / "data" / "extrap" / "stencil.txt"
+    code, out, _ = suggest(capsys, path, "--processes", "p", "--budget", "300%", "--json")
+    assert code == 0 and json.loads(out)["suggestions"]
+
+
 def test_real_data_have_suggestions(capsys: pytest.CaptureFixture[str]) -> None:
     path = file_of("relearn", "relearn.txt")
     assert suggest(capsys, path, "--processes", "p", "--budget", "300%")[0] == 0

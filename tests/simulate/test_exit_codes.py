@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from simulated_campaigns import PROGRAM, written
 
+from buran.cli.run import _finish as finish
+from buran.loop.session import open_session
+
 TARGET = {"p": 4096, "n": 200}
 QUICK: dict[str, Any] = {"repetitions": 1, "warmup": False, "resources": {"points_per_job": 50}}
 KEPT: dict[str, Any] = {**QUICK, "refinement": {"enabled": False, "target": TARGET}}
@@ -87,3 +90,12 @@ def test_a_campaign_ends_with_what_it_has_and_says_why(tmp_path: Path, name: str
     assert "Traceback" not in said
     report = tmp_path / "results" / "sim" / "latest" / "report.txt"
     assert report.is_file()
+
+
+def test_a_campaign_that_changes_while_it_runs_is_told_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, **QUICK)
+    session = open_session(path)
+    path.write_text(path.read_text().replace("repetitions: 1", "repetitions: 2"))
+    assert finish(session, 0, tmp_path / "engine.log") == 3
+    said = capsys.readouterr().err
+    assert "not what it was when it began" in said and "target.source" in said and "buran run" in said

@@ -46,6 +46,7 @@ from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from data_of_others import folder, needs
 
+DATA = Path(__file__).parents[1] / "data"
 ROOT = Path(__file__).parents[2]
 TARGET = {"p": 4096, "n": 200}
 
@@ -474,8 +475,47 @@ def test_pilots_are_made_where_imports_do_not_tell_growth(tmp_path: Path, tree: 
         assert not progress_of(History.open(session)).failures
 
 
-@needs("extrap")
 def test_profiles_of_scorep_are_imported(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        {"schema": "buran-program/1", "program": {"main": {"time_s": "1e-9 * p * n"}}},
+        parameters={
+            "p": {"role": "ranks", "values": [1, 2]},
+            "n": {"role": "size", "values": [2000, 4000, 8000, 16000, 32000]},
+        },
+        measurements=[{"path": str(DATA / "scorep" / "tree")}],
+        refinement={"enabled": False},
+    )
+    write_json(session.layout.plan(session.id, 0), import_plan(session.campaign, session.layout).to_json())
+    assert not import_runs(session, History.open(session).plans[0]).problems
+    assert imported(session) == 10
+    paths = (session.layout.models, session.layout.findings, session.layout.table)
+    make_models(History.open(session, 1), *(path(session.id, 0) for path in paths))
+    visits = next(models for models in read_models(session.layout.models(session.id, 0)) if models.metric == "visits")
+    assert any(path.endswith("less_than(double, double)") for path in visits.call_paths)
+
+
+def test_a_copied_repetition_of_a_table_is_found(tmp_path: Path) -> None:
+    lines = (DATA / "extrap" / "stencil.txt").read_text().splitlines()
+    copied = [f"{line} {line.split()[1]}" if line.startswith("DATA") else line for line in lines]
+    (tmp_path / "table.txt").write_text("\n".join(copied) + "\n")
+    session = opened(
+        tmp_path / "campaign",
+        parameters={
+            "p": {"role": "ranks", "values": [1, 2, 4, 8]},
+            "n": {"role": "size", "values": [16, 24, 32, 40, 48]},
+        },
+        measurements=[{"path": str(tmp_path / "table.txt")}],
+        refinement={"enabled": False},
+    )
+    write_json(session.layout.plan(session.id, 0), import_plan(session.campaign, session.layout).to_json())
+    import_runs(session, History.open(session).plans[0])
+    assert imported(session) == 40
+    assert reasons(session).count("it is the same run as") == 20
+
+
+@needs("extrap")
+def test_profiles_that_come_with_extra_p_are_imported(tmp_path: Path) -> None:
     values = [1, 10, 25]
     session = opened(
         tmp_path,

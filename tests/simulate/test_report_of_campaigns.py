@@ -62,6 +62,8 @@ def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:
     assert data_of(folder)["paths"] == [] and (folder / "report.csv").read_text().count("\n") == 1
     states = {point["state"] for each in data_of(folder)["iterations"] for point in each["points"]}
     assert states == {"failed"}
+    (step,) = json.loads((folder / "report.json").read_text())["next_steps"]
+    assert step.startswith("read store/") and "--retry-failed" in step, "nothing else helps before a run succeeds"
 
 
 def test_there_is_a_filter_list_before_any_filter_was_in_force(tmp_path: Path) -> None:

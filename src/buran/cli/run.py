@@ -194,9 +194,19 @@ def _finish(session: Session, code: int, log: Path) -> int:
     from buran.cli.status import print_failures
     from buran.loop.history import History
     from buran.loop.report import link_latest
+    from buran.loop.session import open_session
     from buran.views.status import progress_of
 
     state = progress_of(History.open(session))
+    if code == 0 and not state.done and open_session(session.campaign.path).id != session.id:
+        print(f"{style('error:', 'red')} the campaign is not what it was when it began", file=sys.stderr)
+        print("  why:   its file, its sources or a compiler changed while it ran", file=sys.stderr)
+        print(
+            "  next:  let nothing write into the folder of target.source, not even the output of this command; then "
+            "`buran run` again",
+            file=sys.stderr,
+        )
+        return Exit.ENVIRONMENT
     if code != 0 or not state.done:
         print(f"{style('error:', 'red')} the workflow stopped before the campaign was done", file=sys.stderr)
         for line in _errors_in(session.layout.root / "logs", log):

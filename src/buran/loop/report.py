@@ -36,7 +36,7 @@ from buran.report.text import Report, render
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
 from buran.views.latest import CAMPAIGN
-from buran.views.status import progress_of
+from buran.views.status import Progress, progress_of
 
 
 def write_results(history: History, folder: Path) -> None:
@@ -253,7 +253,7 @@ def gather(history: History) -> Report:
         account=[asdict(item) for item in state.account],
         earlier="" if session.earlier is None else session.earlier.name,
         checked=checked_so_far(history),
-        next_steps=_next_steps(session, findings),
+        next_steps=_next_steps(session, findings, state),
         results={
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
             "latest/points.csv",
@@ -288,9 +288,14 @@ def _instrumented(filter_text: str) -> dict[str, int | None]:
     return {"functions": None, **({"left_out": len(left_out)} if left_out else {})}
 
 
-def _next_steps(session: Session, findings: Findings) -> list[str]:
+def _next_steps(session: Session, findings: Findings, state: Progress) -> list[str]:
     campaign = session.campaign
     file = campaign.path.name
+    if state.failures and not state.measured:
+        return [
+            f"read {state.failures[0].log}, which says why {state.failures[0].what} failed; mend it, then "
+            f"`buran run {file} --retry-failed`"
+        ]
     if findings.comparison and session.earlier is not None:
         return [f"the models of {session.earlier.name} hold for this version too: look at its report"]
     steps = []

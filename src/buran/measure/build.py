@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from buran.measure.store import ledger, store
 from buran.measure.target import Target
 
 TIME_LIMIT_S = 4 * 3600.0  # of a build, so that one that hangs ends
+_ERROR = re.compile(r"\berror:|\bcmake error|undefined reference|: command not found|\*\*\* ", re.IGNORECASE)
+_LONGEST_ERROR = 160  # characters of it that are shown; the log has all
 STATIC = "static.jsonl"
 FILTER = "scorep.filter"
 
@@ -138,7 +141,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     record = replace(record, status=Status.MEASURED, reason=None, wall_s=outcome.wall_s)
     if campaign.config.budget.build_cores is not None:
         record = replace(record, cost_core_hours=outcome.wall_s * campaign.config.budget.build_cores / 3600.0)
-    reason = outcome.failure and f"the build command failed: {outcome.failure}"
+    reason = outcome.failure and f"the build command failed: {outcome.failure}{_first_error(log)}"
     try:
         record = _inspected(target, spec, reason, record, binary, folder, temporary)
     except BuranError as error:
@@ -148,6 +151,12 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     binary_name = str(binary.relative_to(layout.root))
     replace(record, binary=binary_name, binary_sha256=file_sha256(binary)).write(temporary)
     _book(layout, store.commit(slot, temporary))
+
+
+def _first_error(log: Path) -> str:
+    """Return the first line of a build's log that compilers, linkers or make call an error, after a comma."""
+    lines = (line.strip() for line in log.read_text(errors="replace").splitlines())
+    return next((f", {line[:_LONGEST_ERROR]}" for line in lines if _ERROR.search(line)), "")
 
 
 def _inspected(
