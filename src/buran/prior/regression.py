@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.model.candidates import Mask
+from buran.model.candidates import Ids, Mask
 from buran.model.terms import Array
 from buran.numerics.least_squares import Solution, condensed, solve, without_negative
 from buran.prior.tuning import COEFFICIENTS
 
 _RIDGE = 1e-13  # of the largest squares: rounding
+_SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 LEAST_NOISE = 1e-9  # relative: exact values have rounding, too
 
@@ -112,10 +113,11 @@ def regress(
             weights = weights / np.where(size > 0, size, 1.0)[:, None]
         solution = _solve(columns, target, weights, nonnegative, scaled_belief, share)
         guess = solution.coefficients @ columns.T
+        rank = _rank(columns, weights, solution.free)
         if np.isfinite(outliers):
-            trust = _trust(target, guess, here, outliers * _few(here, solution.free), value_worth)
+            trust = _trust(target, guess, here, outliers * _few(here, rank), value_worth)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
-        degrees = np.maximum(here.sum(axis=1) - solution.free.sum(axis=1), 0)
+        degrees = np.maximum(here.sum(axis=1) - rank, 0)
         if noise is None:
             share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
     has_freedom = degrees > 0
@@ -142,10 +144,23 @@ def _trust(target: Array, guess: Array, here: Mask, outliers: Array, worth: Arra
     return np.asarray(np.sqrt(np.where(far, most[:, None] / np.where(far, gap, 1.0), 1.0)))
 
 
-def _few(here: Mask, free: Mask) -> Array:
+def _rank(columns: Array, weights: Array, free: Mask) -> Ids:
+    """Return shape (call path,): how many coefficients the points tell, with weights (call path, point).
+
+    Bytes sent and received, for example, grow alike: together they are one.
+    """
+    products = np.einsum("cp,pk,pl->ckl", weights**2, columns, columns, optimize=True) * (
+        free[:, :, None] & free[:, None]
+    )
+    length = np.sqrt(np.maximum(np.einsum("ckk->ck", products), np.finfo(float).tiny))
+    alike = products / length[:, :, None] / length[:, None]
+    return np.asarray((np.linalg.eigvalsh(alike) > _SAME).sum(axis=1))
+
+
+def _few(here: Mask, rank: Ids) -> Array:
     """Return shape (call path,): by what residuals are too small because coefficients follow few points."""
     points = here.sum(axis=1)
-    return np.asarray(np.sqrt(points / np.maximum(points - free.sum(axis=1), 1)))
+    return np.asarray(np.sqrt(points / np.maximum(points - rank, 1)))
 
 
 def _weights(guess: Array, here: Mask) -> Array:
