@@ -226,8 +226,24 @@ def test_failed_runs_are_retried_on_request(workbench: Workbench) -> None:
 @pytest.mark.slow
 def test_no_binary_is_a_clear_error(workbench: Workbench) -> None:
     workbench.write(target={**workbench.config["target"], "build": "true {mpicc} '{flags}'"})
-    output = workbench.buran("run", "campaign.yaml", expect=1)
+    output = workbench.buran("run", "campaign.yaml", expect=3)
     assert "made no file 'program' (target.binary)" in output
+
+
+@pytest.mark.slow
+def test_a_failed_build_stops_the_campaign_and_is_tried_again(workbench: Workbench) -> None:
+    flag = workbench.folder / "broken"
+    flag.touch()
+    build = f"test ! -e {flag} || {{{{ echo such is the mistake; exit 1; }}}} && {workbench.config['target']['build']}"
+    workbench.write(target={**workbench.config["target"], "build": build})
+    for arguments in ((), ("--retry-failed",)):
+        output = workbench.buran("run", "campaign.yaml", *arguments, expect=3)
+        assert "the program does not build (" in output and "such is the mistake" in output
+        assert output.count("such is the mistake") == 1
+        assert not workbench.started()
+    flag.unlink()
+    workbench.buran("run", "campaign.yaml")
+    assert workbench.started()
 
 
 @pytest.mark.slow

@@ -85,6 +85,11 @@ class BuildSpec(Stored):
         special = [part for part in (self.hooks, self.origin) if part is not None]
         return digest([self.target, self.mode, self.filter_text, self.values, *special], 16)
 
+    @property
+    def is_for_every_point(self) -> bool:
+        """Whether no point can be measured without it, in the first iteration at least."""
+        return not self.values and not self.filter_text
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
         plain = {**asdict(self), "hash": self.hash}

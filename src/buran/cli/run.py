@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from buran.loop.session import Session
     from buran.measure.schedulers.base import Scheduler
 
+_LONGEST = 16  # lines of a log
 HELP = "start or resume a campaign; what is measured stays measured"
 
 
@@ -88,13 +89,16 @@ def drive(
         _say("another controller drives this campaign; waiting for it to end")
 
     with controller.sole_controller(layout, waiting) as lock:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.touch()
+        since = log.stat().st_mtime  # by the clock of the file system, as what the scripts log
         drivers = _Drivers(session, command, log, lock, extra)
         followed = where.scheduler is not NONE
         end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.here(retry_failed)
     if end.interrupted:
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
-    return _finish(session, end.code, log)
+    return _finish(session, end.code, log, since)
 
 
 def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
@@ -190,7 +194,7 @@ class _Drivers:
             _say(f"{len(jobs)} jobs go on in the queue; --cancel would have ended them")
 
 
-def _finish(session: Session, code: int, log: Path) -> int:
+def _finish(session: Session, code: int, log: Path, since: float) -> int:
     from buran.cli.status import print_failures
     from buran.loop.history import History
     from buran.loop.report import link_latest
@@ -209,7 +213,7 @@ def _finish(session: Session, code: int, log: Path) -> int:
         return Exit.ENVIRONMENT
     if code != 0 or not state.done:
         print(f"{style('error:', 'red')} the workflow stopped before the campaign was done", file=sys.stderr)
-        for line in _errors_in(session.layout.root / "logs", log):
+        for line in _errors_in(session.layout.root / "logs", log, since):
             print(f"  {line}", file=sys.stderr)
         print(f"  where: {_shown(log)}", file=sys.stderr)
         return Exit.ENVIRONMENT
@@ -225,13 +229,19 @@ def _finish(session: Session, code: int, log: Path) -> int:
     return Exit.BUDGET_REACHED if state.budget_reached else Exit.DONE
 
 
-def _errors_in(logs: Path, log: Path) -> list[str]:
-    """Return what the scripts of this run logged, else the end of the engine's own log."""
-    started = log.stat().st_ctime - 1
+def _errors_in(logs: Path, log: Path, since: float) -> list[str]:
+    """Return what the scripts of this run logged, else the end of the engine's own log.
+
+    Of failed builds it is the first, as all mostly fail for the same reason.
+    """
     errors = []
-    for path in sorted(logs.glob("*/*.log")):
-        if path.stat().st_size and path.stat().st_mtime >= started - 3600:
-            errors += path.read_text(errors="replace").splitlines()[-12:]
+    paths = [path for path in sorted(logs.glob("*/*.log")) if path.stat().st_size and path.stat().st_mtime >= since]
+    builds = [path for path in paths if path.parent.name == "build"]
+    for path in paths:
+        if path not in builds[1:]:
+            errors += path.read_text(errors="replace").splitlines()[-_LONGEST:]
+    if builds[1:]:
+        errors.append(f"{len(builds) - 1} further builds failed, see {_shown(logs / 'build')}")
     return errors or log.read_text(errors="replace").splitlines()[-15:]
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from buran import assets
 from buran.campaign.layout import Layout
-from buran.campaign.records import BuildOutcome, BundleOutcome, RunKey, Status
+from buran.campaign.records import BuildRecord, BundleOutcome, RunKey, Status, read_record
 from buran.errors import UsageError
 from buran.loop.history import read_plans
 from buran.measure.machine.process import die_with_parent
@@ -106,11 +106,13 @@ def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
                 store.allow_retry(store.Slot(layout.store, replace(key, attempt=None)))
         if not outcome.complete or (retry_failed and failures):
             pointer.unlink()
-    if retry_failed:
-        for pointer in layout.made_pointers("builds"):
-            if BuildOutcome.read(pointer).status is Status.FAILED:
-                store.allow_retry(store.Slot.of_build(layout.store, pointer.stem))
-                pointer.unlink()
+    for folder in store.build_folders(layout.store):
+        record = read_record(folder)
+        if record.status is not Status.FAILED or not isinstance(record, BuildRecord):
+            continue
+        again = retry_failed or record.spec.is_for_every_point  # without which nothing can be measured
+        if again and store.allow_retry(store.Slot.of_build(layout.store, record.spec.hash)):
+            layout.build_pointer(record.spec.hash).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

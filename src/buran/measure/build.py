@@ -26,6 +26,8 @@ _ERROR = re.compile(r"\berror:|\bcmake error|undefined reference|: command not f
 _LONGEST_ERROR = 160  # characters of it that are shown; the log has all
 STATIC = "static.jsonl"
 FILTER = "scorep.filter"
+LOG = "build.log"
+_LAST_LINES = 10  # of a log, for the terminal
 
 
 def build(target: Target, layout: Layout, spec: BuildSpec) -> BuildOutcome:
@@ -49,6 +51,26 @@ def build(target: Target, layout: Layout, spec: BuildSpec) -> BuildOutcome:
         str(verdict.relative_to(layout.root)),
         record.binary,
         record.cost_core_hours or 0.0,
+    )
+
+
+def check_build(layout: Layout, spec: BuildSpec, outcome: BuildOutcome) -> None:
+    """Check that a build that every point needs has not failed.
+
+    Raises
+    ------
+    BuildError
+        With what the compiler said last.
+    """
+    if outcome.status is not Status.FAILED or not spec.is_for_every_point:
+        return
+    log = layout.root / outcome.folder / LOG
+    last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-_LAST_LINES:]
+    raise BuildError(
+        f"the program does not build ({spec.mode})",
+        where=log,
+        why="\n".join([str(outcome.reason), *last]),
+        hint="mend it; `buran run` builds again",
     )
 
 
@@ -99,7 +121,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     command = campaign.build_command(Point.of(dict(spec.values)), backend.tools(spec.mode))
     environment = {**os.environ, **campaign.active_environment.variables}
     environment.update(backend.build_environment(spec.mode, filter_file))
-    binary, log = folder / campaign.binary, temporary / "build.log"
+    binary, log = folder / campaign.binary, temporary / LOG
     log.write_text("")
     copy = working_copy(target.source.folder)
     if copy["diff"]:
