@@ -96,6 +96,6 @@ def test_a_campaign_that_changes_while_it_runs_is_told_so(tmp_path: Path, capsys
     path = written(tmp_path, **QUICK)
     session = open_session(path)
     path.write_text(path.read_text().replace("repetitions: 1", "repetitions: 2"))
-    assert finish(session, 0, tmp_path / "engine.log") == 3
+    assert finish(session, 0, tmp_path / "engine.log", 0.0) == 3
     said = capsys.readouterr().err
     assert "not what it was when it began" in said and "target.source" in said and "buran run" in said
