@@ -25,21 +25,28 @@ PROGRAM = {"main": 0 * P + 3, "main->solve": LARGE, "main->solve->flux": 5e5 + 0
 SQUARED = np.array([15, 36.5, 193 / 3, 99.75, 1165 / 6])  # 9 + 4 p^2 + 7 p - 5 / p
 
 
+def region(name: str) -> Region:
+    return Region(name, paradigm="mpi" if name.startswith("MPI_") else "compiler")
+
+
 def side(counts: Mapping[str, np.ndarray], wobble: Mapping[str, float] | None = None) -> Side:
     """Return a campaign that counted basic blocks twice at each point; `wobble` is added the second time."""
     names = tuple(counts)
     parents = [names.index(name.rpartition("->")[0]) if "->" in name else -1 for name in names]
-    tree = CallTree(tuple(Region(name.rpartition("->")[2]) for name in names), np.arange(len(names)), np.array(parents))
+    tree = CallTree(tuple(region(name.rpartition("->")[2]) for name in names), np.arange(len(names)), np.array(parents))
     once = np.array([counts[name] for name in names])
     values = np.stack([once, once + np.array([[(wobble or {}).get(name, 0.0)] for name in names])], axis=2)
     table = Experiment(
         ("p",),
         P[:, None],
         tree,
-        {"basic_blocks": np.repeat(values[..., None], len(AGGREGATES), axis=-1)},
-        {"basic_blocks": "occ"},
+        {
+            "basic_blocks": np.repeat(values[..., None], len(AGGREGATES), axis=-1),
+            "visits": np.ones((*values.shape, len(AGGREGATES))),
+        },
+        {"basic_blocks": "occ", "visits": "occ"},
     )
-    return Side("version", ("p",), {"p": TARGET}, dict(model_experiment(table)), table)
+    return Side("version", ("p",), {"p": TARGET}, dict(model_experiment(table, ["basic_blocks"])), table)
 
 
 def checked(before: Side, after: Side) -> CheckedCounts:
@@ -155,3 +162,16 @@ def test_sentences_claim_what_was_compared_and_no_more() -> None:
     )
     named = Changes("old", changed=(("basic_blocks", "f"),), growth={("basic_blocks", "f"): ("p", "p^2")})
     assert named.in_words() == "changed since old: f (basic_blocks, p → p^2)"
+
+
+def test_operations_of_mpi_that_came_or_went_are_a_change() -> None:
+    barrier = "main->solve->MPI_Barrier"
+    before, after = side(PROGRAM), side({**PROGRAM, barrier: 0 * P})
+    (came,) = (row for row in checked(before, after).rows if row.changed)
+    assert (came.metric, came.call_path, came.change.verdict) == ("visits", barrier, "grown")
+    (went,) = (row for row in checked(after, before).rows if row.changed)
+    assert (went.call_path, went.change.verdict) == (barrier, "shrunk")
+    (broken,) = broken_by(compare_sides(before, after), [Condition("counts")])
+    assert broken.call_path == barrier
+    moved = side({**PROGRAM, "main->setup->MPI_Barrier": 0 * P})
+    assert not any(row.changed for row in checked(after, moved).rows)

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.counts import Counted, count_in_both, unsteady_rows
+from buran.compare.counts import CALLS, Counted, count_in_both, mpi_operations, operations_of_one, unsteady_rows
 from buran.compare.difference import Change
 from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.measured import folded_values, shares_of
@@ -69,7 +69,8 @@ class CheckedCounts:
     Attributes
     ----------
     rows
-        All that differ, and those that are the same and matter at the target; the largest there first.
+        All that differ, and those that are the same and matter at the target, the largest there first; at last the
+        operations of MPI that only one version calls, as visits.
     points
         At how many points counts were compared; 0 if there were none to compare.
     call_paths
@@ -97,18 +98,22 @@ def check_counts(before: Side, table: Experiment, share: float = COMPARED.share)
     after = Side("", before.parameters, before.target, {}, table)
     rows: list[Checked] = []
     points, compared, unsteady = 0, set[str](), set[str]()
-    for metric in noise_resilient(before.models):
+    mpi = set(mpi_operations(table))
+    for metric in (*noise_resilient(before.models), *({CALLS} & set(before.models))):
         if metric not in table.values or metric not in earlier.values:
             continue
         common = common_call_paths(before.models[metric].call_paths, table.tree.names)
         counted, _ = count_in_both(before, after, before.models[metric], common)
         usable = counted.known
         usable[unsteady_rows(before.unsteady.get(metric, ()), common)] = False
+        if metric == CALLS:  # those of functions depend on the filter
+            usable &= np.array([name in mpi for name in common], dtype=bool)
         compared |= {common[row] for row in np.flatnonzero(usable).tolist()}
-        unsteady |= {common[row] for row in np.flatnonzero(~usable).tolist()}
+        unsteady |= set() if metric == CALLS else {common[row] for row in np.flatnonzero(~usable).tolist()}
         if usable.any():
             points = max(points, len(counted.points))
             rows += _checked(before, metric, common, counted, usable, share)
+    rows += [Checked(CALLS, name, change, 0.0) for name, change in operations_of_one(before, after)]
     rows.sort(key=lambda row: (not row.changed, -row.share))
     return CheckedCounts(tuple(rows), points, len(compared), len(unsteady - compared), pairs)
 

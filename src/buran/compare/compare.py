@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.counts import Counted, count_in_both, count_modelled, unsteady_rows
+from buran.compare.counts import Counted, count_in_both, count_modelled, operations_of_one, unsteady_rows
 from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.compare.fold import common_call_paths, fold, fold_models
 from buran.compare.growth import faster_in
@@ -57,9 +57,22 @@ def compare_sides(
             hint="compare two versions of one program, measured with the same metrics",
         )
     notes = tuple(_notes(before, after))
+    both = before.counts is not None and after.counts is not None
+    operations = tuple(name for name, _ in operations_of_one(before, after)) if both else ()
     names = after.parameters
     return Comparison(
-        before.name, after.name, names, target, level, share, tuple(differences), tuple(gone), tuple(new), notes, pairs
+        before.name,
+        after.name,
+        names,
+        target,
+        level,
+        share,
+        tuple(differences),
+        tuple(gone),
+        tuple(new),
+        notes,
+        pairs,
+        operations,
     )
 
 

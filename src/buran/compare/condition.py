@@ -19,7 +19,7 @@ KINDS: dict[str, str] = {
     "runtime": "the time of the whole program has grown",
     "class": "time, basic blocks or bytes of a call path, or the whole program's time, grow faster with a parameter",
     "effort": "basic blocks or bytes of a call path have grown",
-    "counts": "an exact count of any call path, however small, is another one, less or more",
+    "counts": "an exact count of any call path is another one, less or more, or MPI operations came or went",
     "new": "a call path is there that was not there before",
 }
 _WITH_PERCENT = ("grown", "runtime", "effort")
@@ -120,7 +120,10 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
             why="the models of one campaign have too few points or repetitions for intervals: nothing is decided",
             hint="measure more points of both campaigns",
         )
-    return [Broken(str(condition), each.metric, each.call_path) for each in asked if _holds(each, condition)]
+    true = [Broken(str(condition), each.metric, each.call_path) for each in asked if _holds(each, condition)]
+    if condition.kind == "counts":
+        true += [Broken(str(condition), "visits", path) for path in comparison.operations]
+    return true
 
 
 def _holds(difference: Difference, condition: Condition) -> bool:

@@ -13,10 +13,12 @@ from buran.compare.fold import Places, fold, places_of
 from buran.compare.measured import Measured, common_points, measured_in_both
 from buran.compare.side import Side
 from buran.compare.tuning import COMPARED
+from buran.experiment.table import Experiment
 from buran.model.model_set import ModelSet
 from buran.numerics.intervals import ROUNDING
 
 Array = NDArray[np.float64]
+CALLS = "visits"
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +105,54 @@ def count_in_both(before: Side, after: Side, models: ModelSet, common: Sequence[
         for row in np.flatnonzero((own < 0) & (to >= 0) & others[np.maximum(to, 0)]).tolist():
             one_sided.setdefault(int(to[row]), []).append(side_names[row])
     return replace(counted, through={row: tuple(dict.fromkeys(paths)) for row, paths in one_sided.items()}), both
+
+
+def mpi_operations(table: Experiment) -> dict[str, int]:
+    """Return the rows of the call paths that are operations of MPI; they are measured whatever the filter."""
+    tree = table.tree
+    regions = (tree.regions[number] for number in tree.region.tolist())
+    return {
+        name: row
+        for row, (name, region) in enumerate(zip(tree.names, regions, strict=True))
+        if region.paradigm == "mpi"
+    }
+
+
+def operations_of_one(before: Side, after: Side) -> list[tuple[str, Change]]:
+    """Return the MPI operations that only one campaign calls at the points of both, and how often.
+
+    The numbers are those of the last of these points at which it does; 0 on the other side, NaN where calls were not
+    recorded.
+    """
+    assert before.counts is not None and after.counts is not None
+    out = []
+    rows = [
+        [
+            tuple(point)
+            for point in side.counts.points[:, [side.counts.parameters.index(n) for n in side.parameters]].tolist()
+        ]
+        for side in (before, after)
+        if side.counts is not None
+    ]
+    shared = set(common_points(*rows))
+    for side, others, points in ((before, after, rows[0]), (after, before, rows[1])):
+        table, missing = side.counts, set(side.counted) - set(others.counted)
+        assert table is not None
+        at = [number for number, point in enumerate(points) if point in shared]
+        for row in (row for row in mpi_operations(table).values() if side.counted[row] in missing):
+            called = [
+                np.nan_to_num(values[row][at][..., 0]).max(axis=-1, initial=0.0) for values in table.values.values()
+            ]
+            here = np.flatnonzero(np.max(called, axis=0, initial=0.0) > 0) if called else np.zeros(0, dtype=np.int64)
+            if not len(here):
+                continue
+            calls = np.nan
+            if CALLS in table.values:
+                calls = float(np.nan_to_num(table.over_locations(CALLS)[row, at[here[-1]]]).max())
+            point = points[at[here[-1]]]
+            change = (calls, 0.0, 0.0, 0.0, 0.0) if side is before else (0.0, calls, np.inf, np.inf, np.inf)
+            out.append((side.counted[row], Change(point, *change)))
+    return out
 
 
 def count_modelled(models: tuple[ModelSet, ModelSet]) -> Counted:

@@ -143,6 +143,8 @@ class Comparison:
         What a reader must know.
     moved
         Call paths with another name or another caller than before; compared as one.
+    operations
+        Operations of MPI that only one campaign calls at the points that both measured.
     """
 
     before: str
@@ -156,6 +158,7 @@ class Comparison:
     new: tuple[OneSided, ...]
     notes: tuple[str, ...]
     moved: tuple[Pair, ...] = ()
+    operations: tuple[str, ...] = ()
 
     def of(self, *verdicts: Verdict) -> list[Difference]:
         """Return the differences that matter and have one of these verdicts."""

@@ -68,7 +68,7 @@ def pair_call_paths(before: Side, after: Experiment) -> tuple[Pair, ...]:
         for choices in (by_leaf.get((leaf, counts), ()), by_caller.get((caller, counts), ())):
             if take(name, next((each for each in choices if each in left), None)):
                 break
-    _pair_by_name(gone, names, left)
+    _pair_by_name(gone, names, left, old_counts)
     return tuple(Pair(name, other) for name, other in names.items())
 
 
@@ -85,18 +85,26 @@ def _grouped(
     return by_leaf, by_caller
 
 
-def _pair_by_name(gone: Sequence[str], names: dict[str, str], left: Mapping[str, None]) -> None:
-    """Pair what is the only one of its name on both sides, whatever it counts: it moved, and changed."""
-    before = _unique_leaves([name for name in gone if name not in names])
-    after = _unique_leaves(list(left))
-    names |= {before[leaf]: after[leaf] for leaf in before if leaf in after}
+def _pair_by_name(
+    gone: Sequence[str], names: dict[str, str], left: Mapping[str, None], counts: Mapping[str, Signature]
+) -> None:
+    """Pair what is the only one of its name on both sides, whatever it counts: it moved, and changed.
+
+    Of what counts nothing, such as barriers, there may be several, if they are as many as before.
+    """
+    before = _by_leaf([name for name in gone if name not in names])
+    after = _by_leaf(list(left))
+    for leaf, members in before.items():
+        others = after.get(leaf, [])
+        if len(members) == len(others) and (len(members) == 1 or not any(any(counts[name]) for name in members)):
+            names |= zip(members, others, strict=True)
 
 
-def _unique_leaves(names: Sequence[str]) -> dict[str, str]:
+def _by_leaf(names: Sequence[str]) -> dict[str, list[str]]:
     by_leaf: dict[str, list[str]] = {}
     for name in names:
         by_leaf.setdefault(_split(name)[1], []).append(name)
-    return {leaf: members[0] for leaf, members in by_leaf.items() if len(members) == 1}
+    return by_leaf
 
 
 def _split(name: str) -> tuple[str, str]:

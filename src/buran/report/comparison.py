@@ -87,6 +87,10 @@ def sentences(comparison: Comparison) -> list[str]:
         numbers = ", ".join(f"{len(members)} {verdict}" for verdict, members in counts if members)
         all_of_them = f"{len(rows)} call paths that matter" if len(rows) > 1 else "the call path that matters"
         lines.append(f"{title_of(metric)}, of {all_of_them}: {numbers}.{_counts_in_words(comparison, metric)}")
+    if comparison.operations:
+        named = ", ".join(brief(name) for name in comparison.operations[:_CALLEES])
+        more = f" and {len(comparison.operations) - _CALLEES} more" if len(comparison.operations) > _CALLEES else ""
+        lines.append(f"Operations of MPI that only one of the two calls: {named}{more}.")
     return lines
 
 

@@ -18,6 +18,7 @@ STUDIES: Mapping[str, str] = {
     "priors": "what noise-resilient priors save, and how much noise they bear",
     "refinement": "what finding and using a filter costs, and what it loses",
     "selection": "strategies that choose measurement points",
+    "versions": "whether changes between two versions are found by counts at few ranks, and none invented",
     "tensor": "CP tensor completion and its rivals, on the data of the CPR paper",
 }
 """Names of the studies, each a package with a module `study`, and what they ask."""
