@@ -134,7 +134,8 @@ class StrategyKeys(Keys, title="StrategyPart"):
     name: OfPlan[StrategyName] = Field(
         "full",
         description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, where there "
-        "are two), and one point off the lines for each parameter. The others begin with these lines and go on from "
+        "are two), and as many points off the lines as there are parameters, where parameters are large together. "
+        "The others begin with these lines and go on from "
         "what the models say: `design`: the runs that make the prediction at `refinement.target` most certain for "
         "their cost; `cpf`: cheapest points first; `tensor`: where tensor models of the run time disagree most for the "
         "cost, for many parameters and choices. Installed packages bring more. For comparison, of buran-studies: "
@@ -152,7 +153,8 @@ class StrategyKeys(Keys, title="StrategyPart"):
     base: OfPlan[Literal["cheapest", "lines", "spread"] | None] = Field(
         None,
         description="Points to begin with. `cheapest`, the default: along each parameter the five cheapest, and for "
-        "each parameter one point off these lines. `lines`: without those (9, 13 or 17 points for two to four "
+        "each parameter one point off these lines, where the others are large together. `lines`: without those (9, 13 "
+        "or 17 points for two to four "
         "parameters). `spread`: as `cheapest`, but with values from the whole range of each parameter, evenly on a "
         "logarithmic scale, where there are more than five. Not for `full` and `lines`.",
     )

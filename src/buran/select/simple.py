@@ -11,7 +11,7 @@ from buran.select.base import base_places, next_of_base
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Suggestion
-from buran.select.space import Ids, Space
+from buran.select.space import Ids, Mask, Space
 
 BASE = "points of the base, needed for a first model"
 
@@ -27,7 +27,7 @@ class Base:
     length
         Values along each line.
     off_lines
-        Whether a point off the lines is measured for each parameter.
+        Whether points off the lines are measured, as many as there are parameters.
     spread
         Whether values come from the whole range of a parameter, evenly on a logarithmic scale, instead of the cheapest.
     whole
@@ -40,9 +40,9 @@ class Base:
     spread: bool = False
     whole: bool = False
 
-    def places(self, space: Space) -> Ids:
-        """Return the places of the base, cheapest first."""
-        return base_places(space, self.length, self.off_lines, self.spread)
+    def places(self, space: Space, affordable: Mask | None = None) -> Ids:
+        """Return the places of the base, cheapest first; off the lines only `affordable` ones (place,)."""
+        return base_places(space, self.length, self.off_lines, self.spread, affordable)
 
     def advice(
         self, look: Outlook, space: Space, budget: Budget, share: float = 1.0, together: float = 1.0
@@ -54,7 +54,8 @@ class Base:
         share, together
             Of what is left of the budget, that one run and all runs of a round may take.
         """
-        places = [place for place in self.places(space).tolist() if look.free[place]]
+        affordable = None if look.cost is None else (look.cost <= share * budget.left) | (look.runs > 0)
+        places = [place for place in self.places(space, affordable).tolist() if look.free[place]]
         chosen, held_back = next_of_base(
             space, places, look.runs, self.repetitions, look.cost, share * budget.left, together * budget.left
         )

@@ -35,7 +35,7 @@ def base_of(name: str, kind: str | None = None, repetitions: int | None = None) 
     Parameters
     ----------
     kind
-        ``cheapest``, the default: lines of the five cheapest points, and one point off them for each parameter;
+        ``cheapest``, the default: lines of the five cheapest points, and a point off them for each parameter;
         ``lines``: without these points; ``spread``: values from the whole range of each parameter.
     repetitions
         Of each point; by default as many as the strategy says.
