@@ -10,7 +10,7 @@ from buran_studies.functions import AXES, draw, grid
 
 def knee(parameters, random):
     """A function that grows faster from one of its middle values on."""
-    function, column = draw(parameters, random), int(random.integers(parameters))
+    function, column = draw(parameters, random, "falling"), int(random.integers(parameters))
     start, power = AXES[column][int(random.integers(1, 4))], random.uniform(0.5, 2)
     return lambda points: function.evaluate(points) * np.maximum(points[:, column] / start, 1) ** power
 
