@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
+import jinja2
 import numpy as np
 
 from buran.correct.base import BaseModel
@@ -18,6 +20,7 @@ from buran.correct.tuning import CORRECTION
 Style = Literal["text", "latex", "python"]
 STYLES: tuple[Style, ...] = ("text", "latex", "python")
 DIGITS = 4
+_MODULE = Path(__file__).with_name("corrected.py.j2")
 _MOST_OPERATIONS = 40  # beyond it, simplifying takes minutes
 
 
@@ -238,58 +241,28 @@ def _python(model: Corrected, plain: Any) -> str:
     while any(name + suffix in variables for name in variables):
         suffix += "_"
     names, held = ", ".join(variables), ", ".join(name + suffix for name in variables)
-    lines = ["import math", "", "", f"def base({names}):", f"    return {code(plain)}", "", ""]
-    correction = []
-    if model.terms is not None:
-        sets = [code(_with_terms(model.base, term_model, suffix)) for term_model in model.terms.models]
-        lines += [
-            f"def corrected({names}, {held}):",
-            f"    own = base({names})",
-            f"    weights = {list(model.terms.weights)!r}",
-            "    shifts = [",
-            *(f"        math.log(({term_model}) / own)," for term_model in sets),
-            "    ]",
-            "    mean = sum(w * x for w, x in zip(weights, shifts))",
-            "    spread = sum(w * (x - mean) ** 2 for w, x in zip(weights, shifts))",
-            "    return mean**3 / (mean**2 + spread) if mean else 0.0",
-            "",
-            "",
-        ]
-        correction.append(f"corrected({names}, {held})")
-    if model.evolved is not None:
-        lines += [f"def corrected({names}):", f"    return {code(_simplified(_whole(model)))}", "", ""]
-        correction.append(f"math.log(corrected({held}) / base({held}))")
-    if model.process is not None:
-        lines += _process_code(model, names)
-        correction.append(f"rest({held})")
-    lines.append(f"def predict({names}):")
-    if model.preset == "paper":
-        return "\n".join([*lines, f"    return corrected({names})"])
-    lines += [
-        f"    {name}{suffix} = min(max({name}, {low / CORRECTION.freeze!r}), {high * CORRECTION.freeze!r})"
-        for name, low, high in zip(variables, model.low, model.high, strict=True)
-    ]
-    mean = " + ".join(correction) or "0.0"
-    mean = f"({mean}) / {len(correction)}" if len(correction) > 1 else mean
-    return "\n".join([*lines, f"    return base({names}) * math.exp({mean})"])
-
-
-def _process_code(model: Corrected, names: str) -> list[str]:
-    assert model.process is not None
-    process = model.process
-    arrays = {key.upper(): getattr(process, key).tolist() for key in ("centre", "spread", "points", "lengths", "pull")}
-    return [
-        *(f"{key} = {value!r}" for key, value in arrays.items()),
-        "",
-        "",
-        f"def rest({names}):",
-        f"    at = [(math.log(x) - c) / s for x, c, s in zip([{names}], CENTRE, SPREAD)]",
-        "    total = 0.0",
-        "    for lengths, pull in zip(LENGTHS, PULL):",
-        "        for point, weight in zip(POINTS, pull):",
-        "            gap = sum(((a - b) / width) ** 2 for a, b, width in zip(at, point, lengths))",
-        "            total += weight * math.exp(-0.5 * gap)",
-        "    return total",
-        "",
-        "",
-    ]
+    terms = () if model.terms is None else model.terms.models
+    parts = (
+        (model.terms, f"corrected({names}, {held})"),
+        (model.evolved, f"math.log(corrected({held}) / base({held}))"),
+        (model.process, f"rest({held})"),
+    )
+    corrections = [text for part, text in parts if part is not None]
+    mean = " + ".join(corrections) or "0.0"
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_MODULE.read_text(encoding="utf-8")).render(
+        names=names,
+        held=held,
+        suffix=suffix,
+        base=code(plain),
+        corrected=[code(_with_terms(model.base, term_model, suffix)) for term_model in terms],
+        weights=None if model.terms is None else list(model.terms.weights),
+        evolved=None if model.evolved is None else code(_simplified(_whole(model))),
+        process=model.process,
+        as_published=model.preset == "paper",
+        bounds=[
+            (name, low / CORRECTION.freeze, high * CORRECTION.freeze)
+            for name, low, high in zip(variables, model.low, model.high, strict=True)
+        ],
+        mean=f"({mean}) / {len(corrections)}" if len(corrections) > 1 else mean,
+    )
