@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from itertools import groupby
 from pathlib import Path
-
-from buran.numerics.origin import TunedNumber, tuned_numbers
+from types import ModuleType
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "development" / "tuning.md"
@@ -29,10 +31,40 @@ Not here are numbers that decide nothing but rounding, memory or overflow, and t
 """
 
 
+class TunedNumber(NamedTuple):
+    """A number that tunes a method.
+
+    Attributes
+    ----------
+    method
+        Name of the dataclass.
+    name, value, meaning, origin
+        Of the field; empty where nothing is said.
+    """
+
+    method: str
+    name: str
+    value: object
+    meaning: str
+    origin: str
+
+
+def tuned_numbers(module: ModuleType) -> Iterator[TunedNumber]:
+    """Yield the numbers of a module's dataclasses: of all in a module `tuning`, elsewhere of those with origins."""
+    for method, kind in inspect.getmembers(module, inspect.isclass):
+        if kind.__module__ != module.__name__ or not is_dataclass(kind):
+            continue
+        numbers = fields(kind)
+        if module.__name__.endswith(".tuning") or any("origin" in number.metadata for number in numbers):
+            for number in numbers:
+                meaning, origin = (number.metadata.get(key, "") for key in ("meaning", "origin"))
+                yield TunedNumber(method, number.name, number.default, meaning, origin)
+
+
 def numbers() -> Iterator[tuple[str, TunedNumber]]:
     """Yield module and number, sorted by module."""
-    found = (ROOT / "src" / "buran").rglob("tuning.py")
-    names = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in found}
+    paths = (ROOT / "src" / "buran").rglob("tuning.py")
+    names = {".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in paths}
     for name in sorted(names | SETTINGS):
         for number in tuned_numbers(importlib.import_module(name)):
             yield name, number

@@ -120,28 +120,28 @@ def list_runs_like(folder: Path, pattern: re.Pattern[str], problems: list[BuranE
     FormatError
         There are no profiles and no traces.
     """
-    found: dict[tuple[tuple[float, ...], int], RunFile] = {}
+    runs: dict[tuple[tuple[float, ...], int], RunFile] = {}
     numbers: dict[tuple[float, ...], int] = {}
     folders = sorted({file.parent for kind in ("*.cubex", _TRACE) for file in folder.rglob(kind)})
     if not folders:
         raise FormatError("there are no profiles", where=folder, why="no folder below it has a cubex file")
-    for own in folders:
+    for run_folder in folders:
         try:
-            path = _profile_in(own)
+            path = _profile_in(run_folder)
             if path is None:
                 continue
-            point = _values_of(own, own.relative_to(folder).as_posix(), pattern)
+            point = _values_of(run_folder, run_folder.relative_to(folder).as_posix(), pattern)
             repetition = point.pop("repetition", None)
             at = tuple(point.values())
             numbers[at] = numbers.get(at, 0) + 1
             run = RunFile(point, numbers[at] if repetition is None else int(repetition), path)
-            before = found.setdefault((at, run.repetition), run)
+            before = runs.setdefault((at, run.repetition), run)
             if before is not run:
                 why = f"so has {before.path.parent.name}"
-                raise FormatError("two folders have the same point and repetition", where=own, why=why)
+                raise FormatError("two folders have the same point and repetition", where=run_folder, why=why)
         except FormatError as error:
             problems.append(error)
-    return sorted(found.values(), key=lambda run: (tuple(run.point.values()), run.repetition))
+    return sorted(runs.values(), key=lambda run: (tuple(run.point.values()), run.repetition))
 
 
 def _values_of(folder: Path, name: str, pattern: re.Pattern[str]) -> dict[str, float]:

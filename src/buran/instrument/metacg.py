@@ -269,7 +269,7 @@ def _fourth(graph: CallGraph, callees: list[list[int]], same: bool) -> dict[str,
     taken = set(keys)
     free = (str(i) for i in range(len(graph) + len(keys) + 1))
     while len(keys) < len(graph):
-        key = next(each for each in free if each not in taken)
+        key = next(number for number in free if number not in taken)
         taken.add(key)
         keys.append(key)
     meta = dict(graph.document.get("meta", {})) if same else {}

@@ -162,7 +162,7 @@ class Pooled:
         """The runs under the filter of the models alone, on the same call paths."""
         table = self.experiment
         there = np.isfinite(table.over_locations("time")[:, :, self.direct]).any(axis=(0, 2))
-        values = {name: each[:, there][:, :, self.direct] for name, each in table.values.items()}
+        values = {name: cells[:, there][:, :, self.direct] for name, cells in table.values.items()}
         return replace(table, points=table.points[there], values=values)
 
 
@@ -188,7 +188,7 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
         for number, group in enumerate(earlier, start=1):
             for point, repetition, profile in group.runs:
                 used.add(number * STRIDE + repetition)
-                keep = np.array([stays(each, group) for each in profile.tree.regions], dtype=bool)
+                keep = np.array([stays(region, group) for region in profile.tree.regions], dtype=bool)
                 yield point, number * STRIDE + repetition, _marked(without_hooks(profile, keep, cost))
 
     def stays(region: Region, group: EarlierRuns) -> bool:
@@ -227,7 +227,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
     groups
         Shape (repetition,): 0 for the runs under the filter of the models, else the number of the filter.
     """
-    values = {name: each.copy() for name, each in whole.values.items() if name not in (_SHARE, _DOUBT)}
+    values = {name: cells.copy() for name, cells in whole.values.items() if name not in (_SHARE, _DOUBT)}
     direct = groups == 0
     plain = Pooled(replace(whole, values=values), direct)
     if direct.all():
@@ -246,13 +246,13 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
         agrees = _agrees(time[:, :, direct], np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns])
         as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= POOLING.as_good)
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
-    known: Mask = np.isfinite(time) & ~direct
-    values["time"][known & ~taken] = np.nan
+    corrected: Mask = np.isfinite(time) & ~direct
+    values["time"][corrected & ~taken] = np.nan
     return replace(
         plain,
         runs=int(taken.any(axis=0).sum()),
         values=int(taken.sum()),
-        lost=int((known & ~taken).sum()),
+        lost=int((corrected & ~taken).sum()),
         share=float(share[taken].max(initial=0.0)),
         doubt=float(doubt[taken].max(initial=0.0)),
     )

@@ -254,7 +254,7 @@ def refine(
     steady = prediction.constant & prediction.filterable & ~grew & ~busy
     waiting = _waiting(prediction, imbalance, wishes.share) & prediction.filterable
     # Score-P ends a program that records a parameter outside of a function with hooks.
-    always = _matching(regions, wishes.keep) | np.array([each.role == PARAMETRIZED for each in regions], dtype=bool)
+    always = _matching(regions, wishes.keep) | np.array([region.role == PARAMETRIZED for region in regions], dtype=bool)
     dropped = _matching(regions, wishes.drop) & ~always
     if wishes.constants:
         steady = np.zeros_like(steady)
@@ -271,7 +271,7 @@ def refine(
     added: dict[str, str] = {}
     if graph is not None:
         added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked)
-        added = {name: why for name, why in added.items() if not any(glob(each).match(name) for each in wishes.drop)}
+        added = {name: why for name, why in added.items() if not any(glob(drop).match(name) for drop in wishes.drop)}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(
         _reason(prediction, i, wishes, kernels, kept, costly, steady, harmless, distorted, waiting, always, dropped)

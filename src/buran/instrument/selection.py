@@ -78,7 +78,7 @@ class _Selection:
     def call(self, node: ast.Call, name: str, depth: int) -> Mask:
         graph = self.graph
         if name in ("name", "file"):
-            patterns = [glob(self.text(each)) for each in node.args]
+            patterns = [glob(self.text(argument)) for argument in node.args]
             subjects = (graph.files,) if name == "file" else (graph.names, graph.symbols)
             return np.array(
                 [any(p.match(text) for p in patterns for text in texts) for texts in zip(*subjects, strict=True)],

@@ -29,7 +29,7 @@ from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verd
 from buran.loop.findings import Findings
 from buran.loop.history import History
 from buran.loop.session import Session
-from buran.measure.toolchain.static_features import StaticFeatures
+from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
 from buran.model.model_set import ModelSet
 from buran.profile.metrics import work_metrics
 
@@ -269,10 +269,11 @@ def static_features(history: History, iteration: int) -> StaticFeatures | None:
 
 def _with_hooks(features: StaticFeatures, filter_text: str) -> StaticFeatures:
     rules = parse(filter_text)
-    functions = (
-        replace(each, hooked=rules.gives_hooks(each.name, each.mangled, each.file, inline=each.inline))
-        for each in features.functions
-    )
+
+    def hooked(function: StaticFunction) -> bool:
+        return rules.gives_hooks(function.name, function.mangled, function.file, inline=function.inline)
+
+    functions = (replace(function, hooked=hooked(function)) for function in features.functions)
     return replace(features, functions=tuple(functions))
 
 

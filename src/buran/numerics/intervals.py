@@ -30,11 +30,11 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
         Shape (mixture, place); infinite where a part has no degree of freedom or no scale.
     """
     freedom, weight = degrees[..., None], weight[..., None]
-    known = (freedom > 0) & np.isfinite(scale)
+    has_scale = (freedom > 0) & np.isfinite(scale)
     usable = np.maximum(freedom, 1.0)
     tail = (1 - level) / 2
     reach = stdtrit(usable, 1 - min(tail, 0.5) * 1e-3) * scale
-    reach = np.where(known, reach, 0.0)
+    reach = np.where(has_scale, reach, 0.0)
     low, high = (middle - reach).min(axis=1), (middle + reach).max(axis=1)
     safe = np.where(scale > 0, scale, np.finfo(np.float64).tiny)
     ends = []
@@ -46,7 +46,7 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
                 below = (weight * stdtr(usable, (half[:, None] - middle) / safe)).sum(axis=1)
             left, right = np.where(below < target, half, left), np.where(below < target, right, half)
         ends.append((left + right) / 2)
-    void = ~known.all(axis=1)
+    void = ~has_scale.all(axis=1)
     return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
 
 

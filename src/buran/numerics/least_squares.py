@@ -69,27 +69,27 @@ def solve(design: Array, values: Array, weights: Array, free: Mask | None = None
     return Solution(np.where(free, coefficients, 0.0), free, hat, inverse)
 
 
-def again(found: Solution, design: Array, values: Array, weights: Array, free: Mask) -> Solution:
+def again(solution: Solution, design: Array, values: Array, weights: Array, free: Mask) -> Solution:
     """Solve anew where other coefficients are free now."""
-    rows = np.flatnonzero((free != found.free).any(axis=1))
+    rows = np.flatnonzero((free != solution.free).any(axis=1))
     if not len(rows):
-        return found
+        return solution
     other = solve(design[rows], values[rows], weights[rows], free[rows])
-    parts = [part.copy() for part in vars(found).values()]
-    for part, own in zip(parts, vars(other).values(), strict=True):
-        part[rows] = own
+    parts = [part.copy() for part in vars(solution).values()]
+    for part, anew in zip(parts, vars(other).values(), strict=True):
+        part[rows] = anew
     return Solution(*parts)
 
 
 def without_negative(
-    found: Solution, design: Array, values: Array, weights: Array, asked: Mask | bool = True
+    solution: Solution, design: Array, values: Array, weights: Array, asked: Mask | bool = True
 ) -> Solution:
     """Hold coefficients of the problems `asked` at 0: none is then negative, and the fit the best of such ones."""
-    free = found.free.copy()
-    for row in np.flatnonzero(asked & (found.coefficients < 0).any(axis=1)).tolist():  # a few microseconds each
+    free = solution.free.copy()
+    for row in np.flatnonzero(asked & (solution.coefficients < 0).any(axis=1)).tolist():  # a few microseconds each
         columns = (design[row] * free[row]) * weights[row][:, None]
         free[row] = nonnegative(columns, values[row] * weights[row]) > 0
-    return again(found, design, values, weights, free)
+    return again(solution, design, values, weights, free)
 
 
 def nonnegative(design: Array, values: Array) -> Array:
@@ -111,9 +111,9 @@ def least_norm(design: Array, values: Array) -> Array:
         Shape (point,).
     """
     columns, length = unit_columns(design)
-    found = np.linalg.lstsq(columns, values, rcond=_SAME)[0] / length
-    rest = values - design @ found  # one step of refinement: large counts need all digits
-    return np.asarray(found + np.linalg.lstsq(columns, rest, rcond=_SAME)[0] / length)
+    coefficients = np.linalg.lstsq(columns, values, rcond=_SAME)[0] / length
+    rest = values - design @ coefficients  # one step of refinement: large counts need all digits
+    return np.asarray(coefficients + np.linalg.lstsq(columns, rest, rcond=_SAME)[0] / length)
 
 
 def span(columns: Array, same: float = 1e-10) -> Array:

@@ -7,11 +7,8 @@ it is used, with a comment.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
-from types import ModuleType
-from typing import Any, TypeVar
+from dataclasses import field
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -24,32 +21,3 @@ TENSORS = "no record of its own; choices were made under seeds other than the re
 def tuned(value: T, meaning: str, origin: str) -> T:
     """Declare a number of a frozen dataclass: its value, what it means and where it is from."""
     return field(default=value, metadata={"meaning": meaning, "origin": origin})
-
-
-@dataclass(frozen=True)
-class TunedNumber:
-    """A number that tunes a method.
-
-    Attributes
-    ----------
-    method
-        Name of the dataclass.
-    name, value, meaning, origin
-        Of the field; empty where nothing is said.
-    """
-
-    method: str
-    name: str
-    value: object
-    meaning: str
-    origin: str
-
-
-def tuned_numbers(module: ModuleType) -> Iterator[TunedNumber]:
-    """Yield the numbers of a module's dataclasses: of all in a module `tuning`, elsewhere of those with origins."""
-    for name, kind in inspect.getmembers(module, inspect.isclass):
-        if kind.__module__ == module.__name__ and is_dataclass(kind):
-            said: list[Any] = [each.metadata for each in fields(kind)]
-            if module.__name__.endswith(".tuning") or any("origin" in each for each in said):
-                for each, own in zip(fields(kind), said, strict=True):
-                    yield TunedNumber(name, each.name, each.default, own.get("meaning", ""), own.get("origin", ""))

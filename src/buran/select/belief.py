@@ -120,8 +120,8 @@ class _TermColumns:
         scale = np.maximum(np.abs(predicted), _SMALLEST * largest if largest > 0 else 1.0)
         logs, odds, inside = [], [], []
         used = weights > 0
-        for each in model.alternatives:
-            function = each.function
+        for hypothesis in model.alternatives:
+            function = hypothesis.function
             columns = [np.ones(len(self._at)), *(self.term(term)[0] for term in function.terms)]
             rows = [np.ones(int(used.sum())), *(self.term(term)[1][used] for term in function.terms)]
             first = 0 if function.constant or not function.terms else 1  # a dropped constant is not uncertain
@@ -130,13 +130,13 @@ class _TermColumns:
             value = design @ np.array([function.constant, *function.coefficients][first:])
             bent = np.log(np.clip(value * np.sign(predicted), np.exp(-BELIEF.extreme), np.exp(BELIEF.extreme)))
             logs.append(BELIEF.disagreement * np.tanh(bent / BELIEF.disagreement))
-            odds.append(each.weight)
+            odds.append(hypothesis.weight)
             length = np.linalg.norm(fitted, axis=0)
             length = np.where(length > 0, length, 1.0)
             if len(fitted) >= fitted.shape[1]:
                 r = np.asarray(np.linalg.qr(fitted / length, mode="r"), dtype=np.float64)
                 if np.abs(np.diag(r)).min() > 1e-9:
-                    inside.append(np.sqrt(each.weight) * np.linalg.solve(r.T, (design / length).T).T)
+                    inside.append(np.sqrt(hypothesis.weight) * np.linalg.solve(r.T, (design / length).T).T)
         odds_ = np.array(odds)
         apart = np.stack(logs, axis=1)
         apart = (apart - (apart @ odds_)[:, None]) * np.sqrt(odds_)

@@ -175,10 +175,10 @@ class Draft(RunCosts):
         if evaluated:
             spent = self.spent_on_evaluation
             models = max(budget, self.knowledge.spent_core_hours - spent)  # runs may have been dearer than predicted
-            return min(each for each in (models + beside + spent, whole) if each is not None)
-        return min(each for each in (budget, None if whole is None else max(whole - beside, 0.0)) if each is not None)
+            return min(limit for limit in (models + beside + spent, whole) if limit is not None)
+        return budget if whole is None else min(budget, max(whole - beside, 0.0))
 
     @property
     def spent_on_evaluation(self) -> float:
         """Core hours that evaluation points were charged."""
-        return core_hours(each for each in self.knowledge.outcomes if each.purpose is Purpose.EVALUATION)
+        return core_hours(outcome for outcome in self.knowledge.outcomes if outcome.purpose is Purpose.EVALUATION)

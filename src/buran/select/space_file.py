@@ -70,8 +70,8 @@ def read_space(path: Path, parameters: Sequence[str], processes: str | None, at:
         file = SpaceFile.model_validate(document.data)
     except ValidationError as error:
         mistakes = [
-            Mistake(tuple(part for part in each["loc"] if part != "[key]"), each["msg"])
-            for each in error.errors(include_url=False)
+            Mistake(tuple(part for part in detail["loc"] if part != "[key]"), detail["msg"])
+            for detail in error.errors(include_url=False)
         ]
         raise CampaignError([document.located(mistake) for mistake in mistakes]) from None
     if set(file.parameters) != set(parameters):

@@ -224,7 +224,7 @@ def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]
     """Return what a user should know of a build, in sentences."""
     notes = []
     lines = filter_text.split("\n")
-    every = {each for function in features.functions for each in variants(function.mangled)}
+    every = {symbol for function in features.functions for symbol in variants(function.mangled)}
     for number in features.unmatched_lines:
         text = lines[number - 1].strip() if number <= len(lines) else ""
         if included_symbols(text) & every:
