@@ -14,10 +14,11 @@ from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 
 from buran.cli import main
 from buran.files import not_synced
-from buran.instrument.filter_file import parse
+from buran.instrument.filter_file import format_filter, only, parse
+from buran.instrument.start import EVERYTHING
 from buran.loop.history import History
 from buran.loop.model import make_models
-from buran.loop.report import link_latest, write_results
+from buran.loop.report import _instrumented, link_latest, write_results
 from buran.loop.session import Session, open_session
 from buran.views.filters import Request, Universe, make
 from buran_studies.simulate.in_process import carry_out
@@ -151,3 +152,17 @@ def test_without_any_report_it_says_what_to_do(tmp_path: Path, capsys: pytest.Ca
     session = opened(tmp_path, **SMALL)
     assert main(["report", str(session.campaign.path)]) == 2
     assert "has no report yet" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("filter_text", "expected"),
+    [
+        ("", {"functions": None}),
+        (EVERYTHING, {"functions": None, "left_out": 0}),
+        (EVERYTHING.replace("*\nS", "*\nEXCLUDE MANGLED _Z1av\nS"), {"functions": None, "left_out": 1}),
+        (format_filter(only(["main", "_Z1av"])), {"functions": 2}),
+    ],
+)
+def test_what_a_filter_instruments_is_counted_in_functions(filter_text: str, expected: dict[str, int | None]) -> None:
+    """Rules for everything are no functions."""
+    assert _instrumented(filter_text) == expected

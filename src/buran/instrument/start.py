@@ -11,7 +11,8 @@ from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import Filter, Rule, format_filter, only
 
 Start = Literal["default", "everything", "statements", "instructions", "branches", "loops"]
-EVERYTHING = format_filter(Filter(regions=(Rule(True, "*"), Rule(True, "?*"))))
+EVERY = ("*", "?*")
+EVERYTHING = format_filter(Filter(regions=tuple(Rule(True, pattern) for pattern in EVERY)))
 """Every function; the second rule is for Score-P, whose plugin skips inline functions that only ``*`` lets through."""
 
 

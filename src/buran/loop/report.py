@@ -21,6 +21,7 @@ from buran.files import write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.refine import predicted_overhead
+from buran.instrument.start import EVERY
 from buran.loop import program_model
 from buran.loop.collect import baseline, estimated_times, in_store, lost, profiles_of, timed_filters
 from buran.loop.comparison import checked_so_far
@@ -280,12 +281,19 @@ def _notes(history: History, findings: Findings) -> list[str]:
 
 
 def _instrumented(filter_text: str) -> dict[str, int | None]:
-    """Count the functions that a filter names, or those that it leaves out; None for the default selection."""
+    """Count the functions that a filter names, or those that it leaves out of everything, or of the default selection.
+
+    Returns
+    -------
+    dict
+        ``functions``, None where none are named; then ``left_out``, unless it is the default selection as it is.
+    """
     rules = filter_file.parse(filter_text)
     named, left_out = rules.functions(True), rules.functions(False)
-    if named or "*" in left_out:
+    everything = named.intersection(EVERY)
+    if not everything and (named or "*" in left_out):
         return {"functions": len(named)}
-    return {"functions": None, **({"left_out": len(left_out)} if left_out else {})}
+    return {"functions": None} | ({"left_out": len(left_out)} if left_out or everything else {})
 
 
 def _next_steps(session: Session, findings: Findings, state: Progress) -> list[str]:

@@ -37,7 +37,7 @@ class Report:
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
-        For each filter: number, functions named by it (None: the default selection, without those `left_out`), the
+        For each filter: number, functions named by it (None: the default selection, or all but those `left_out`), the
         largest overhead that was `predicted` at a measured point (None: none was), ratios of CPU time.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
@@ -287,8 +287,10 @@ def _instrumentation(report: Report) -> str:
         by_filter.setdefault(overhead["filter_number"], []).append(overhead)
     rows = []
     for number, members in sorted(by_filter.items()):
-        functions, left_out = members[0]["functions"], members[0].get("left_out", 0)
-        default = f"all but {left_out} functions" if left_out else "default selection"
+        functions, left_out = members[0]["functions"], members[0].get("left_out")
+        default = (
+            "default selection" if left_out is None else f"all but {left_out} functions" if left_out else "everything"
+        )
         rows.append(
             (
                 str(number),
