@@ -37,6 +37,7 @@ from buran.model.scoring import (
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
 from buran.model.tuning import SEARCH
+from buran.numerics.threads import one_thread
 
 Progress = Callable[[int], None]
 _CERTAIN = 1e-9  # error up to which the best hypothesis is the right one
@@ -139,10 +140,11 @@ def search(
     for start in range(0, len(values), chunk):
         part = slice(start, start + chunk)
         y, w = values[part], weights[part]
-        falls = falls_with(points, y)
-        dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
         part_hypotheses = hypotheses.of_calls(part)
-        error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, part_hypotheses)
+        with one_thread():
+            falls = falls_with(points, y)
+            dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
+            error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, part_hypotheses)
         if options.criterion == "error":
             part_hypotheses.put_central_first(count, (error > _CERTAIN) & (error < SEARCH.steady))
         if progress is not None:
