@@ -152,6 +152,7 @@ def test_its_last_words_are_explained(backend, tmp_path, words, meaning):
     log = tmp_path / "stderr.log"
     log.write_text(f"some output\n{words}\n")
     assert meaning in backend.why_failed(log)
+    assert backend.why_failed(log).endswith(f"Score-P says: {words.rpartition('Error: ')[2]}")
     log.write_text("Segmentation fault\n")
     assert backend.why_failed(log) is None
 

@@ -126,7 +126,8 @@ def test_a_run_that_fills_its_memory_says_which_key_helps(backend, tmp_path):
     program = built(backend, tmp_path / "built", {"MPICXX": "mpicxx"}, "omp")
     log, _ = run(backend, program, "100000", SCOREP_TOTAL_MEMORY="200k", SCOREP_PROFILING_ENABLE_CLUSTERING="false")
     assert log is not None
-    assert "scorep.process_memory_mb" in backend.why_failed(log)
+    why = backend.why_failed(log)
+    assert "scorep.process_memory_mb" in why and "Please increase SCOREP_TOTAL_MEMORY=" in why
 
 
 def test_counters_of_perf(backend, tmp_path):

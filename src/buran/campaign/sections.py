@@ -295,7 +295,10 @@ class ScorePKeys(Keys, title="ScoreP"):
     """Settings of Score-P."""
 
     process_memory_mb: OfPlan[Annotated[int, Field(ge=16, le=4000)]] = Field(
-        128, description="Memory for its profile in each process; too little loses data."
+        128,
+        description="Memory for its profile in each process: about 230 bytes for each call path of each thread. A run "
+        "that fills it fails, and says so. What `scorep-score` asks for is the memory of a trace, which grows with "
+        "visits.",
     )
     effort_metric: OfTarget[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_:.\-]*$")] | None] = Field(
         None,

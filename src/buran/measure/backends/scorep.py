@@ -55,11 +55,12 @@ _STANDARD_LIBRARY = re.compile(r"_Z(N[KVRO]*)?S[tabsiod]")
 # What Score-P writes when it gives up, and what that means to a campaign.
 _LAST_WORDS = (
     (
-        re.compile(r"Please increase SCOREP_TOTAL_MEMORY=(\d+)"),
-        "the memory that Score-P has in each process was full: raise scorep.process_memory_mb",
+        re.compile(r"Please increase SCOREP_TOTAL_MEMORY="),
+        "the memory that Score-P has in each process was full: raise scorep.process_memory_mb, or let fewer functions "
+        "have hooks, with refinement.drop: each call path takes about 230 bytes in every thread",
     ),
     (
-        re.compile(r"initializing Linux PERF infrastructure: (.*?)(?: \(fatal\))?$", re.MULTILINE),
+        re.compile(r"initializing Linux PERF infrastructure: "),
         "this machine does not count what `counters` or `scorep.effort_metric` asks for: leave it out, or name another",
     ),
     (
@@ -287,9 +288,10 @@ class ScorePBackend(Backend):
         return _EXCLUDE_ALL.sub(every.replace("\\", r"\\"), filter_text)
 
     def why_failed(self, log: Path) -> str | None:
-        """Return what Score-P's last words mean."""
-        text = log.read_text(errors="replace")
-        return next((why for words, why in _LAST_WORDS if words.search(text)), None)
+        """Return what Score-P's last words mean, and these."""
+        lines = log.read_text(errors="replace").splitlines()
+        found = ((why, line) for words, why in _LAST_WORDS for line in lines if words.search(line))
+        return next((f"{why}; Score-P says: {line.rpartition('Error: ')[2].strip()}" for why, line in found), None)
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
         """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
