@@ -21,6 +21,7 @@ from buran.loop.model import make_models
 from buran.loop.report import _instrumented, link_latest, write_results
 from buran.loop.session import Session, open_session
 from buran.views.filters import Request, Universe, make
+from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 
 SMALL: dict[str, Any] = {
@@ -73,6 +74,15 @@ def test_there_is_a_filter_list_before_any_filter_was_in_force(tmp_path: Path) -
     assert parse(text).named
     assert text == make(Universe.open(session.campaign.path, None, None, None), Request(), "scorep")
     assert (folder / "in-force.filter").read_text() == ""
+
+
+def test_a_program_that_complains_in_its_output(tmp_path: Path) -> None:
+    session, _ = finished(tmp_path, {**copy.deepcopy(PROGRAM), "failure_probability": 1}, repetitions=1)
+    for log in session.layout.store.rglob("stderr.log"):
+        log.rename(log.with_name("stdout.log"))
+        log.touch()
+    logs = [failure.log for failure in progress_of(History.open(session)).failures]
+    assert logs and all(log.endswith("stdout.log") for log in logs)
 
 
 def test_one_point(tmp_path: Path) -> None:

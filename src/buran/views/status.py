@@ -274,7 +274,7 @@ def _rows(
                 state = "failed"
                 reason = read_record(verdict).reason or "unknown"
                 if reason != "its build failed":
-                    log = RECORD if run.mode is Mode.IMPORTED else "stderr.log"
+                    log = RECORD if run.mode is Mode.IMPORTED else _output_of(verdict)
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
                 state = "running"
@@ -287,7 +287,7 @@ def _rows(
                 ahead.add(bundle, cores, running=False)
                 for attempt in slot.attempts()[-1:]:
                     reason = read_record(attempt).reason or "unknown"
-                    ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, "stderr.log")))
+                    ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, _output_of(attempt))))
             counts.setdefault((run.mode, bundle.purpose), Counter())[state] += 1
     return [
         Row(plan.iteration, mode, purpose, states.total(), **{state: states[state] for state in _STATES})
@@ -310,6 +310,12 @@ def _not_mixed(history: History) -> Iterator[tuple[Path, Failure]]:
     for judged in findings.imported:
         if judged["refused"]:
             yield Path(judged["build"]), Failure(f"mixing in {judged['origin']}", judged["refused"], str(log))
+
+
+def _output_of(run: Path) -> str:
+    """Return the file in which a program said why it failed: its errors, or its output where it wrote no errors."""
+    sizes = {name: (run / name).stat().st_size for name in ("stderr.log", "stdout.log") if (run / name).is_file()}
+    return "stdout.log" if sizes.get("stdout.log") and not sizes.get("stderr.log") else "stderr.log"
 
 
 def _log(layout: Layout, folder: Path, name: str) -> str:
