@@ -17,7 +17,6 @@ from buran.campaign.config import Campaign
 from buran.campaign.identity import Decides, Keys, asked, decides
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
-from buran.campaign.plan import Bundle, Purpose
 from buran.campaign.point import Point
 from buran.campaign.shape import CampaignFile
 from buran.measure.backends.registry import SYSTEMS
@@ -163,8 +162,7 @@ def loaded(folder: Path, changes: Mapping[str, Any]) -> Campaign:
 def identities(campaign: Campaign) -> tuple[str, str, dict[str, Any]]:
     """Of target, question and run."""
     target = open_target(campaign, Layout(campaign.folder / "nowhere"))
-    bundle = Bundle(Point.of({"n": 10, "p": 4}), Purpose.MODEL, ())
-    return target.id, campaign.digest(), configuration(target, bundle)
+    return target.id, campaign.digest(), configuration(target, Point.of({"n": 10, "p": 4}))
 
 
 @pytest.mark.parametrize("key", NEW)

@@ -16,7 +16,7 @@ import pytest
 from simulated_campaigns import opened
 
 from buran import files
-from buran.campaign.plan import BuildSpec, Mode, Purpose
+from buran.campaign.plan import BuildSpec, Bundle, Mode, Purpose, Run
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunOutcome, Status, core_hours
 from buran.cli import main
@@ -24,7 +24,7 @@ from buran.errors import FormatError
 from buran.files import not_synced
 from buran.loop.collect import overhead
 from buran.loop.history import FinishedRun, History
-from buran.loop.plan import runtime_model
+from buran.loop.plan import first_plan, runtime_model
 from buran.loop.report import _instrumented, write_results
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
@@ -54,6 +54,27 @@ def copied(finished: Session, tmp_path: Path) -> Session:
     """The same, to be damaged."""
     shutil.copytree(finished.campaign.path.parent, tmp_path / "campaign", symlinks=True)
     return open_session(tmp_path / "campaign" / finished.campaign.path.name)
+
+
+@pytest.mark.parametrize(
+    "change", [{"resources": {"nodes": 2}}, {"environments": {"local": {"variables": {"OMP_PROC_BIND": "close"}}}}]
+)
+def test_runs_made_in_another_way_are_other_bundles(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Else the workflow would take the pointers of earlier runs for those of the new ones."""
+    before, same, after = (
+        {bundle.id for bundle in first_plan(opened(tmp_path / name, **keys)).bundles}
+        for name, keys in (("before", {}), ("same", {}), ("after", change))
+    )
+    assert before == same and before.isdisjoint(after)
+
+
+def test_bundles_of_earlier_versions_keep_their_names() -> None:
+    runs = (Run("0" * 16, Mode.TIME, 0), Run("1" * 16, Mode.VANILLA, -1))
+    bundle = Bundle(Point.of({"p": 4, "n": 20}), Purpose.MODEL, runs)
+    assert bundle.id == "8f2f8a15579993c9"
+    data = bundle.to_json()
+    del data["conditions"]
+    assert Bundle.from_json(data) == bundle
 
 
 def test_a_report_reads_each_pointer_once(finished: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,14 @@ def test_forcing_everything_measures_nothing(copy: Workbench) -> None:
     assert copy.started() == before
 
 
+@pytest.mark.thorough
+def test_another_command_of_the_run_measures_again(copy: Workbench) -> None:
+    before = copy.started()
+    copy.write(target={**copy.config["target"], "run": copy.config["target"]["run"] + " 1"})
+    copy.buran("run", "campaign.yaml")
+    assert len(copy.started()) == 2 * len(before), "with the same builds, but no number is that of the other command"
+
+
 @pytest.mark.slow
 def test_losing_the_engines_memory_measures_nothing(copy: Workbench) -> None:
     before = copy.started()

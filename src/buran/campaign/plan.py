@@ -122,6 +122,8 @@ class Bundle(Stored):
         In the order of execution.
     predicted_s
         Expected wall time of one run; None where nothing is known.
+    conditions
+        Digest of all beside the builds that decides how the point is run; empty in plans of earlier versions.
     """
 
     kind_of_file = "specification of a bundle"
@@ -131,11 +133,13 @@ class Bundle(Stored):
     purpose: Purpose
     runs: tuple[Run, ...]
     predicted_s: float | None = None
+    conditions: str = ""
 
     @property
     def id(self) -> str:
-        """Identity: the point and the runs, in order."""
-        return digest([self.point.items_, [asdict(run) for run in self.runs]], 16)
+        """Identity: the point, the runs in order, and how they are made."""
+        conditions = [self.conditions] if self.conditions else []
+        return digest([self.point.items_, [asdict(run) for run in self.runs], *conditions], 16)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""

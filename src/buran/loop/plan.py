@@ -13,6 +13,7 @@ from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.compare.fold import fold
 from buran.errors import ConfigError
+from buran.files import digest
 from buran.loop import program_model
 from buran.loop.collect import as_array, baseline, experiment_of, run_times, walls_by_point
 from buran.loop.comparison import changes_so_far
@@ -21,6 +22,7 @@ from buran.loop.history import FinishedRun, History
 from buran.loop.imported import import_plan
 from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
+from buran.measure.bundle import configuration
 from buran.model import Term, fit_models
 from buran.profile.metrics import counted
 from buran.select.observations import Observations
@@ -63,6 +65,7 @@ def question_of(history: History) -> Question:
         models=config.goal != "filter",
         earlier=() if session.earlier is None else session.earlier.points,
         earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
+        conditions=lambda point: digest(configuration(session.target, point), 8),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
 

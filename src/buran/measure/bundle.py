@@ -14,6 +14,7 @@ from typing import Any
 from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
+from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BundleOutcome, RunKey, RunOutcome, RunRecord, Status, read_record, read_run
 from buran.errors import BuranError
 from buran.files import check_room, digest
@@ -33,9 +34,9 @@ _TRIES = 4  # at a run from which the scheduler went away, before the job ends
 _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 
 
-def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:
+def configuration(target: Target, point: Point) -> dict[str, Any]:
     """Return everything beside the build that decides how a point is run."""
-    campaign, point = target.campaign, bundle.point
+    campaign = target.campaign
     resources, placement = campaign.config.resources, campaign.placement(point)
     special = {
         "partition": resources.partition,
@@ -57,7 +58,7 @@ def configuration(target: Target, bundle: Bundle) -> dict[str, Any]:
 def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
     """Return the runs of a bundle with their places in the store."""
     is_run_here = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
-    chosen = digest(configuration(target, bundle), 8) if is_run_here else Mode.IMPORTED
+    chosen = digest(configuration(target, bundle.point), 8) if is_run_here else Mode.IMPORTED
     keys = {run: RunKey(run.build, bundle.point.key, chosen, run.name) for run in bundle.runs}
     generations = {key.folder: store.current_generation(layout.store / key.folder) for key in keys.values()}
     return [
@@ -219,7 +220,7 @@ def _opened(attempt: _Attempt) -> RunRecord:
         purpose=bundle.purpose,
         repetition=run.repetition,
         warmup=run.repetition < 0,
-        configuration=configuration(target, bundle),
+        configuration=configuration(target, bundle.point),
         node=record_node(attempt.layout.store),
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         clock_ahead_s=clock_ahead_s,

@@ -131,7 +131,7 @@ class Draft(RunCosts):
         timed = count > 0 and any(mode is not Mode.EFFORT for _, mode in repetitions)
         warmup = question.warmup and timed and not earlier and purpose is not Purpose.PILOT
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
-        return Bundle(point, purpose, runs, self.seconds(point))
+        return Bundle(point, purpose, runs, self.seconds(point), question.conditions(point))
 
     def baselines(self, count: int, baseline: int, timed: int) -> int:
         """Return how many runs of the baseline go with `count` timed ones, after so many of either."""

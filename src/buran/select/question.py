@@ -51,6 +51,8 @@ class Question:
     paired
         Whether strategies that adapt need a baseline run for each timed one, as they choose by it; else the first
         timed run of a point under a filter has one beside it.
+    conditions
+        Returns the digest of all beside the builds that decides how a point is run.
     """
 
     points: tuple[Point, ...]
@@ -82,6 +84,7 @@ class Question:
     earlier: tuple[Point, ...] = ()
     earlier_counts: bool = False
     paired: bool = False
+    conditions: Callable[[Point], str] = lambda point: ""
 
     @cached_property
     def chooser(self) -> HeldStrategy:
