@@ -30,12 +30,12 @@ def environment() -> str:
     """Return the content of the file: the dependencies, and those of the extra for analytical models."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["correct"]]
-    split = [re.fullmatch(r"([\w.-]+)(.*)", each) for each in wanted]
+    split = [re.fullmatch(r"([\w.-]+)(.*)", requirement) for requirement in wanted]
     named = {found[1]: f"{found[1]} {found[2]}".strip() for found in split if found and found[1] not in NOT_IN_SCRIPTS}
     lines = [f"  - python {project['requires-python']}"]
-    lines += [f"  - {each}" for name, each in named.items() if name not in FROM_PYPI]
+    lines += [f"  - {requirement}" for name, requirement in named.items() if name not in FROM_PYPI]
     lines += ["  - pip", "  - pip:"]
-    lines += [f"      - {each}" for name, each in named.items() if name in FROM_PYPI]
+    lines += [f"      - {requirement}" for name, requirement in named.items() if name in FROM_PYPI]
     return _HEAD + "\n".join(lines) + "\n"
 
 

@@ -96,10 +96,12 @@ def _extrap(value: float | None, unit: str) -> dict[str, str]:
 
 def overhead_rows(found: Found) -> Iterator[Row]:
     """CPU time of instrumented builds of the examples."""
-    for each in found["results"]:
-        if each["base"] == "vanilla":
-            what = f"{each['workload']}, {'hooks' if each['build'] == 'time' else 'hooks and basic blocks'}, CPU time"
-            yield Row(what, f"{each['ratio']:.3f}", {"plain build": "1"})
+    for result in found["results"]:
+        if result["base"] == "vanilla":
+            what = (
+                f"{result['workload']}, {'hooks' if result['build'] == 'time' else 'hooks and basic blocks'}, CPU time"
+            )
+            yield Row(what, f"{result['ratio']:.3f}", {"plain build": "1"})
 
 
 def hook_rows(found: Found) -> Iterator[Row]:

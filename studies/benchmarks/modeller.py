@@ -192,14 +192,14 @@ def accuracy(
     rng = np.random.default_rng([seed, parameters])  # the same functions for every layout and level
     inside = truth == "inside"
     kinds = [kind_inside(parameters, k) if inside else kind_outside(k) for k in range(functions)]
-    drawn = [(draw if inside else draw_outside)(parameters, rng, each) for each in kinds]
+    drawn = [(draw if inside else draw_outside)(parameters, rng, kind) for kind in kinds]
     points, at = layout(parameters, kind), beyond(parameters)[None]
     values = noisy(np.stack([function.evaluate(points) for function in drawn]), percent, rng)
     true = np.array([function.evaluate(at)[0] for function in drawn])
     new = noisy(true, percent, rng).mean(axis=-1)
     exponents = np.array([[float(function.lead(k)[0]) for k in range(parameters)] for function in drawn])
     groups = {"all": np.ones(functions, dtype=bool)} | {
-        each: np.array([other == each for other in kinds]) for each in dict.fromkeys(kinds)
+        kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)
     }
     out: dict[str, dict[str, dict[str, float]]] = {name: {} for name in groups}
     for name, model in modellers.items():

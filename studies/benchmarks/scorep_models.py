@@ -140,7 +140,7 @@ def main() -> None:
         toolchain = find_toolchain(compiler="gcc")
         functions = hooked_functions(Elf.read(build(options.source, folder, "scorep-all", EVERYTHING, toolchain)))
         assert functions is not None
-        own = {each.symbol for each in functions if each.file.endswith(("names.cpp", "solver.f90"))}
+        own = {function.symbol for function in functions if function.file.endswith(("names.cpp", "solver.f90"))}
         rules = format_filter(only(sorted(own)))
         for system in ("scorep", "embedded"):
             program = build(options.source, folder, system, rules, toolchain)

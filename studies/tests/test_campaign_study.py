@@ -65,7 +65,7 @@ def test_the_quick_study_runs_and_names_what_it_found() -> None:
     assert results[0] == campaign.run_shard(shards[0], QUICK)
     found = campaign.summarise(results, QUICK)
     assert [figure.goal for figure in found.figures] == ["at most 10", "at most 10"]
-    assert len(found.tables[0].rows) == len({(each["case"], each["way"], each["share"]) for each in shards})
+    assert len(found.tables[0].rows) == len({(shard["case"], shard["way"], shard["share"]) for shard in shards})
     assert found.plots
 
 

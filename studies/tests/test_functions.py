@@ -55,15 +55,17 @@ def test_shapes_inside(parameters: int) -> None:
     everything = set(range(parameters))
 
     def terms(kind: str) -> list[list[set[int]]]:
-        return [[{each.parameter for each in term.factors} for term in f.terms] for f in drawn(parameters, kind)]
+        return [[{factor.parameter for factor in term.factors} for term in f.terms] for f in drawn(parameters, kind)]
 
-    assert all(own == [everything] for own in terms("product"))
-    assert all(sorted(map(tuple, own)) == [(k,) for k in range(parameters)] for own in terms("sum"))
+    assert all(term == [everything] for term in terms("product"))
+    assert all(sorted(map(tuple, term)) == [(k,) for k in range(parameters)] for term in terms("sum"))
     for own in terms("mixture"):
         assert len(own) > 1 and max(map(len, own)) > 1 and set.union(*own) == everything
-    assert all(len(set().union(*own)) == parameters - 1 for own in terms("idle"))
-    assert all(not own for own in terms("constant"))
-    falling = [[each.basis.lead[0] for term in f.terms for each in term.factors] for f in drawn(parameters, "falling")]
+    assert all(len(set().union(*term)) == parameters - 1 for term in terms("idle"))
+    assert all(not term for term in terms("constant"))
+    falling = [
+        [factor.basis.lead[0] for term in f.terms for factor in term.factors] for f in drawn(parameters, "falling")
+    ]
     assert all(any(power < 0 for power in own) for own in falling)
 
 

@@ -35,7 +35,9 @@ def test_share_within_counts_a_missing_prediction_as_a_miss():
 
 def test_exponent_deviation_ignores_logarithms():
     def function(*factors):
-        return ModelFunction(1.0, (1.0,), (Term(tuple(Factor(each[0], PowerLog(*each[1:])) for each in factors)),))
+        return ModelFunction(
+            1.0, (1.0,), (Term(tuple(Factor(factor[0], PowerLog(*factor[1:])) for factor in factors)),)
+        )
 
     found = function((0, F(3, 2), 1), (1, F(0), 2))
     true = function((0, F(1), 0))

@@ -90,7 +90,7 @@ def test_shards_say_all_and_functions_do_not_depend_on_their_number() -> None:
 
 def test_the_published_protocol_counts_what_is_not_affordable_as_a_miss() -> None:
     settings = Settings("selection", preset="paper", seed=4)
-    cell = next(each for each in cells("paper", False, False) if each.strategy == "cpf" and each.budget == 5.0)
+    cell = next(cell for cell in cells("paper", False, False) if cell.strategy == "cpf" and cell.budget == 5.0)
     entries = selection.run_shard({**cell.to_json(), "first": 0, "functions": 6, "seed": 4}, settings)
     assert any(not entry["affordable"] and entry["error"] > 1e8 and not entry["runs"] for entry in entries)
 
@@ -114,7 +114,7 @@ def test_a_hundred_thousand_functions_are_a_hundred_shards_a_cell() -> None:
     own = [each for each in found if each["strategy"] == "gpr" and each["budget"] == 5.0]
     numbers = [k for each in own for k in (each["first"], each["first"] + each["functions"])]
     assert numbers[0] == 0 and numbers[-1] == 100_000 and numbers[1:-1:2] == numbers[2::2]
-    assert [each["functions"] for each in selection.shards(Settings("selection", preset="known", draws=30))[:2]] == [
+    assert [shard["functions"] for shard in selection.shards(Settings("selection", preset="known", draws=30))[:2]] == [
         25,
         5,
     ]

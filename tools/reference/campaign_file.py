@@ -76,7 +76,7 @@ _PLACEHOLDERS = """\
 |---|---|
 """
 
-_EFFECTS = {each.word: each.effect for each in Decides}
+_EFFECTS = {kind.word: kind.effect for kind in Decides}
 
 
 def schema_text() -> str:
@@ -88,7 +88,7 @@ def schema_text() -> str:
 def reference_text() -> str:
     """Return the reference page of campaign files."""
     parts = [_INTRODUCTION.rstrip("\n")]
-    parts += [f"| {each.effect} | the {each.word} | {happens} |" for each, happens in _CHANGES.items()]
+    parts += [f"| {kind.effect} | the {kind.word} | {happens} |" for kind, happens in _CHANGES.items()]
     parts += [_CHANGES_NOTE, *_sections("", "Top level", file_schema()), _EXPRESSIONS.rstrip("\n")]
     parts += [f"| `{name}` | {function.meaning} |" for name, function in FUNCTIONS.items()]
     parts += [_EXPRESSION_LIMITS, _PLACEHOLDERS.rstrip("\n")]
@@ -144,9 +144,9 @@ def _default(schema: Schema) -> str:
 def _literal(value: Any) -> str:
     """Write a value as it would stand in a campaign file."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_literal(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_literal(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(_literal(each) for each in value) + "]"
+        return "[" + ", ".join(_literal(item) for item in value) + "]"
     if isinstance(value, str):
         return f'"{value}"' if any(sign in value for sign in " {}(%*'") else value
     return json.dumps(value)

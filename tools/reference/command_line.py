@@ -28,7 +28,7 @@ def reference_text() -> str:
 
 
 def _verbs() -> Iterator[str]:
-    choices = next(each for each in command_parser()._actions if isinstance(each, argparse._SubParsersAction))
+    choices = next(action for action in command_parser()._actions if isinstance(action, argparse._SubParsersAction))
     for name, parser in choices.choices.items():
         yield f"## buran {name}\n"
         yield f"{_sentence(parser.description)}\n"
@@ -50,7 +50,7 @@ def _row(action: argparse.Action) -> str:
         name = f"`{value}`"
     meaning = _plain((action.help or "") % {"default": action.default})
     if action.choices is not None:
-        meaning += ": " + ", ".join(f"`{each}`" for each in action.choices)
+        meaning += ": " + ", ".join(f"`{choice}`" for choice in action.choices)
     return f"| {name} | {meaning} |"
 
 

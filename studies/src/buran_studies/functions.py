@@ -143,7 +143,7 @@ def draw(parameters: int, random: np.random.Generator, kind: str) -> ModelFuncti
         ]
         for term in drawn.terms
     ]
-    terms = tuple(Term(tuple(each)) for each in factors)
+    terms = tuple(Term(tuple(factor)) for factor in factors)
     return ModelFunction(drawn.constant, drawn.coefficients, terms)
 
 

@@ -105,13 +105,13 @@ def program(case: Case, seed: int) -> dict[str, Any]:
     for number, weight in enumerate(weights.tolist()):
         factors = [str(draw.choice(_RANKS))]
         factors += [str(draw.choice((case.sizes or {}).get(name, _growth(name)))) for name in sizes]
-        own = _normed(weight, " * ".join(f"({each})" for each in factors), case.target)
+        own = _normed(weight, " * ".join(f"({factor})" for factor in factors), case.target)
         node: dict[str, Any] = {"time_s": own, "visits": 100, "basic_blocks": f"floor(1e9 * {own})"}
         if case.strange and number == int(weights.argmax()):
             node["time_s"] = f"{own} * (1.4 if p == 256 else 1)"  # no function of the normal form is like that
         below: dict[str, Any] = {}
         if draw.random() < _HELPED:
-            helper = _normed(weight / 10, " * ".join(f"({each})" for each in factors), case.target)
+            helper = _normed(weight / 10, " * ".join(f"({factor})" for factor in factors), case.target)
             visits = f"floor({helper} / {_HELPER_VISIT_S})"
             below[f"helper_{number:03d}"] = {"time_s": helper, "visits": visits, "basic_blocks": f"4 * {visits}"}
         if draw.random() < _COMMUNICATING:

@@ -93,7 +93,7 @@ PRESETS: Mapping[str, Mapping[str, Example]] = {
     PRESET: EXAMPLES,
     # On two cores, four ranks take turns: a function's time then tells of its neighbours, too.
     OVERSUBSCRIBED: {
-        name: replace(each, ranks=(1, 2, 4), target=(4, each.target[1])) for name, each in EXAMPLES.items()
+        name: replace(example, ranks=(1, 2, 4), target=(4, example.target[1])) for name, example in EXAMPLES.items()
     },
     TINY: {_SMALL.name: _SMALL},
 }
@@ -243,7 +243,7 @@ def _loop(example: Example, folder: Path, seed: int, share: float, hours: float,
     except ConfigError as error:
         return _told(0.0, hours, truth, {}, error.what, "Buran")
     path = session.layout.models(session.id, last.iteration - 1)
-    sets = {each.metric: each for each in read_models(path)} if path.is_file() else {}
+    sets = {model.metric: model for model in read_models(path)} if path.is_file() else {}
     predicted: dict[str, float] = {}
     if "time" in sets:
         at = np.array([[example.at[name] for name in sets["time"].parameters]], dtype=np.float64)

@@ -164,7 +164,7 @@ def _loop(case: Case, seed: int, folder: Path, way: str, budget: float) -> tuple
 
 def _last_models(session: Session, iteration: int, case: Case) -> _Predicted:
     path = session.layout.models(session.id, iteration)
-    sets = {each.metric: each for each in read_models(path)} if path.is_file() else {}
+    sets = {model.metric: model for model in read_models(path)} if path.is_file() else {}
     return _at(sets["time"], case) if "time" in sets else {}
 
 

@@ -52,7 +52,7 @@ def summary(
     for shard, result in zip(shards, results, strict=True):
         found.setdefault((shard["case"], shard["way"], shard["share"]), []).append(result)
     names = list(dict.fromkeys(case for case, _, _ in found))
-    modellers = sorted({each["modeller"] for (_, way, _), own in found.items() if way == MANUAL for each in own})
+    modellers = sorted({result["modeller"] for (_, way, _), own in found.items() if way == MANUAL for result in own})
     header = (
         "case", "way", "budget %", "spent %", "core h", "kernels",
         "within 10 % (%)", "±", "median error %", "±", "draws",
@@ -68,17 +68,17 @@ def summary(
 
 def _row(item: tuple[tuple[str, str, float], Sequence[_Result]]) -> tuple[str | int | float | None, ...]:
     (case, way, share), own = item
-    kernels = sum(len(each["errors"]) for each in own)
-    hours = _mean(own, lambda each: each["core_hours"])
+    kernels = sum(len(result["errors"]) for result in own)
+    hours = _mean(own, lambda result: result["core_hours"])
     near, error = (
-        mean_and_error([100 * close(each) for each in own]),
-        mean_and_error([100 * middle(each) for each in own]),
+        mean_and_error([100 * close(result) for result in own]),
+        mean_and_error([100 * middle(result) for result in own]),
     )
     return (case, way, 100 * share, 100 * _mean(own, spent), hours, kernels, *near, *error, len(own))
 
 
 def _mean(results: Sequence[_Result], value: Callable[[_Result], float]) -> float:
-    return mean_and_error([value(each) for each in results])[0]
+    return mean_and_error([value(result) for result in results])[0]
 
 
 _MEASURES: tuple[tuple[str, str, Callable[[_Result], float], int], ...] = (
@@ -103,7 +103,7 @@ def _figures(case: str, found: _Found, kind: Kind, goal_percent: float) -> list[
             )
         )  # fmt: skip
         if 1.0 in own:
-            better, error = mean_and_error([100 * value(each) for each in own[1.0]])
+            better, error = mean_and_error([100 * value(result) for result in own[1.0]])
             goal = f"{'above' if sign > 0 else 'below'} {100 * sign * wanted:.3g}, the manual way's"
             figures.append(Figure(f"{case} {name} at equal core hours", better, "%", error, len(own[1.0]), kind, goal))
     return figures

@@ -138,7 +138,7 @@ def _by_threshold(rows: Sequence[Any]) -> Table:
             ]
             if own:
                 bounds = (np.array([row["test"][name] for row in own]) for name in ("known_form", "exact"))
-                out.append((split, threshold, *_cells(own), *(float(np.median(each)) for each in bounds)))
+                out.append((split, threshold, *_cells(own), *(float(np.median(bound)) for bound in bounds)))
     header = (
         "split",
         "threshold",

@@ -137,7 +137,11 @@ def _robust(
     ungated = time.process_time() - start
     box = samples(everywhere.min(axis=0), everywhere.max(axis=0))
     out: dict[str, Any] = {"method": model.method, "refused": model.report.refused, "invalid": _invalid(model, box)}
-    out |= {"cpu_gate_s": gated, "cpu_s": ungated, "thresholds": [each.at for each in model.report.thresholds]}
+    out |= {
+        "cpu_gate_s": gated,
+        "cpu_s": ungated,
+        "thresholds": [threshold.at for threshold in model.report.thresholds],
+    }
     for name, (at, measured) in tests.items():
         plain = float(mlogq(base.evaluate(np.array(model.theta), at), measured))
         out[name] = {

@@ -8,17 +8,18 @@ from buran_studies.evaluation.evaluation import Evaluation, Table
 def text_of(found: Evaluation) -> str:
     """Return the tables and figures for people."""
     parts = [found.title, *found.notes]
-    parts += [_table(each) for each in found.tables]
+    parts += [_table(table) for table in found.tables]
     if found.figures:
         rows = tuple(
-            (each.name, str(each), each.samples, each.kind.value, each.goal, each.note) for each in found.figures
+            (figure.name, str(figure), figure.samples, figure.kind.value, figure.goal, figure.note)
+            for figure in found.figures
         )
         parts.append(_table(Table("Figures", ("figure", "value", "samples", "", "goal", "note"), rows)))
     return "\n\n".join(parts) + "\n"
 
 
 def _table(table: Table) -> str:
-    cells = [list(table.header), *([_cell(each) for each in row] for row in table.rows)]
+    cells = [list(table.header), *([_cell(cell) for cell in row] for row in table.rows)]
     used = [i for i in range(len(table.header)) if any(row[i] for row in cells[1:]) or not table.rows]
     widths = {i: max(len(row[i]) for row in cells) for i in used}
     lines = ["  ".join(row[i].ljust(widths[i]) for i in used).rstrip() for row in cells]

@@ -227,7 +227,7 @@ def random_spec(
     if functions < 1:
         raise UsageError("at least one function must be generated", why=f"{functions} were asked for")
     parameters = tuple(values)
-    empty = Spec(name, parameters, tuple(tuple(sorted(set(own))) for own in values.values()), ())
+    empty = Spec(name, parameters, tuple(tuple(sorted(set(column))) for column in values.values()), ())
     points = empty.points
     kernels = tuple(
         _draw(f"kernel_{number:03d}", np.random.default_rng([seed, number]), points)
@@ -267,7 +267,7 @@ def _draw_terms(random: np.random.Generator, points: Array, most: float) -> tupl
         style = STYLES[int(random.integers(2))]
         terms = [Term(tuple(factors))] if style == "nested" else [Term((factor,)) for factor in factors]
         values = [term.evaluate(points) for term in terms]
-        if all(own.min() > 0 and own.max() <= most * own.min() for own in values):
+        if all(column.min() > 0 and column.max() <= most * column.min() for column in values):
             return terms, style
 
 

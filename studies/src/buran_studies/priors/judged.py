@@ -59,7 +59,7 @@ def judge(functions: int, seed: int, results: Sequence[Mapping[str, Any]]) -> di
     for part in PARTS:
         own = [row[part] for _, row in rows]
         truths = [truth for truth, _ in rows]
-        times = np.stack([np.array(each["time"][part]) for each in timed], axis=-1)  # function, point, repetition
+        times = np.stack([np.array(run["time"][part]) for run in timed], axis=-1)  # function, point, repetition
         priors = [found.priors[row] for row in own]
         actual = np.median(times[:, test], axis=2)[:, 0]
         values = times[:, ~test]
@@ -107,14 +107,14 @@ def _plan(counted: Experiment, results: Sequence[Mapping[str, Any]]) -> tuple[Ex
         repetitions of all points.
     """
     prices = {
-        (p, n): [price for each in results[1:] for q, m, price in each["prices"] if (q, m) == (p, n)]
+        (p, n): [price for result in results[1:] for q, m, price in result["prices"] if (q, m) == (p, n)]
         for p, n, _ in results[0]["prices"]
     }
     effort = {(p, n): price for p, n, price in results[0]["prices"]}
     points = np.array(list(prices), dtype=np.float64)
-    once = np.array([np.mean(own) for own in prices.values()])
+    once = np.array([np.mean(price) for price in prices.values()])
     counting = np.array([effort[point] for point in prices])
-    classic = float(sum(sum(own) for own in prices.values()))
+    classic = float(sum(sum(price) for price in prices.values()))
     few, times = effort_points(points, counting), time_points(points, once, SPARSE_SHARE * float(once.sum()))
     keep = np.array([(point == points[few]).all(axis=1).any() for point in counted.points])
     cost = {
@@ -127,7 +127,7 @@ def _plan(counted: Experiment, results: Sequence[Mapping[str, Any]]) -> tuple[Ex
 
 def at_points(experiment: Experiment, keep: Mask) -> Experiment:
     """Return the table with some of its points."""
-    values = {name: own[:, keep] for name, own in experiment.values.items()}
+    values = {name: value[:, keep] for name, value in experiment.values.items()}
     return replace(experiment, points=experiment.points[keep], values=values)
 
 
@@ -176,7 +176,9 @@ def _subsets(
     out: dict[str, Any] = {"re": {}, "re_sensitive": {}, "ed_sensitive": {}}
     repetitions = values.shape[2]
     for size in range(1, repetitions + 1):
-        subsets = [np.median(values[..., list(own)], axis=2) for own in combinations(range(repetitions), size)]
+        subsets = [
+            np.median(values[..., list(combination)], axis=2) for combination in combinations(range(repetitions), size)
+        ]
         count = len(subsets)
         flat = np.concatenate(subsets)
         true = np.tile(actual, count)
@@ -185,8 +187,8 @@ def _subsets(
             "re": _errors(predictions(points, flat, list(priors) * count, _AT, _ALONE), true),
             "re_sensitive": _errors(predicted, true),
         }
-        for key, each in errors.items():
-            out[key][str(size)] = _listed(each.reshape(count, -1).mean(axis=0))
+        for key, error in errors.items():
+            out[key][str(size)] = _listed(error.reshape(count, -1).mean(axis=0))
         deviations = _deviations(models, list(expected) * count)
         out["ed_sensitive"][str(size)] = _listed(deviations.reshape(count, -1, 2).mean(axis=0))
     return out
@@ -226,9 +228,9 @@ def noise(part: str, level: float, draws: int, seed: int, results: Sequence[Mapp
     """
     judged = results[0]
     own = judged["parts"][part]
-    points, values, actual = (np.array(each) for each in (judged["points"], own["times"], own["actual"]))
-    priors = [None if each is None else _unpacked(each) for each in own["priors"]]
-    expected = [ModelFunction.from_json(each) for each in own["expected"]]
+    points, values, actual = (np.array(column) for column in (judged["points"], own["times"], own["actual"]))
+    priors = [None if prior is None else _unpacked(prior) for prior in own["priors"]]
+    expected = [ModelFunction.from_json(function) for function in own["expected"]]
     number = int(np.random.SeedSequence([seed, PARTS.index(part), int(level)]).generate_state(1)[0])
     noisy = inject(values, level, "mixed", repetitions=draws, seed=number)  # function, point, repetition, draw
     count = len(values)
@@ -249,7 +251,7 @@ def noise(part: str, level: float, draws: int, seed: int, results: Sequence[Mapp
     return {
         "part": part,
         "level": level,
-        "re": {name: _listed(each.reshape(count, draws).mean(axis=1)) for name, each in errors.items()},
+        "re": {name: _listed(error.reshape(count, draws).mean(axis=1)) for name, error in errors.items()},
         "ed_sensitive": _listed(deviations.mean(axis=1)),
     }
 

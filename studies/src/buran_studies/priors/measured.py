@@ -144,9 +144,9 @@ class _Runs:
         ratios: dict[Mode, list[float]] = {Mode.TIME: [], Mode.EFFORT: []}
         for _ in range(_OVERHEAD_ROUNDS):
             cpu_s = {mode: self.one(mode, 2, 64)[1] for mode in Mode}
-            for mode, own in ratios.items():
-                own.append(cpu_s[mode] / cpu_s[Mode.VANILLA])
-        return {str(mode): float(np.median(own)) for mode, own in ratios.items()}
+            for mode, ratio in ratios.items():
+                ratio.append(cpu_s[mode] / cpu_s[Mode.VANILLA])
+        return {str(mode): float(np.median(ratio)) for mode, ratio in ratios.items()}
 
     def told(self) -> dict[str, Any]:
         """Return what building and running took, as JSON values; prices are (p, n, CPU seconds) of each run."""

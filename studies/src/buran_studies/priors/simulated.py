@@ -208,7 +208,7 @@ def draw(part: str, count: int, first: int, seed: int, level: float, draws: int)
     return {
         "part": part,
         "level": level,
-        "re": {name: each.reshape(len(own), draws).mean(axis=1).tolist() for name, each in errors.items()},
+        "re": {name: error.reshape(len(own), draws).mean(axis=1).tolist() for name, error in errors.items()},
         "ed_sensitive": deviations.mean(axis=1).tolist(),
         "ed_resilient": [
             exponent_deviation(added(prior.functions), function.expected, 2).tolist()
@@ -265,7 +265,7 @@ def outliers(part: str, count: int, seed: int, draws: int) -> dict[str, Any]:
                 np.abs(predictions(POINTS, wild, repeated, TEST, options)[:, 0] / actual - 1)
                 for options in (_ALONE, _LEAST_SQUARES)
             ]
-            robust, plain = (each.reshape(count, draws).mean(axis=1).tolist() for each in errors)
+            robust, plain = (error.reshape(count, draws).mean(axis=1).tolist() for error in errors)
             rows.append({"level": level, "outliers": number, "robust": robust, "least_squares": plain})
     return {"part": part, "rows": rows}
 

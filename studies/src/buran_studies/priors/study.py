@@ -211,9 +211,9 @@ def _subsets(results: Sequence[Mapping[str, Any]]) -> tuple[Table, Plot]:
         for size in sizes:
             key = str(size)
             figures = [
-                mean_of("", 100 * np.concatenate([each[name][key] for each in own])) for name in ("re", "re_sensitive")
+                mean_of("", 100 * np.concatenate([row[name][key] for row in own])) for name in ("re", "re_sensitive")
             ]
-            deviation = mean_of("", np.concatenate([each["ed_sensitive"][key] for each in own]), unit="")
+            deviation = mean_of("", np.concatenate([row["ed_sensitive"][key] for row in own]), unit="")
             rows.append((part, size, *map(str, figures), str(deviation)))
             for line, figure in zip(lines.values(), figures, strict=True):
                 line.append(figure)

@@ -49,17 +49,19 @@ def measured(
     for part in PARTS:
         own = judged["parts"][part]
         for name, key in (("functions", "ed"), ("functions of the sparse plan", "ed_sparse")):
-            right = [100.0 * (each is not None and max(each) == 0) for each in own[key]]
+            right = [100.0 * (deviation is not None and max(deviation) == 0) for deviation in own[key]]
             goal = "100" if key == "ed" else ""
             figures.append(mean_of(f"{part}: {name} with exponent deviation 0", right, goal=goal, kind=kind))
         if part == "communication":
-            right = [100.0 * (max(each) == 0) for each in own["ed_effort"]]
+            right = [100.0 * (max(deviation) == 0) for deviation in own["ed_effort"]]
             figures.append(mean_of("bytes: functions with exponent deviation 0", right, goal="100", kind=kind))
         for number, sensitive in own["ed_sensitive"].items():
             each = known_of(sensitive)
             found = [mean_of("", each[:, column], unit="", kind=kind) for column in (0, 1)]
             if number == str(judged["repetitions"]):
-                priors = mean_of("", [each for each in own["ed"] if each is not None], unit="", kind=kind)
+                priors = mean_of(
+                    "", [deviation for deviation in own["ed"] if deviation is not None], unit="", kind=kind
+                )
                 deviations.append((part, *map(str, found), str(priors), "0", _PAPER_ED[part]))
             errors = {"with priors": own["re"][number], "without": own["re_sensitive"][number]}
             means = {name: mean_of("", 100 * known_of(values), kind=kind) for name, values in errors.items()}
@@ -148,20 +150,20 @@ def _costs(cost: Mapping[str, float]) -> list[Figure]:
 def _effort(counts: Mapping[str, Any], times: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """Return what building and running took."""
     kind = Kind.MEASURED
-    builds = [build for each in (counts, *times) for build in each["builds"].values()]
-    runs = [each["runs"] for each in (counts, *times)]
-    number = sum(each["number"] for each in runs)
+    builds = [build for result in (counts, *times) for build in result["builds"].values()]
+    runs = [result["runs"] for result in (counts, *times)]
+    number = sum(run["number"] for run in runs)
     return [
         Figure(
             "building, CPU time of one variant", max(b["cpu_s"] for b in builds), "s", samples=len(builds), kind=kind
         ),
         Figure("building, peak memory", max(b["max_rss_mib"] for b in builds), "MiB", samples=len(builds), kind=kind),
-        Figure("running, CPU time of all runs", sum(each["cpu_s"] for each in runs), "s", samples=number, kind=kind),
-        Figure("running, wall time of all runs", sum(each["wall_s"] for each in runs), "s", samples=number, kind=kind),
+        Figure("running, CPU time of all runs", sum(run["cpu_s"] for run in runs), "s", samples=number, kind=kind),
+        Figure("running, wall time of all runs", sum(run["wall_s"] for run in runs), "s", samples=number, kind=kind),
         Figure(
             "running, peak memory of a process", max(e["max_rss_mib"] for e in runs), "MiB", samples=number, kind=kind
         ),
-        Figure("runs that failed and were repeated", sum(each["failed"] for each in runs), samples=number, kind=kind),
+        Figure("runs that failed and were repeated", sum(run["failed"] for run in runs), samples=number, kind=kind),
         Figure("CPU time of timed builds over plain ones", counts["overhead"]["time"], samples=3, kind=kind),
         Figure("CPU time of effort builds over plain ones", counts["overhead"]["effort"], samples=3, kind=kind),
         Figure("a second run has the same counts", float(counts["counts_are_the_same"]), kind=kind, goal="1"),
@@ -174,12 +176,14 @@ def with_noise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list
     tables, plots = [], []
     for part in PARTS:
         rows = []
-        own = sorted((each for each in results if each["part"] == part), key=lambda each: float(each["level"]))
+        own = sorted(
+            (result for result in results if result["part"] == part), key=lambda result: float(result["level"])
+        )
         medians: dict[str, list[float]] = {method: [] for method in _METHODS}
         for result in own:
             errors = {method: 100 * known_of(result["re"][method]) for method in _METHODS}
-            for method, each in errors.items():
-                medians[method].append(float(np.nanmedian(each)))
+            for method, error in errors.items():
+                medians[method].append(float(np.nanmedian(error)))
             name = f"{part}: relative error of measured times, {result['level']} % noise added"
             means = [mean_of(f"{name}, {method}", errors[method], kind=Kind.MEASURED) for method in _METHODS]
             deviation = mean_of("", known_of(result["ed_sensitive"]), unit="", kind=Kind.MEASURED)
@@ -198,7 +202,7 @@ def with_noise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list
             *("median, 5 repetitions", "median, 1 repetition", "median, without", "ED without priors"),
         )
         tables.append(Table(f"Noise added to measured times, {part} (Fig. 3; measured)", header, tuple(rows)))
-        levels = tuple(float(each["level"]) for each in own)
+        levels = tuple(float(row["level"]) for row in own)
         curves = tuple(
             Curve(method, levels, tuple(medians[method]), dashed=method == "sensitive") for method in _METHODS
         )
@@ -246,7 +250,9 @@ def cases(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list[Tabl
 
 def _case_row(row: Mapping[str, Any]) -> tuple[str | None, ...]:
     def deviation(key: str) -> str | None:
-        return None if row[key] is None else ", ".join("-" if each is None else f"{each:.3g}" for each in row[key])
+        return (
+            None if row[key] is None else ", ".join("-" if number is None else f"{number:.3g}" for number in row[key])
+        )
 
     def error(key: str) -> str | None:
         return None if row[key] is None else f"{100 * row[key]:.3g} %"

@@ -40,7 +40,7 @@ GOAL_ITERATIONS = 4
 def shards(settings: Settings) -> Sequence[Shard]:
     """Return one shard for each program and group of methods."""
     data = None if settings.data is None else settings.data_folder()
-    programs = [name for name, each in PROGRAMS.items() if source_of(each, data) is not None]
+    programs = [name for name, program in PROGRAMS.items() if source_of(program, data) is not None]
     if settings.quick:
         programs = [name for name in programs if name in QUICK]
     groups = QUICK_GROUPS if settings.quick else GROUPS
@@ -167,12 +167,18 @@ def _instrumented(trail: Mapping[str, Any]) -> set[str]:
 def _times(results: Sequence[Any]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for result in results:
-        plain = result["repetitions"] * median(s for own in result["methods"].values() for s in own["vanilla_s"])
+        plain = result["repetitions"] * median(s for method in result["methods"].values() for s in method["vanilla_s"])
         rows.append((result["program"], "vanilla", plain, None, None, None, None))
-        for name, own in result["methods"].items():
+        for name, method in result["methods"].items():
             value, error, _ = _overhead(result, name)
             shown = f"{value:.1f}" if error is None else f"{value:.1f} ± {error:.1f}"
-            spent = (own["spent_s"], own["finding_s"], own["iterations"], "yes" if own["converged"] else "no", shown)
+            spent = (
+                method["spent_s"],
+                method["finding_s"],
+                method["iterations"],
+                "yes" if method["converged"] else "no",
+                shown,
+            )
             rows.append((result["program"], name, *spent))
     return Table(
         "CPU time in s of all instrumented runs, and of those before the last pass; overhead of the last filter in %. "
@@ -185,9 +191,9 @@ def _times(results: Sequence[Any]) -> Table:
 
 def _counts(results: Sequence[Any]) -> Table:
     rows = [
-        (result["program"], name, own["functions"], len(own["marked"]), own["executed"])
+        (result["program"], name, method["functions"], len(method["marked"]), method["executed"])
         for result in results
-        for name, own in result["methods"].items()
+        for name, method in result["methods"].items()
     ]
     return Table(
         "Functions: defined in the code base, with hooks in the end, executed with hooks",

@@ -31,8 +31,8 @@ def differences(gathered: Mapping[Cell, Entries]) -> Iterator[tuple[Cell, Cell, 
             if cell.strategy == name or other not in gathered or (cell.strategy == "design" and name == "cpf"):
                 continue
             both = min(len(entries), len(gathered[other]))
-            own = np.array([each["error"] <= LIMIT for each in entries[:both]], dtype=np.float64)
-            theirs = np.array([each["error"] <= LIMIT for each in gathered[other][:both]], dtype=np.float64)
+            own = np.array([entry["error"] <= LIMIT for entry in entries[:both]], dtype=np.float64)
+            theirs = np.array([entry["error"] <= LIMIT for entry in gathered[other][:both]], dtype=np.float64)
             mean, error = mean_and_error(100 * (own - theirs))
             yield cell, other, mean, error, both
 

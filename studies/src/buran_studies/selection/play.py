@@ -92,14 +92,14 @@ def play(
         if not advice.suggestions:
             break
         rounds += 1
-        for each in advice.suggestions:
-            seconds = program_s[each.place, count[each.place]]
-            cost = float(space.core_hours(np.full(len(count), seconds))[each.place])
+        for suggestion in advice.suggestions:
+            seconds = program_s[suggestion.place, count[suggestion.place]]
+            cost = float(space.core_hours(np.full(len(count), seconds))[suggestion.place])
             if cost > left:
                 left, lost = 0.0, lost + 1
                 break
             left -= cost
-            count[each.place] += 1
+            count[suggestion.place] += 1
         measured = _seen(space, values, program_s, count, known)
     spent = 1 - left / budget_core_hours
     return Outcome(int(count.sum()), int((count > 0).sum()), lost, spent, rounds), measured

@@ -107,7 +107,7 @@ def _function(cell: Cell, number: int, seed: int) -> dict[str, float]:
         full = full_matrix_core_hours(space, truth, 4)
         space = replace(space, most_repetitions=4, known_s=runs.max(axis=1))
     else:
-        pattern = next(each for each in PATTERNS if each == cell.pattern)
+        pattern = next(pattern for pattern in PATTERNS if pattern == cell.pattern)
         own = int(np.random.SeedSequence([seed, cell.parameters, number, 1]).generate_state(1)[0])
         runs = inject(truth, cell.noise, pattern, repetitions=_REPETITIONS, seed=own)
         full = full_matrix_core_hours(space, truth)
@@ -197,7 +197,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         rows.append((_protocol(cell), cell.parameters, cell.noise, cell.budget, cell.strategy, *_columns(entries)))
         figures.append(_figure(cell, entries))
         if cell.protocol == RELEARN:
-            large = [each for each in entries if each["share"] >= _SHARE]
+            large = [entry for entry in entries if entry["share"] >= _SHARE]
             rows.append((f"{_protocol(cell)}, >= 1 %", 2, cell.noise, cell.budget, cell.strategy, *_columns(large)))
     header = (
         "protocol", "m", "noise %", "B %", "strategy", *(f"<= {limit} %" for limit in LIMITS), "median error %",
@@ -222,10 +222,10 @@ def _kinds_table(gathered: dict[Cell, list[dict[str, float]]]) -> Table:
     """Return the share within 5 % of each kind of function."""
     rows: list[tuple[str | int | float | None, ...]] = []
     for cell, entries in gathered.items():
-        hits = np.array([each["error"] <= LIMITS[0] for each in entries])
+        hits = np.array([entry["error"] <= LIMITS[0] for entry in entries])
         kinds = [] if cell.protocol == RELEARN else [kind_of(cell, number) for number in range(len(entries))]
         for kind in dict.fromkeys(kinds):
-            here = hits[np.array([each == kind for each in kinds])]
+            here = hits[np.array([other == kind for other in kinds])]
             key = (_protocol(cell), cell.parameters, cell.noise, cell.budget, cell.strategy)
             rows.append((*key, kind, 100 * float(here.mean()), len(here)))
     header = ("protocol", "m", "noise %", "B %", "strategy", "kind", "<= 5 %", "functions")
@@ -238,9 +238,9 @@ def _protocol(cell: Cell) -> str:
 
 
 def _columns(entries: Sequence[dict[str, float]]) -> tuple[float, ...]:
-    error = np.array([each["error"] for each in entries])
-    affordable = np.array([each["affordable"] for each in entries]) > 0
-    mean = {name: float(np.mean([each[name] for each in entries])) for name in ("runs", "points", "spent")}
+    error = np.array([entry["error"] for entry in entries])
+    affordable = np.array([entry["affordable"] for entry in entries]) > 0
+    mean = {name: float(np.mean([entry[name] for entry in entries])) for name in ("runs", "points", "spent")}
     return (
         *(100 * float(np.mean(error <= limit)) for limit in LIMITS),
         float(np.median(error)),
@@ -248,14 +248,14 @@ def _columns(entries: Sequence[dict[str, float]]) -> tuple[float, ...]:
         100 * float(np.mean(error[affordable] <= LIMITS[0])) if affordable.any() else 0.0,
         mean["runs"],
         mean["points"],
-        float(sum(each["lost"] for each in entries)),
+        float(sum(entry["lost"] for entry in entries)),
         100 * mean["spent"],
         len(entries),
     )
 
 
 def _figure(cell: Cell, entries: Sequence[dict[str, float]]) -> Figure:
-    hits = np.array([each["error"] <= LIMITS[0] for each in entries])
+    hits = np.array([entry["error"] <= LIMITS[0] for entry in entries])
     share = float(hits.mean())
     goal = GOALS.get((cell.parameters, cell.noise, cell.budget), "") if _judged(cell) else ""
     if cell.strategy == TERMS_KNOWN:
@@ -275,7 +275,7 @@ def _plots(gathered: dict[Cell, list[dict[str, float]]]) -> tuple[Plot, ...]:
     groups: dict[tuple[str, int, float], dict[str, dict[float, list[float]]]] = {}
     for cell, entries in gathered.items():
         own = groups.setdefault((_protocol(cell), cell.parameters, cell.noise), {})
-        own.setdefault(cell.strategy, {})[cell.budget] = [each["error"] for each in entries]
+        own.setdefault(cell.strategy, {})[cell.budget] = [entry["error"] for entry in entries]
     for (protocol, parameters, noise), strategies in groups.items():
         if max(len(budgets) for budgets in strategies.values()) < 2:
             continue
@@ -291,6 +291,6 @@ def _plots(gathered: dict[Cell, list[dict[str, float]]]) -> tuple[Plot, ...]:
 
 def _curve(name: str, budgets: dict[float, list[float]], limit: int) -> Curve:
     x = sorted(budgets)
-    share = [float(np.mean(np.array(budgets[each]) <= limit)) for each in x]
+    share = [float(np.mean(np.array(budgets[budget]) <= limit)) for budget in x]
     errors: Iterable[float] = (100 * (s * (1 - s) / len(budgets[b])) ** 0.5 for s, b in zip(share, x, strict=True))
-    return Curve(name, tuple(x), tuple(100 * each for each in share), tuple(errors))
+    return Curve(name, tuple(x), tuple(100 * part for part in share), tuple(errors))

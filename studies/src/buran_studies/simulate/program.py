@@ -165,7 +165,7 @@ def program_of(data: Any, parameters: Sequence[str], where: str) -> Program:
     if not isinstance(data.get("program"), Mapping) or len(data["program"]) != 1:
         raise reader.mistake("program", "exactly one function is the first", "write, for example: program: {main: ...}")
     nodes = tuple(reader.nodes(data["program"], "program", -1, []))
-    known = [each.name for each in fields(Instrumentation)]
+    known = [field.name for field in fields(Instrumentation)]
     costs = reader.part(data.get("instrumentation", {}), "instrumentation", known)
     return Program(
         nodes,

@@ -119,7 +119,7 @@ class Variant:
         visits = np.zeros(shape)
         np.add.at(visits, place[self._measured], counts["visits"][self._measured])
         visits[0] = 1
-        mpi = np.array([tree.regions[each].paradigm == "mpi" for each in tree.region])[:, None]
+        mpi = np.array([tree.regions[number].paradigm == "mpi" for number in tree.region])[:, None]
         values["visits"] = visits.astype(np.uint64)
         values["time"] = tree.inclusive(exclusive)
         for name in counts.keys() - {"visits"}:

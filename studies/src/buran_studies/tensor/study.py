@@ -52,10 +52,10 @@ def shards(settings: Settings) -> Sequence[Shard]:
                 for seed in seeds:
                     own = {"data": name, "size": size, "seed": seed}
                     out.append({"ask": "tensor", **own})
-                    out += [{"ask": "rival", "rival": each, **own} for each in _CHEAP]
+                    out += [{"ask": "rival", "rival": rival, **own} for rival in _CHEAP]
                     if seed == seeds[0] and size == _SWEPT and not settings.quick:
-                        slow = [each for each in RIVALS if each not in _CHEAP and each != "perceptron"]
-                        out += [{"ask": "rival", "rival": each, **own} for each in slow]
+                        slow = [rival for rival in RIVALS if rival not in _CHEAP and rival != "perceptron"]
+                        out += [{"ask": "rival", "rival": rival, **own} for rival in slow]
                     if seed == seeds[0] and size > SIZES[0]:
                         out.append({"ask": "rival", "rival": "perceptron", **own})
         if not settings.quick:
@@ -71,7 +71,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
                 for seed in seeds_of(1 << 12)
             ]
     # What the goals are about comes first, so that an evaluation that is interrupted tells most.
-    return sorted(out, key=lambda each: (each["seed"], _ORDER.index(_first_of(each)), each["size"] != _SWEPT))
+    return sorted(out, key=lambda shard: (shard["seed"], _ORDER.index(_first_of(shard)), shard["size"] != _SWEPT))
 
 
 def _first_of(shard: Shard) -> str:

@@ -76,13 +76,13 @@ def _inside_figures(inside: Rows) -> list[Figure]:
     for size in sorted({size for _, size, _ in inside}):
         for method in ("default, one CP part", "default, 20 kB", _ENSEMBLE):
             ratios = [_ratios(inside, data, size, method) for data in names]
-            if any(not each for each in ratios):
+            if any(not ratio for ratio in ratios):
                 continue
-            draws = np.exp(np.log(np.array([each[: min(map(len, ratios))] for each in ratios])).mean(axis=0))
+            draws = np.exp(np.log(np.array([ratio[: min(map(len, ratios))] for ratio in ratios])).mean(axis=0))
             gain, error = mean_and_error(draws)
             aim = _GOALS.get((method, size))
             goal = "" if aim is None else f"at least {aim}"
-            worst = min(zip(ratios, names, strict=True), key=lambda each: float(np.mean(each[0])))
+            worst = min(zip(ratios, names, strict=True), key=lambda pair: float(np.mean(pair[0])))
             note = f"smallest: {np.mean(worst[0]):.2f} on {worst[1]}"
             name = f"gain over paper at {size}, {method}"
             out.append(Figure(name, gain, "", error, len(draws), Kind.MEASURED, goal, note))
@@ -111,12 +111,12 @@ def _inside_tables(inside: Rows) -> list[Table]:
         rows = []
         for method in methods:
             own = [inside.get((data, size, method), []) for data in names]
-            full = [row for each in own for row in each if "fit_s" in row]
-            cells: list[str | float | None] = [_text(each) if each else "" for each in own]
+            full = [row for trials in own for row in trials if "fit_s" in row]
+            cells: list[str | float | None] = [_text(trials) if trials else "" for trials in own]
             for key, scale in (("fit_s", 1.0), ("predict_us", 1.0), ("size_bytes", 1e-3)):
                 values = [row[key] * scale for row in full]
                 cells.append(f"{min(values):.3g}-{max(values):.3g}" if values else "")
-            rows.append((method, *cells, max((len(each) for each in own), default=0)))
+            rows.append((method, *cells, max((len(trials) for trials in own), default=0)))
         header = ("method", *names, "fit, CPU s", "predict, CPU us", "file, kB", "draws")
         out.append(Table(f"{size} observations, chosen by validation", header, tuple(rows)))
         least = [
@@ -148,7 +148,7 @@ def _inside_plots(inside: Rows) -> list[Plot]:
                 by_size.append(Curve(method, tuple(map(float, sizes)), tuple(means)))
             rows = [inside[data, s, method] for s in sizes]
             if all("size_bytes" in row for each in rows for row in each):
-                by_bytes.append(Curve(method, tuple(_mean(each, "size_bytes")[0] for each in rows), tuple(means)))
+                by_bytes.append(Curve(method, tuple(_mean(row, "size_bytes")[0] for row in rows), tuple(means)))
         out.append(
             Plot(f"{data}-training", f"{data}: error over training size", "observations", "MLogQ", tuple(by_size[:8]),
                  log_x=True, log_y=True)
@@ -192,7 +192,7 @@ def _beyond_plots(beyond: dict[tuple[str, str], list[dict[str, Any]]]) -> list[P
     for data in dict.fromkeys(SETTINGS[setting].data for setting, _ in beyond):
         curves = []
         for method in dict.fromkeys(method for _, method in beyond):
-            for places in dict.fromkeys(each.places for each in SETTINGS.values() if each.data == data):
+            for places in dict.fromkeys(setting.places for setting in SETTINGS.values() if setting.data == data):
                 own = [s for s, m in beyond if m == method and (SETTINGS[s].data, SETTINGS[s].places) == (data, places)]
                 own.sort(key=lambda s: -SETTINGS[s].upto)
                 x = tuple(SETTINGS[s].beyond / SETTINGS[s].upto for s in own)
@@ -212,8 +212,8 @@ def _sweep_tables(swept: dict[str, list[tuple[int, int, dict[str, Any]]]]) -> li
     for title, fixed in (("cells, rank 8", 1), ("rank, 16 cells", 0)):
         rows = []
         for data, own in swept.items():
-            wanted = sorted(each for each in own if each[fixed] == (8 if fixed else 16))
-            rows += [(data, *each[:2], f"{each[2]['error']:.4f}", each[2]["size_bytes"]) for each in wanted]
+            wanted = sorted(trial for trial in own if trial[fixed] == (8 if fixed else 16))
+            rows += [(data, *trial[:2], f"{trial[2]['error']:.4f}", trial[2]["size_bytes"]) for trial in wanted]
         if rows:
             out.append(Table(f"Paper preset against {title}", ("data", "cells", "rank", "MLogQ", "bytes"), tuple(rows)))
     return out
@@ -224,12 +224,12 @@ def _sweep_plots(swept: dict[str, list[tuple[int, int, dict[str, Any]]]]) -> lis
     for name, at, fixed in (("cells", 0, 1), ("rank", 1, 0)):
         curves = []
         for data, own in swept.items():
-            wanted = sorted(each for each in own if each[fixed] == (8 if fixed else 16))
+            wanted = sorted(trial for trial in own if trial[fixed] == (8 if fixed else 16))
             curves.append(
                 Curve(
                     data,
-                    tuple(float((each[0], each[1])[at]) for each in wanted),
-                    tuple(each[2]["error"] for each in wanted),
+                    tuple(float((trial[0], trial[1])[at]) for trial in wanted),
+                    tuple(trial[2]["error"] for trial in wanted),
                 )
             )
         if curves:

@@ -147,7 +147,7 @@ def fit_paper(
 
 
 def _modes(axes: Sequence[Axis], cells: Sequence[int], nodes: Sequence[Array | None]) -> list[Mode]:
-    return [make_mode(axis, count, own) for axis, count, own in zip(axes, cells, nodes, strict=True)]
+    return [make_mode(axis, count, axis_nodes) for axis, count, axis_nodes in zip(axes, cells, nodes, strict=True)]
 
 
 def _complete(held: Cells, modes: Sequence[Mode], choice: Choice, sweeps: int, seed: int) -> list[Array]:
@@ -205,7 +205,9 @@ def _choose(
             half = tuple(c // 2 if i == j else c for i, c in enumerate(best.cells))
             best = min(best, replace(best, cells=half), key=error)
     if ridge is None:
-        best = min((replace(best, ridge=each) for each in ((1e-5, 1e-4) if large else (1e-5, 1e-4, 1e-3))), key=error)
+        best = min(
+            (replace(best, ridge=weight) for weight in ((1e-5, 1e-4) if large else (1e-5, 1e-4, 1e-3))), key=error
+        )
     return best, tried[best][1]
 
 

@@ -50,7 +50,7 @@ def fit_hinges(x: Array, y: Array) -> Hinges:
     chosen, score = terms, _gcv(x, y, terms)
     while terms:
         tries = [terms[:i] + terms[i + 1 :] for i in range(len(terms))]
-        scores = [_gcv(x, y, each) for each in tries]
+        scores = [_gcv(x, y, knots) for knots in tries]
         i = int(np.argmin(scores))
         terms = tries[i]
         if scores[i] <= score:
