@@ -203,6 +203,22 @@ def test_not_fitted():
 
 
 @pytest.mark.slow
+def test_beyond_the_range_intervals_grow_with_the_distance_and_hold():
+    random = np.random.default_rng(5)
+    X = np.exp(random.uniform(np.log(8), np.log(2048), (700, 2)))
+    y = 1e-6 * X[:, 0] ** 1.5 * X[:, 1] * np.exp(0.05 * random.normal(size=700)) * (1 + 40 / X[:, 0])
+    inside = X[:, 0] < 512
+    model = CPRegressor(extrapolate=[0], rank=2, cells=6, trees=0).fit(X[inside], y[inside])
+    lower, upper = model.predict_interval(X[~inside], 0.9)
+    assert np.mean((lower <= y[~inside]) & (y[~inside] <= upper)) > 0.8
+    far = np.array([[256.0, 100.0], [1024.0, 100.0], [2048.0, 100.0], [8192.0, 100.0]])
+    lower, upper = model.predict_interval(far, 0.9)
+    widths = np.log(upper / lower)
+    assert (np.diff(widths) >= 0).all() and widths[-1] > 1.5 * widths[0]
+    few = CPRegressor(extrapolate=[0], rank=2, cells=6, trees=0).fit(X[inside][:40], y[inside][:40])
+    assert np.isnan(few.predict_interval(far, 0.9)[0][1:]).all()  # nothing could be held back
+
+
 def test_intervals_hold_new_measurements():
     X, y = sample(1200, noise=0.1)
     test, true = sample(500, seed=5, noise=0.1)

@@ -51,6 +51,23 @@ def test_files_are_as_small_as_wanted():
         assert len(to_bytes(model.model_)) <= 1000 * size
 
 
+@pytest.mark.parametrize("size", [8.0, 12.0])
+def test_files_keep_their_size_when_growth_beyond_the_range_takes_room_too(size):
+    X, y = table(600)
+    model = CPRegressor(extrapolate=["n"], names=["n", "p", "solver"], size_kb=size, cells=8, ridge=1e-2, smooth=1e-2)
+    model.fit(X, y)
+    assert model.model_.growth is not None
+    assert len(to_bytes(model.model_, {"metric": "time", "unit": "sec"})) <= 1000 * size
+    model.partial_fit(X[:200], y[:200])
+    assert len(to_bytes(model.model_)) <= 1000 * size
+
+
+def test_a_size_that_cannot_be_kept_is_said():
+    X, y = table(200)
+    with pytest.warns(UserWarning, match=r"the model takes .* kB, more than size_kb=0.5"):
+        CPRegressor(size_kb=0.5, rank=2, cells=4).fit(X, y)
+
+
 def test_a_file_holds_no_pickle(fitted, tmp_path):
     fitted.save(tmp_path / "m.npz")
     with np.load(tmp_path / "m.npz", allow_pickle=False) as file:

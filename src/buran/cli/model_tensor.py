@@ -38,6 +38,8 @@ def fit_and_write(arguments: argparse.Namespace) -> int:
     print("half of the observations that were left out are predicted within a factor of " + f"{2.718281828**error:.3f}")
     if model.model_.growth is not None:
         print(f"beyond the measured range: {model.model_.growth.reason}")
+        if not len(model.model_.growth.errors):
+            print("how wrong that may be is not known: too few observations to predict the largest from smaller ones")
     print(f"written to {arguments.output}, {len(to_bytes(model.model_)) / 1000:.1f} kB")
     return int(Exit.DONE)
 

@@ -119,7 +119,7 @@ def _end(first: Array, second: Array, first_reach: Array, second_reach: Array, s
     return np.asarray((second**2 - second_reach**2) / (product + root))
 
 
-def of_logarithm(values: Array, error: float, spread: Array) -> tuple[Array, Array]:
+def of_logarithm(values: Array, error: float | Array, spread: Array) -> tuple[Array, Array]:
     """Return the ends for values that are known in logarithms.
 
     Parameters
@@ -127,7 +127,7 @@ def of_logarithm(values: Array, error: float, spread: Array) -> tuple[Array, Arr
     values
         Shape (value,).
     error
-        What the wanted share of the logarithms' absolute errors stays below.
+        What the wanted share of the logarithms' absolute errors stays below, for all values or shape (value,).
     spread
         Shape (value,): standard deviations of the logarithms beside that; two of them count, in quadrature.
     """

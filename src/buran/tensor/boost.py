@@ -154,6 +154,10 @@ class Trees:
                 out[begin : begin + _CHUNK] += values[_leaves(part, feature, bound)]
         return out
 
+    def first(self, number: int) -> Trees:
+        """Return the trees that were grown first."""
+        return Trees(self.feature[:number], self.bound[:number], self.values[:number])
+
     def scaled(self, factor: float) -> Trees:
         """Return the same trees with other weights."""
         return Trees(self.feature, self.bound, (factor * self.values.astype(np.float64)).astype(np.float16))

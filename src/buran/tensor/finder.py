@@ -96,6 +96,6 @@ def find_fastest(
             raise UsageError("no configuration is allowed")
     times, spread = model.predict(columns_of(table))
     best = np.argsort(times, kind="stable")[:count]
-    interval = of_logarithm(times[best], model.error_quantile(level), spread[best])
+    interval = of_logarithm(times[best], model.error(columns_of(table[best]), level), spread[best])
     rows = zip(best, *(column.tolist() for column in (times[best], *interval)), strict=True)
     return [Configuration(dict(zip(model.names, table[i], strict=True)), *figures) for i, *figures in rows], complete

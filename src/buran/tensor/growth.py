@@ -20,6 +20,7 @@ from buran.tensor.edge import cut_off, narrowed
 from buran.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
 from buran.tensor.tuning import GROWTH
 
+_QUANTILES = 21  # that are kept of errors
 _LOGARITHM = -1.0  # stands for the factor log2(2 + x / low)
 
 
@@ -64,6 +65,7 @@ class StraightLines:
 
 
 GrowthModel = Monomials | StraightLines
+_UNTRIED = np.zeros((0, 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,12 +82,32 @@ class Extrapolation:
         Shape (parameter,): of ``log t`` at the upper edge over ``log x``.
     reason
         What was chosen, and by what.
+    errors
+        Shape (doubling, quantile): of absolute errors of ``log t`` at the largest measured values, predicted from
+        values that are smaller by one doubling, two and so on. No rows where too few were measured to try.
     """
 
     free: tuple[int, ...]
     models: tuple[GrowthModel, ...]
     slopes: Array
     reason: str
+    errors: Array
+
+    def error(self, level: float, points: Array, axes: Sequence[Axis]) -> Array:
+        """Return what the absolute error of ``log t`` stays below in a share of cases, shape (point,).
+
+        It grows with the distance from the measured range, as it did where the largest values were held back; from
+        the last distance that was tried on, in proportion to the distance. 0 inside, NaN outside where nothing was
+        tried.
+        """
+        far = doublings(points, axes, self.free)
+        if not len(self.errors):
+            return np.where(far > 0, np.nan, 0.0)
+        shares = np.linspace(0, 1, self.errors.shape[1])
+        at = np.array([np.interp(level, shares, row) for row in self.errors])
+        tried = np.array([0.0, *(octave - 0.5 for octave in GROWTH.octaves[: len(at)])])  # held back: half to all of it
+        known = np.array([0.0, *np.maximum.accumulate(at)])
+        return np.asarray(np.interp(far, tried, known) * np.maximum(far / tried[-1], 1.0))
 
     def add(self, points: Array, axes: Sequence[Axis]) -> tuple[Array, Array]:
         """Return the points moved to the edge, and the logarithm of the growth from there, shape (point,)."""
@@ -127,6 +149,16 @@ def _distance(there: Array, here: Array, axis: Axis) -> Array:
     return (there - here) / ((axis.high - axis.low) or 1.0)
 
 
+def doublings(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> Array:
+    """Return how far out points are, in the farthest parameter: doublings, or quarters of a range that has zeros."""
+    out = np.zeros(len(points))
+    for j in free:
+        edge = np.clip(points[:, j], axes[j].low, axes[j].high)
+        unit = np.log(2) if axes[j].low > 0 else 0.25
+        out = np.maximum(out, np.abs(_distance(points[:, j], edge, axes[j])) / unit)
+    return out
+
+
 def fit_growth(
     points: Array, logs: Array, axes: tuple[Axis, ...], free: tuple[int, ...], random: np.random.Generator
 ) -> Extrapolation:
@@ -142,6 +174,7 @@ def fit_growth(
         Places of the parameters that are extrapolated.
     """
     scores: dict[str, list[float]] = {name: [] for name in CANDIDATES}
+    errors: dict[str, list[Array]] = {name: [] for name in CANDIDATES}
     held = 0
     for octaves in GROWTH.octaves:
         inside, outside = cut_off(points, axes, free, octaves)
@@ -152,10 +185,12 @@ def fit_growth(
         base = _lines(points[inside], logs[inside], inner_axes, 12, 6, 1e-2, random)
         for name in CANDIDATES:
             models = _fit(name, points[inside], logs[inside], inner_axes, free, random)
-            grown = Extrapolation(free, models, _slopes(points[inside], logs[inside], inner_axes, random), "")
+            grown = Extrapolation(free, models, _slopes(points[inside], logs[inside], inner_axes, random), "", _UNTRIED)
             edge, rise = grown.add(points[outside], inner_axes)
             predicted = base.predict_log(edge) + rise
-            scores[name].append(float(np.abs(predicted - logs[outside]).mean()))
+            gaps = np.abs(predicted - logs[outside])
+            scores[name].append(float(gaps.mean()))
+            errors[name].append(np.quantile(gaps, np.linspace(0, 1, _QUANTILES)))
     if len(free) > 1:
         name, reason = _FALLBACK, "several parameters may leave the range together"
     elif held < GROWTH.enough:
@@ -166,7 +201,8 @@ def fit_growth(
         name = name if means[name] < GROWTH.better * means[_FALLBACK] else _FALLBACK
         reason = f"mean error {np.mean(scores[name]):.3g} at the largest measured values, predicted from smaller ones"
     models = _fit(name, points, logs, axes, free, random)
-    return Extrapolation(free, models, _slopes(points, logs, axes, random), f"{name}: {reason}")
+    tried = np.array(errors[name]) if errors[name] else _UNTRIED
+    return Extrapolation(free, models, _slopes(points, logs, axes, random), f"{name}: {reason}", tried)
 
 
 _FALLBACK = "monomials and smooth lines 1"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.tensor.axes import Array, Axis, Unseen, encode, refuse, too_far
-from buran.tensor.growth import Extrapolation
+from buran.tensor.growth import Extrapolation, doublings
 from buran.tensor.presets import Inner
 
 _LARGEST_LOG = 700.0  # the exponential of more overflows
@@ -66,6 +66,18 @@ class TensorModel:
         return np.where(far.any(axis=1), np.nan, np.exp(logs)) if outside == "nan" else np.exp(logs), spread
 
     def error_quantile(self, level: float) -> float:
-        """Return the absolute error of the logarithm that a share of new measurements stays below."""
+        """Return the absolute error of the logarithm that a share of measurements inside the range stays below."""
         quantiles = self.inner.residuals
         return float(np.interp(level, np.linspace(0, 1, len(quantiles)), quantiles))
+
+    def error(self, columns: Sequence[NDArray[Any]], level: float, unseen: Unseen = "error") -> Array:
+        """Return what the absolute error of the logarithm stays below for a share of new measurements, shape (point,).
+
+        Inside the measured range that is known from observations that were left out of the fit, beyond it from the
+        largest ones, predicted from smaller ones; NaN where neither could be tried.
+        """
+        points = encode(columns, self.axes, unseen)
+        inside = self.error_quantile(level)
+        if self.growth is None:
+            return np.where(doublings(points, self.axes, self.free) > 0, np.nan, inside)
+        return np.maximum(inside, self.growth.error(level, points, self.axes))

@@ -166,7 +166,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 self.growth_rank,
             )
             inner = PRESETS.load(self.preset).fit(points, times, axes, free, options, random)
-        self.model_ = TensorModel(axes, free, inner, growth, len(times))
+        self.model_ = self._of_size(TensorModel(axes, free, inner, growth, len(times)))
         self._seen = (columns, times)
         self.n_features_in_ = len(axes)
         if hasattr(X, "columns"):
@@ -204,7 +204,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 growth = fit_growth(
                     self._training.points, self._training.logs, axes, self.model_.free, self._random_of(times)
                 )
-            self.model_ = TensorModel(axes, self.model_.free, blend, growth, len(self._seen[1]))
+            self.model_ = self._of_size(TensorModel(axes, self.model_.free, blend, growth, len(self._seen[1])))
             return self
         table = np.empty((len(self._seen[1]), len(axes)), dtype=object)
         for j, column in enumerate(self._seen[0]):
@@ -226,12 +226,15 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return the lower and upper end of an interval for a new measurement, each of shape (point,).
 
         It comes from the errors at observations that were left out of the fit, and is wider where the members of
-        the ensemble disagree. Where nothing was left out, because there are too few observations, it is NaN.
+        the ensemble disagree. Beyond the measured range it comes from the errors at the largest values, predicted
+        from smaller ones, and grows with the distance. Where nothing was left out, because there are too few
+        observations or the preset does not try, it is NaN.
         """
         if not 0 < level < 1:
             raise InputError(f"an interval's level lies between 0 and 1, not at {level:g}")
         times, spread = self._predict(X)
-        return of_logarithm(times, self.model_.error_quantile(level), spread)
+        error = self.model_.error(columns_of(X), level, self.unseen)  # type: ignore[arg-type]
+        return of_logarithm(times, error, spread)
 
     def predict_spread(self, X: ArrayLike) -> Array:
         """Return the standard deviation of the logarithm of the time over the ensemble, shape (point,)."""
@@ -257,6 +260,11 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.unseen not in ("error", "mean"):
             raise InputError(f"unseen cannot be {self.unseen!r}", hint="choose from error, mean")
         return self.model_.predict(columns, self.outside, self.unseen)  # type: ignore[arg-type]
+
+    def _of_size(self, model: TensorModel) -> TensorModel:
+        from buran.tensor.store import fit_to_size
+
+        return fit_to_size(model, self.size_kb, trees=self.trees is None, members=self.members is None)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

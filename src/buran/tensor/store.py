@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from buran.tensor.smooth import Basis, CPPart, PartOptions
 
 FORMAT = "buran-tensor-model"
 VERSION = 1
+_NOTES = 300  # bytes for texts such as the metric and its unit
 
 
 def save_model(path: Path, model: TensorModel, notes: Mapping[str, str] | None = None) -> None:
@@ -60,6 +62,32 @@ def to_bytes(model: TensorModel, notes: Mapping[str, str] | None = None) -> byte
     out = io.BytesIO()
     np.savez_compressed(out, allow_pickle=False, **arrays)
     return out.getvalue()
+
+
+def fit_to_size(model: TensorModel, size_kb: float, *, trees: bool = True, members: bool = True) -> TensorModel:
+    """Return the model with as many of its trees and CP parts as its file has room for.
+
+    The last trees go first: each is grown on what those before it leave over. A model that is still too large is
+    returned with a warning that says how large it is.
+
+    Parameters
+    ----------
+    trees, members
+        Whether trees, and parts, may go; not what the user fixed.
+    """
+    limit = 1000 * size_kb - _NOTES
+    while isinstance(blend := model.inner, Blend) and (excess := len(to_bytes(model)) - limit) > 0:
+        number, size = len(blend.trees.values), blend.trees.values.nbytes + blend.trees.bound.nbytes
+        if trees and number:
+            fewer = max(number - max(int(np.ceil(excess * number / size)), 1), 0)
+            model = replace(model, inner=replace(blend, trees=blend.trees.first(fewer)))
+        elif members and len(blend.parts) > 1:
+            model = replace(model, inner=replace(blend, parts=blend.parts[:-1]))
+        else:
+            least = (excess + limit + _NOTES) / 1000
+            warnings.warn(f"the model takes {least:.1f} kB, more than size_kb={size_kb:g}", stacklevel=3)
+            break
+    return model
 
 
 def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
@@ -195,6 +223,7 @@ def _get_orders(places: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tu
 
 def _put_growth(growth: Extrapolation, arrays: Arrays) -> dict[str, Any]:
     arrays["slopes"] = growth.slopes
+    arrays["growth.errors"] = growth.errors.astype(np.float32)
     kinds: list[dict[str, Any]] = []
     for i, model in enumerate(growth.models):
         if isinstance(model, Monomials):
@@ -225,4 +254,5 @@ def _get_growth(header: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) 
             bases = _get_bases(f"growth{i}", kind["sizes"], arrays, axes)
             part = _get_part(f"growth{i}", kind["sizes"], arrays)
             models.append(StraightLines(bases, part, float(kind["centre"]), float(kind["spread"])))
-    return Extrapolation(tuple(header["free"]), tuple(models), arrays["slopes"], header["reason"])
+    errors = arrays.get("growth.errors", np.zeros((0, 1))).astype(np.float64)  # not in files of earlier versions
+    return Extrapolation(tuple(header["free"]), tuple(models), arrays["slopes"], header["reason"], errors)
