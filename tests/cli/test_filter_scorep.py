@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from buran.cli import main
+from buran.instrument.filter_file import parse
+from buran.profile.cubex_read import read_cubex
+from buran.profile.cubex_write import write_cubex
 
 PROFILE = Path(__file__).parents[1] / "data" / "scorep" / "tree" / "names.p1n2000.r1" / "profile.cubex"
 RULES = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED main\nSCOREP_REGION_NAMES_END\n"
@@ -83,3 +86,34 @@ def test_a_table_of_another_kind_is_refused(rules, capsys, tmp_path, monkeypatch
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     code, said = judged(rules, capsys)
     assert code and "not as expected" in said.err
+
+
+KINDS_OF_RULES = {
+    "wildcards": "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED *less* main\nSCOREP_REGION_NAMES_END\n",
+    "names as shown": "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE double\\ *\nINCLUDE *{anonymous}*\nSCOREP_REGION_NAMES_END\n",
+    "a set": "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE MANGLED _Z[0-9]*\nSCOREP_REGION_NAMES_END\n",
+    "files": "SCOREP_FILE_NAMES_BEGIN\nEXCLUDE *names.cpp\nSCOREP_FILE_NAMES_END\n",
+    "files and names": "SCOREP_FILE_NAMES_BEGIN\nEXCLUDE *\nINCLUDE *.f90\nSCOREP_FILE_NAMES_END\n"
+    "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE MANGLED *inner*\nSCOREP_REGION_NAMES_END\n",
+    "nothing matches": "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE nowhere\nSCOREP_REGION_NAMES_END\n",
+}
+
+
+@pytest.mark.skipif(shutil.which("scorep-score") is None, reason="Score-P is not installed")
+@pytest.mark.parametrize("kind", KINDS_OF_RULES)
+def test_score_p_reads_our_rules_as_we_do(kind, rules, capsys, tmp_path):
+    """Of its own profile, and of the same one as we write it."""
+    rules.write_text(KINDS_OF_RULES[kind])
+    profile, own = read_cubex(PROFILE), parse(KINDS_OF_RULES[kind])
+    visits = profile.exclusive("visits").sum(axis=1)
+    regions = [profile.tree.regions[number] for number in profile.tree.region]
+    hooked = [each.paradigm == "compiler" for each in regions]
+    left = [
+        hook and own.matches(each.name, each.mangled, each.file) for hook, each in zip(hooked, regions, strict=True)
+    ]
+    assert 0 <= visits[left].sum() < visits[hooked].sum()
+    write_cubex(profile, tmp_path / "profile.cubex")
+    for path in (PROFILE, tmp_path / "profile.cubex"):
+        assert main(["filter", "--check", str(rules), "--with", "scorep", str(path), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["visits"], found["visits_left"]) == (visits[hooked].sum(), visits[left].sum())
