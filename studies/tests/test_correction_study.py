@@ -55,7 +55,7 @@ def test_shards_name_their_seed_and_need_data_only_for_broadcasts() -> None:
     assert "correction" in STUDIES
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_results_become_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     original = correction.run_trials
     small = Search(50, 4, nodes=25)

@@ -232,7 +232,7 @@ def test_other_parameters_and_itself_are_refused(folder: Path, tmp_path: Path) -
     assert read_json(reports[0] / "report.json")["campaign"] == "sim"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_false_alarms_are_as_rare_as_the_level_says(tmp_path: Path) -> None:
     alarms = []
     for first in range(6):

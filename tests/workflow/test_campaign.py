@@ -166,7 +166,7 @@ def test_verify_finds_damage_and_loss(copy: Workbench) -> None:
     assert "which is gone" in copy.buran("verify", "campaign.yaml", expect=1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_counts_are_the_same_in_every_run(workbench: Workbench) -> None:
     workbench.write(
         effort_repetitions=3, parameters={**workbench.config["parameters"], "n": {"role": "size", "values": [20, 30]}}
@@ -215,7 +215,7 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     assert workbench.started() == before, "failures are final until a retry is asked for"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_failed_runs_are_retried_on_request(workbench: Workbench) -> None:
     flag = workbench.folder / "broken"
     flag.touch()
@@ -254,7 +254,7 @@ def test_a_failed_build_stops_the_campaign_and_is_tried_again(workbench: Workben
     assert workbench.started()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_budget_stops_the_campaign(workbench: Workbench) -> None:
     workbench.write(budget={"core_hours": 1e-5})
     output = workbench.buran("run", "campaign.yaml", expect=4)

@@ -9,7 +9,7 @@ import json
 import pytest
 from workbench import Workbench, new_workbench
 
-pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

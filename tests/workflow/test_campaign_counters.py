@@ -10,7 +10,7 @@ from workbench import Workbench, new_workbench
 from buran.experiment.read import read_experiment
 from buran.profile.cubex_read import read_cubex
 
-pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 
 ASKED = ("instructions", "task_clock")
 
@@ -35,7 +35,6 @@ def test_counters_are_modelled_or_named_in_the_report(counting: Workbench) -> No
     assert "time" in models and "basic_blocks" in models
 
 
-@pytest.mark.thorough
 def test_runs_with_and_without_counters_are_not_shared(counting: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     before = counting.started()
     counting.write(counters=[])

@@ -10,7 +10,7 @@ from workbench import Workbench, new_workbench
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("filtering", ["compile", "run"])
+@pytest.mark.parametrize("filtering", ["compile", pytest.param("run", marks=pytest.mark.thorough)])
 def test_filters_are_decided_once_and_remembered(filtering: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     bench: Workbench = new_workbench(tmp_path_factory.mktemp(filtering))
     bench.write(repetitions=1, effort_repetitions=1, warmup=False, refinement={"filtering": filtering, "share": 0.3})

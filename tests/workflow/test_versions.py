@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from workbench import Workbench
 
-pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 STENCIL = Path(__file__).parents[2] / "examples" / "stencil"
 LOOP = "    for (int k = 0; k < count; ++k) {\n        buffer[k] ="
 PASSES = 4
@@ -71,7 +71,6 @@ def test_a_change_of_the_source_is_told_by_counts_and_reported(tmp_path: Path) -
     assert all(each["exact"] and each["measured"]["ratio"] == pytest.approx(PASSES, rel=0.2) for each in rows)
 
 
-@pytest.mark.thorough
 def test_a_comment_changes_no_count(tmp_path: Path) -> None:
     old = version(tmp_path / "old")
     old.buran("run", "campaign.yaml")

@@ -1,4 +1,4 @@
-"""A campaign whose kernels have analytical models: built, run, measured, corrected, reported."""
+"""Campaigns whose kernels have analytical models: simulated or measured, corrected, reported."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ import yaml
 
 from buran.cli import main
 from buran.correct import load_corrected
-
-pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+from buran.files import not_synced
+from buran.loop.history import History
+from buran.loop.report import write_results
+from buran.loop.session import open_session
+from buran_studies.simulate.in_process import carry_out
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
@@ -65,6 +68,31 @@ CAMPAIGN = {
 }
 
 
+RELAX_S = "1e-4 * (n + 3 * max(n - 64, 0))"
+SIMULATED = {
+    "backend": "simulated",
+    "program": "program.yaml",
+    **{key: value for key, value in CAMPAIGN.items() if key != "target"},
+}
+
+
+def test_the_report_of_a_simulated_campaign_has_base_beside_corrected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = {"main": {"time_s": 1e-3, "calls": {"relax": {"time_s": RELAX_S}}}}
+    described = {"schema": "buran-program/1", "noise": {"percent": 1}, "program": program}
+    (tmp_path / "program.yaml").write_text(yaml.safe_dump(described))
+    (tmp_path / "relax.yaml").write_text(BASE)
+    (tmp_path / "campaign.yaml").write_text(yaml.safe_dump(SIMULATED, sort_keys=False))
+    session = open_session(tmp_path / "campaign.yaml")
+    with not_synced():
+        carry_out(session)
+        write_results(History.open(session), session.layout.results(session.id))
+    check_corrections(session.layout.results(session.id), capsys)
+
+
+@pytest.mark.mpi
+@pytest.mark.thorough
 def test_the_report_has_base_beside_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "program.c").write_text(PROGRAM)
@@ -75,7 +103,10 @@ def test_the_report_has_base_beside_corrected(tmp_path: Path, capsys: pytest.Cap
         env={**os.environ, "BURAN_LOCK_FOLDER": str(tmp_path / "lock"), "NO_COLOR": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    latest = tmp_path / "results" / "relaxed" / "latest"
+    check_corrections(tmp_path / "results" / "relaxed" / "latest", capsys)
+
+
+def check_corrections(latest: Path, capsys: pytest.CaptureFixture[str]) -> None:
     relax, own, nowhere = json.loads((latest / "report.json").read_text())["corrections"]
 
     assert not relax["refused"] and relax["reason"].startswith("corrected by")
