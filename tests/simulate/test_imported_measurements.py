@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from imported_trees import measured_tree, plans
+from killed import count, kill_when
 from simulated_campaigns import PROGRAM, opened, written
 
 from buran.campaign.mistakes import CampaignError
@@ -25,7 +23,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, RunRecord, Status, read_record, read_run
 from buran.cli import main
-from buran.engine.controller import engines, forget_derived, make_eligible
+from buran.engine.controller import forget_derived, make_eligible
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.read import read_experiment
 from buran.files import not_synced, write_json
@@ -565,15 +563,7 @@ def test_the_workflow_imports_killed_and_resumed(tmp_path: Path, tree: Path) -> 
     carry_out(whole)
     file, root = broken.campaign.path, broken.layout.root
     for pattern, least in (("store/*/*~imported/rep-*/run.json", 4), ("store/*/*~*/rep-*/run.json", 20)):
-        process = drive(["buran.cli", "run", str(file)], tmp_path)
-        while process.poll() is None and len(list(root.glob(pattern))) < least:
-            time.sleep(0.02)
-        assert process.poll() is None, "it ended before it was to be killed"
-        running = engines(root)
-        for group in (process.pid, *running):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(group, signal.SIGKILL)
-        process.wait()
+        kill_when(["run", str(file)], tmp_path, root, count(pattern, least))
     assert drive(["snakemake", "--configfile", str(file), "--unlock"], tmp_path).wait() == 0
     assert drive(["snakemake", "--configfile", str(file)], tmp_path).wait() == 0  # the workflow alone
     folders = [session.layout.root / "iterations" for session in (whole, broken)]
