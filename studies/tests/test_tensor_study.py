@@ -120,3 +120,11 @@ def test_sparse_grids_learn() -> None:
     y = X[:, 0] * X[:, 1]
     own = judge(RIVALS["sparse grid"], Sample(X[:200], y[:200]), Sample(X[200:], y[200:]), ["log"] * 2, 0, every=False)
     assert own.error < 0.2
+
+
+@pytest.mark.slow
+def test_extrapolations_tell_how_many_their_intervals_hold(folder: Path) -> None:
+    rows = tensor_beyond.work(folder, "gemm m < 512", 200, 0)
+    default = next(row for row in rows if row["method"] == "default")
+    assert 0 <= default["held"] <= 1 and default["factor"] > 1 and default["kb"] <= 20
+    assert {"paper", "k nearest neighbours", "Gaussian process"} < {row["method"] for row in rows}

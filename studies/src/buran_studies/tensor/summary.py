@@ -169,8 +169,14 @@ def _beyond_figures(beyond: dict[tuple[str, str], list[dict[str, Any]]]) -> list
         worst = max(row["error"] for row in rows)
         note = f"largest of a draw: {worst:.3f}"
         out.append(Figure(f"beyond, {setting}, {method}", value, "", error, len(rows), Kind.MEASURED, goal, note))
-    ours = [row["error"] for (_, method), rows in beyond.items() if method == "default" for row in rows]
+    default = [row for (_, method), rows in beyond.items() if method == "default" for row in rows]
+    ours = [row["error"] for row in default]
     if ours:
+        held, held_error = mean_and_error([100 * row["held"] for row in default])
+        goal = "at least 85"
+        out.append(Figure("beyond, held by 90 % intervals", held, "%", held_error, len(ours), Kind.MEASURED, goal))
+        largest = max(row["kb"] for row in default)
+        out.append(Figure("largest file", largest, "kB", None, len(ours), Kind.MEASURED, "at most 20"))
         out.append(
             Figure("largest error beyond, default", max(ours), "", None, len(ours), Kind.MEASURED, "at most 0.5")
         )
@@ -183,7 +189,19 @@ def _beyond_tables(beyond: dict[tuple[str, str], list[dict[str, Any]]]) -> list[
     if not settings:
         return []
     rows = tuple((s, *(_text(beyond[s, m]) for m in methods), beyond[s, methods[0]][0]["tests"]) for s in settings)
-    return [Table("Extrapolation", ("training", *methods, "test rows"), rows)]
+    held = []
+    for s in settings:
+        own = beyond[s, "default"]
+        means = [float(np.mean([row[key] for row in own])) for key in ("held", "factor", "kb")]
+        held.append((s, 100 * means[0], means[1], means[2]))
+    return [
+        Table("Extrapolation", ("training", *methods, "test rows"), rows),
+        Table(
+            "Intervals of the default preset beyond the training points",
+            ("training", "held by 90 % intervals, %", "median half width, a factor", "file, kB"),
+            tuple(held),
+        ),
+    ]
 
 
 def _beyond_plots(beyond: dict[tuple[str, str], list[dict[str, Any]]]) -> list[Plot]:
