@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, overload
 
+from buran.model.discrepancy import Discrepancy
 from buran.model.terms import ModelFunction
 
 _TOGETHER = 500  # call paths; more would need much memory at once
@@ -27,6 +28,8 @@ class Alternative:
         Standard deviation of a value around the function, as a share of the function's value.
     degrees
         Degrees of freedom that remain.
+    discrepancy
+        What no hypothesis of the call path says, the same for all of them; None where it was not looked at.
     """
 
     function: ModelFunction
@@ -34,6 +37,7 @@ class Alternative:
     covariance: tuple[tuple[float, ...], ...]
     noise: float
     degrees: int
+    discrepancy: Discrepancy | None = None
 
 
 class Hypotheses(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from buran.model.alternative import Alternative
 from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
+from buran.model.discrepancy import Discrepancy, Refit, discrepancies
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.terms import Array, ModelFunction
@@ -37,6 +38,8 @@ class Block:
         What is known about the noise.
     nonnegative
         Whether negative coefficients are held at 0.
+    refit
+        Models call paths from some of the points; without it nothing is known of what no hypothesis says.
     """
 
     points: Array
@@ -47,6 +50,7 @@ class Block:
     hypotheses: BestHypotheses
     scatter: Scatter
     nonnegative: bool = False
+    refit: Refit | None = None
 
     @cached_property
     def functions(self) -> Functions:
@@ -76,7 +80,8 @@ class Block:
             fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen, self.nonnegative)
             spread[place[some], hypothesis[some]] = fitted.spread
             groups.append((some, chosen, fitted))
-        redundant = self._redundancy(call_rows, spread[np.arange(len(call_rows)), np.argmin(scores, axis=1)])
+        of_best = spread[np.arange(len(call_rows)), np.argmin(scores, axis=1)]
+        redundant = self._redundancy(call_rows, of_best)
         weight **= 1 / redundant[:, None]
         alternatives: list[list[Alternative]] = [[] for _ in calls]
         order = np.empty(len(place), dtype=object)
@@ -86,7 +91,11 @@ class Block:
             )
         for row, alternative in zip(place.tolist(), order.tolist(), strict=True):
             alternatives[row].append(alternative)
-        return [_merged(group) for group in alternatives]
+        if self.refit is None:
+            return [_merged(group, None) for group in alternatives]
+        noise = np.where(self.scatter.degrees[call_rows] > 0, self.scatter.share[call_rows], np.sqrt(of_best))
+        doubts = discrepancies(self.points, self.values[call_rows], noise, call_rows, self.refit)
+        return [_merged(group, doubt) for group, doubt in zip(alternatives, doubts, strict=True)]
 
     def _redundancy(self, calls: Ids, spread: Array) -> Array:
         """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.
@@ -127,7 +136,7 @@ def _factors(function: ModelFunction) -> int:
     return len({factor for term in function.terms for factor in term.factors})
 
 
-def _merged(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
+def _merged(alternatives: Sequence[Alternative], discrepancy: Discrepancy | None) -> tuple[Alternative, ...]:
     """Join hypotheses that became the same when contributions were dropped; let weights add up to 1."""
     total = sum(alternative.weight for alternative in alternatives)
     weights: dict[object, float] = {}
@@ -137,6 +146,5 @@ def _merged(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
         first.setdefault(terms, alternative)
         weights[terms] = weights.get(terms, 0.0) + alternative.weight / total
     return tuple(
-        Alternative(hypothesis.function, weights[terms], hypothesis.covariance, hypothesis.noise, hypothesis.degrees)
-        for terms, hypothesis in first.items()
+        replace(hypothesis, weight=weights[terms], discrepancy=discrepancy) for terms, hypothesis in first.items()
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from buran.model.scatter import Scatter
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import HypothesisSpace, full_space
 from buran.model.terms import Array, predict
-from buran.model.tuning import SEARCH
+from buran.model.tuning import SEARCH, UNCERTAINTY
 
 _LARGEST = 1e150  # squares of larger values overflow
 
@@ -229,7 +229,12 @@ def _fit_complete(
 ) -> list[Model]:
     """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
     tables, hypotheses = search(points, values, weights, scatter, space, options, progress)
-    block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative)
+    narrow = replace(options, beam=SEARCH.narrow, max_terms=min(options.max_terms, UNCERTAINTY.misses))
+
+    def refit(at: Array, seen: Array, calls: Ids) -> Callable[[Array], Array]:
+        return fit_models(at, seen, space=space, scatter=scatter.of(calls), options=narrow).predict
+
+    block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative, refit)
     models: list[Model | None] = [None] * len(values)
     size = hypotheses.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):

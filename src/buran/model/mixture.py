@@ -25,6 +25,9 @@ def mixture_interval(
     if of == "value":
         with np.errstate(over="ignore"):  # an infinite variance leaves the interval without ends
             variance += (np.array([one.noise for one in flat])[:, None] * middle) ** 2
+    for row, one in enumerate(flat):
+        if one.discrepancy is not None:
+            variance[row] += (one.discrepancy.at(at) * middle[row]) ** 2
     weight = np.array([one.weight for one in flat]).reshape(shape)
     degrees = np.array([float(one.degrees) for one in flat]).reshape(shape)
     middle, scale = middle.reshape(*shape, -1), np.sqrt(variance).reshape(*shape, -1)

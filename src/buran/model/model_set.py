@@ -10,6 +10,7 @@ from typing import Any
 
 from buran.files import read_document, write_json
 from buran.model.alternative import Alternative, prepare
+from buran.model.discrepancy import Discrepancy
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.terms import Array, ModelFunction, predict
@@ -135,6 +136,7 @@ def _model_to_json(model: Model) -> dict[str, Any]:
     for name in _FIGURES:
         value = getattr(model.quality, name)
         quality[name] = value if math.isfinite(value) else None
+    discrepancy = model.alternatives[0].discrepancy if model.alternatives else None
     return {
         "function": model.function.to_json(),
         "quality": quality,
@@ -149,11 +151,13 @@ def _model_to_json(model: Model) -> dict[str, Any]:
             }
             for alternative in model.alternatives
         ],
+        **({} if discrepancy is None else {"discrepancy": discrepancy.to_json()}),
     }
 
 
 def _model_from_json(data: Mapping[str, Any]) -> Model:
     quality = data["quality"]
+    discrepancy = Discrepancy.from_json(data["discrepancy"]) if "discrepancy" in data else None
     alternatives = tuple(
         Alternative(
             ModelFunction.from_json(alternative["function"]),
@@ -161,6 +165,7 @@ def _model_from_json(data: Mapping[str, Any]) -> Model:
             tuple(tuple(map(float, row)) for row in alternative["covariance"]),
             math.nan if alternative["noise"] is None else float(alternative["noise"]),
             int(alternative["degrees"]),
+            discrepancy,
         )
         for alternative in data.get("alternatives", ())
     )

@@ -1,0 +1,92 @@
+"""What no hypothesis says: how far models miss the largest values that they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from buran.model.candidates import Ids
+from buran.model.terms import Array
+from buran.model.tuning import UNCERTAINTY
+
+Refit = Callable[[Array, Array, Ids], Callable[[Array], Array]]
+"""Points, values and call paths to a function that predicts at other points: shape (call path, point)."""
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """Relative standard deviation of a prediction beyond the points, for one call path.
+
+    Attributes
+    ----------
+    largest, before
+        Of each parameter: the largest value that was measured, and the one before it.
+    miss
+        Of each parameter: what a step as from `before` to `largest` on a logarithmic scale adds.
+    """
+
+    largest: tuple[float, ...]
+    before: tuple[float, ...]
+    miss: tuple[float, ...]
+
+    def at(self, points: Array) -> Array:
+        """Return shape (point,) at `points` (point, parameter): 0 between the measured values."""
+        largest, before = np.array(self.largest), np.array(self.before)
+        known = (before > 0) & (before < largest)
+        with np.errstate(divide="ignore"):
+            rise = np.log(np.maximum(points, largest) / np.where(known, largest, 1.0))
+        steps = np.where(known, rise / np.log(np.where(known, largest / np.where(known, before, 1.0), np.e)), 0.0)
+        return np.asarray(np.sqrt(((np.array(self.miss) * steps) ** 2).sum(axis=1)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain lists."""
+        return {"largest": list(self.largest), "before": list(self.before), "miss": list(self.miss)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Discrepancy:
+        """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
+        return cls(*(tuple(map(float, data[name])) for name in ("largest", "before", "miss")))
+
+
+def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit: Refit) -> list[Discrepancy]:
+    """Leave out the largest value of each parameter, model the rest, and see by how much the models miss.
+
+    A parameter takes part from `UNCERTAINTY.values` values on. What noise alone explains is taken off: the squares of
+    the misses, added up, less `UNCERTAINTY.explained` times its square; `UNCERTAINTY.scarce` times as much where points
+    are as few as values, and models without the largest follow the noise of the others.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    values
+        Shape (call path, point), of `calls`.
+    noise
+        Shape (call path,): relative standard deviation of a value.
+    calls
+        Their numbers.
+    refit
+        Models them from some of the points.
+    """
+    parameters = points.shape[1]
+    levels = [np.unique(points[:, p]) for p in range(parameters)]
+    floor = 1e-3 * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    size = np.maximum(np.abs(values), np.where(floor > 0, floor, 1.0))
+    squares = np.zeros((len(values), parameters))
+    for p in range(parameters):
+        seen = points[:, p] < levels[p][-1]
+        if len(levels[p]) >= UNCERTAINTY.values:
+            gaps = (refit(points[seen], values[:, seen], calls)(points[~seen]) - values[:, ~seen]) / size[:, ~seen]
+            squares[:, p] = np.minimum((gaps**2).mean(axis=1), UNCERTAINTY.largest_miss**2)
+    total = squares.sum(axis=1)
+    points_a_value = (len(points) - 1) / max(sum(len(column) - 1 for column in levels), 1)
+    explained = UNCERTAINTY.explained * max(UNCERTAINTY.scarce / max(points_a_value, 1.0), 1.0)
+    explained *= np.where(np.isfinite(noise), noise, 0.0) ** 2
+    left = np.maximum(1 - explained / np.where(total > 0, total, 1.0), 0.0)
+    misses = UNCERTAINTY.farther * np.sqrt(squares * left[:, None])
+    largest = tuple(float(column[-1]) for column in levels)
+    before = tuple(float(column[max(len(column) - 2, 0)]) for column in levels)
+    return [Discrepancy(largest, before, tuple(miss)) for miss in misses.tolist()]

@@ -1,0 +1,51 @@
+"""Intervals beyond the points: as wide as models of the smaller values missed the largest ones."""
+
+import numpy as np
+
+from buran.model import ModelSet, fit_models
+from buran.model.discrepancy import Discrepancy
+from buran.model.repetitions import scatter_of
+from buran_studies.functions import grid
+from buran_studies.noise import inject
+
+
+def fitted(function, points, noise=1.0, seed=1):
+    repetitions = inject(function(points)[None], noise, repetitions=5, seed=seed)
+    return fit_models(points, repetitions.mean(axis=2), scatter=scatter_of(repetitions))
+
+
+def test_it_grows_with_the_distance_from_the_points_and_is_zero_between_them():
+    doubt = Discrepancy((64.0, 50.0), (32.0, 40.0), (0.1, 0.0))
+    at = np.array([[8.0, 20], [64, 50], [128, 50], [256, 50], [64, 500]])
+    assert np.allclose(doubt.at(at), [0, 0, 0.1, 0.2, 0])
+    assert Discrepancy.from_json(doubt.to_json()) == doubt
+
+
+def test_values_of_zero_have_no_steps():
+    assert Discrepancy((0.0,), (0.0,), (1.0,)).at(np.array([[5.0]])).tolist() == [0.0]
+
+
+def test_a_truth_of_another_kind_has_a_wide_interval_beyond():
+    points = grid(2)
+    larger = lambda at: at[:, 1] * np.maximum(900.0, at[:, 0] ** 2)  # noqa: E731
+    fit = fitted(larger, points)
+    target = np.array([[128.0, 60.0]])
+    lower, upper = fit.predict_interval(target)
+    assert lower[0, 0] < larger(target)[0] < upper[0, 0]
+    assert fit.models[0].alternatives[0].discrepancy.miss[0] > 0.1
+
+
+def test_what_a_hypothesis_says_is_not_doubted():
+    points = grid(2)
+    truth = lambda at: 5 + 3 * at[:, 0] * at[:, 1]  # noqa: E731
+    assert max(fitted(truth, points).models[0].alternatives[0].discrepancy.miss) < 0.005
+    assert max(fit_models(points, truth(points)[None]).models[0].alternatives[0].discrepancy.miss) < 1e-9
+
+
+def test_models_files_keep_it():
+    points = grid(2)
+    fit = fitted(lambda at: 100 * at[:, 1] * at[:, 0] / (at[:, 0] + 30), points)
+    models = ModelSet(("p", "n"), "time", "s", ("f",), fit.models, "sum", "mean", tuple(map(tuple, points.tolist())))
+    again = ModelSet.from_json(models.to_json())
+    target = np.array([[512.0, 60.0]])
+    assert np.allclose(again.predict_interval(target), models.predict_interval(target))
