@@ -27,19 +27,19 @@ def test_values_of_zero_have_no_steps():
 
 def test_a_truth_of_another_kind_has_a_wide_interval_beyond():
     points = grid(2)
-    larger = lambda at: at[:, 1] * np.maximum(900.0, at[:, 0] ** 2)  # noqa: E731
-    fit = fitted(larger, points)
+    approaching = lambda at: at[:, 1] * (1 - np.exp(-at[:, 0] / 30))  # noqa: E731
+    fit = fitted(approaching, points)
     target = np.array([[128.0, 60.0]])
     lower, upper = fit.predict_interval(target)
-    assert lower[0, 0] < larger(target)[0] < upper[0, 0]
-    assert fit.models[0].alternatives[0].discrepancy.miss[0] > 0.1
+    assert upper[0, 0] - lower[0, 0] > 0.1 * fit.predict(target)[0, 0]
+    assert fit.models[0].alternatives[0].discrepancy.miss[0] > 0.01
 
 
 def test_what_a_hypothesis_says_is_not_doubted():
     points = grid(2)
     truth = lambda at: 5 + 3 * at[:, 0] * at[:, 1]  # noqa: E731
     assert max(fitted(truth, points).models[0].alternatives[0].discrepancy.miss) < 0.005
-    assert max(fit_models(points, truth(points)[None]).models[0].alternatives[0].discrepancy.miss) < 1e-9
+    assert fit_models(points, truth(points)[None]).models[0].alternatives[0].discrepancy is None
 
 
 def test_models_files_keep_it():

@@ -15,7 +15,7 @@ from buran.model.discrepancy import Discrepancy, Refit, discrepancies
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.terms import Array, ModelFunction
-from buran.model.tuning import UNCERTAINTY
+from buran.model.tuning import CERTAIN, UNCERTAINTY
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +94,11 @@ class Block:
         if self.refit is None:
             return [_merged(group, None) for group in alternatives]
         noise = np.where(self.scatter.degrees[call_rows] > 0, self.scatter.share[call_rows], np.sqrt(of_best))
-        doubts = discrepancies(self.points, self.values[call_rows], noise, call_rows, self.refit)
-        return [_merged(group, doubt) for group, doubt in zip(alternatives, doubts, strict=True)]
+        inexact = np.flatnonzero(~(of_best < CERTAIN**2))
+        asked = call_rows[inexact]
+        doubts = discrepancies(self.points, self.values[asked], noise[inexact], asked, self.refit)
+        by_row = dict(zip(inexact.tolist(), doubts, strict=True))
+        return [_merged(group, by_row.get(row)) for row, group in enumerate(alternatives)]
 
     def _redundancy(self, calls: Ids, spread: Array) -> Array:
         """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.

@@ -36,11 +36,10 @@ from buran.model.scoring import (
 )
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array
-from buran.model.tuning import SEARCH
+from buran.model.tuning import CERTAIN, SEARCH
 from buran.numerics.threads import one_thread
 
 Progress = Callable[[int], None]
-_CERTAIN = 1e-9  # error up to which the best hypothesis is the right one
 _CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
 
 
@@ -146,7 +145,7 @@ def search(
             dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
             error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, part_hypotheses)
         if options.criterion == "error":
-            part_hypotheses.put_central_first(count, (error > _CERTAIN) & (error < SEARCH.steady))
+            part_hypotheses.put_central_first(count, (error > CERTAIN) & (error < SEARCH.steady))
         if progress is not None:
             progress(len(y))
     return tables, hypotheses
