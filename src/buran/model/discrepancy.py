@@ -83,8 +83,8 @@ def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit:
             squares[:, p] = np.minimum((gaps**2).mean(axis=1), UNCERTAINTY.largest_miss**2)
     total = squares.sum(axis=1)
     points_a_value = (len(points) - 1) / max(sum(len(column) - 1 for column in levels), 1)
-    explained = UNCERTAINTY.explained * max(UNCERTAINTY.scarce / max(points_a_value, 1.0), 1.0)
-    explained *= np.where(np.isfinite(noise), noise, 0.0) ** 2
+    factor = UNCERTAINTY.explained * max(UNCERTAINTY.scarce / max(points_a_value, 1.0), 1.0)
+    explained = factor * np.where(np.isfinite(noise), noise, 0.0) ** 2
     left = np.maximum(1 - explained / np.where(total > 0, total, 1.0), 0.0)
     misses = UNCERTAINTY.farther * np.sqrt(squares * left[:, None])
     largest = tuple(float(column[-1]) for column in levels)
