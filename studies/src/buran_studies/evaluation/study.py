@@ -15,6 +15,7 @@ from buran_studies.evaluation.evaluation import Evaluation
 STUDIES: Mapping[str, str] = {
     "campaign": "the whole loop against the manual way and PIRA II's, at equal cost and for equal accuracy",
     "correction": "what correcting an analytical model is worth, as published and by default",
+    "coverage": "how often intervals beyond the points hold, for truths of many kinds",
     "priors": "what noise-resilient priors save, and how much noise they bear",
     "refinement": "what finding and using a filter costs, and what it loses",
     "selection": "strategies that choose measurement points",

@@ -1,0 +1,1 @@
+"""How often a new measurement beyond the points falls into the interval, for truths of many kinds."""
