@@ -146,15 +146,28 @@ def test_one_that_cannot_compile_with_filters_says_what_to_write(installed, tmp_
             "counters",
         ),
         ("[Score-P] Fatal: Cannot proceed: Maybe an inconsistent profile.", "refinement.keep"),
+        ("work.c:(.text+0x19): undefined reference to `POMP2_Assign_handle'", "scorep.options: --thread=omp"),
     ],
 )
 def test_its_last_words_are_explained(backend, tmp_path, words, meaning):
     log = tmp_path / "stderr.log"
     log.write_text(f"some output\n{words}\n")
     assert meaning in backend.why_failed(log)
-    assert backend.why_failed(log).endswith(f"Score-P says: {words.rpartition('Error: ')[2]}")
+    assert backend.why_failed(log).endswith(f"the log says: {words.rpartition('Error: ')[2]}")
     log.write_text("Segmentation fault\n")
     assert backend.why_failed(log) is None
+
+
+@pytest.mark.mpi
+def test_counts_of_another_compiler_are_said_to_be(backend):
+    assert not any(
+        "another one" in note for note in replace(backend, scorep=replace(backend.scorep, compiler="")).notes
+    )
+    kind = backend.embedded.toolchain.kind
+    same, other = ("gnu", "clang") if kind.startswith("gcc") else ("clang", "gnu")
+    for made_for, is_said in ((same, False), (other, True), ("intel", True)):
+        one = replace(backend, scorep=replace(backend.scorep, compiler=f"{made_for} 12.2.0"))
+        assert any(f"({made_for} 12.2.0)" in note for note in one.notes) == is_said
 
 
 def test_counters_that_cannot_be_had_are_left_out_and_named(backend, tmp_path, monkeypatch):

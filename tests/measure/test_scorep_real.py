@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,3 +138,93 @@ def test_counters_of_perf(backend, tmp_path):
         pytest.skip(f"perf is not available: {backend.why_failed(log)}")
     assert profile.metrics["task_clock"].unit == "sec" and 0 < profile.values["task_clock"].max() < 60
     assert read_profile(program.parent / "raw0" / "scorep" / "profile.cubex").metrics["page_faults"].dtype == "UINT64"
+
+
+CMAKE = """\
+cmake_minimum_required(VERSION 3.16)
+project(program C)
+include(CheckCSourceRuns)
+check_c_source_runs("int main(void) { return 0; }" RUNS)
+find_package(MPI REQUIRED)
+find_package(OpenMP REQUIRED)
+if(NOT RUNS)
+  message(FATAL_ERROR "checks fail")
+endif()
+add_library(work STATIC work.c)
+target_link_libraries(work OpenMP::OpenMP_C)
+add_executable(program main.c)
+target_link_libraries(program work MPI::MPI_C OpenMP::OpenMP_C)
+"""
+AUTOCONF = """\
+AC_INIT([program], [1])
+AC_PROG_CC
+AC_RUN_IFELSE([AC_LANG_PROGRAM()], [], [AC_MSG_ERROR([checks fail])])
+AC_OPENMP
+AC_CONFIG_FILES([Makefile])
+AC_OUTPUT
+"""
+MAKEFILE = "program: main.c work.c\n\t@CC@ -O1 @OPENMP_CFLAGS@ -o $@ main.c work.c\n"
+HYBRID = """\
+#include <mpi.h>
+double relax(int n);
+int main(int argc, char **argv) {
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    double x = relax(1000);
+    MPI_Finalize();
+    return x < 0;
+}
+"""
+THREADED = """\
+static double cell(double x, int i) { for (int k = 0; k < 50; k++) x = 0.5 * x + 1.0 / (i + k + 1); return x; }
+static double dropped(int n) { double x = 0; for (int k = 0; k < n; k++) x += 1.0 / (k + 1); return x; }
+double relax(int n) {
+    double sum = dropped(n);
+#pragma omp parallel for reduction(+ : sum)
+    for (int i = 0; i < n; i++) sum += cell(i, i);
+    return sum;
+}
+"""
+SYSTEMS_OF_BUILDS = {
+    "cmake": "SCOREP_WRAPPER=off cmake -S . -B build -D CMAKE_C_COMPILER={mpicc} && cmake --build build",
+    "autoconf": "autoconf && SCOREP_WRAPPER=off ./configure CC={mpicc} && make && mkdir build && cp program build",
+}
+
+
+def hybrid(backend, folder, system, mode=Mode.TIME):
+    """Build a program with threads by a build system whose configure step makes programs and runs them."""
+    if not shutil.which(system):
+        pytest.skip(f"needs {system}")
+    folder.mkdir()
+    files = {"CMakeLists.txt": CMAKE, "configure.ac": AUTOCONF, "Makefile.in": MAKEFILE, "main.c": HYBRID}
+    for name, text in {**files, "work.c": THREADED}.items():
+        (folder / name).write_text(text)
+    (folder / "scorep.filter").write_text(format_filter(only(["main", "relax", "cell"])))
+    environment = {**os.environ, **backend.build_environment(mode, folder / "scorep.filter")}
+    words = ["bash", "-c", SYSTEMS_OF_BUILDS[system].format(**backend.tools(mode))]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
+    (folder / "build.log").write_text(done.stdout + done.stderr)
+    return folder / "build" / "program" if done.returncode == 0 else None
+
+
+@pytest.mark.parametrize("system", SYSTEMS_OF_BUILDS)
+def test_programs_with_threads_and_a_configure_step(backend, tmp_path, system):
+    threads = replace(backend, options="--thread=omp")
+    program = hybrid(threads, tmp_path / "timed", system)
+    assert {each.symbol for each in hooked_functions(Elf.read(program))} == {"main", "relax", "cell"}
+    log, profile = run(threads, program, ranks=2)
+    assert log is None
+    assert {(each.rank, each.thread) for each in profile.locations} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    visits = {name: count.tolist() for name, count in zip(profile.tree.names, profile.exclusive("visits"), strict=True)}
+    cells = [count for name, count in visits.items() if name.endswith("->cell")]
+    assert sum(map(sum, cells)) == 2 * 1000 and all(each > 0 for each in cells[0])  # of every thread
+    assert any("!$omp parallel" in name for name in visits)
+    plain = hybrid(threads, tmp_path / "plain", system, Mode.VANILLA)
+    assert not any("scorep" in name for name in Elf.read(plain).needed)
+
+
+def test_a_link_that_does_not_know_of_threads_says_which_key_helps(backend, tmp_path):
+    """CMake links OpenMP's library without the option that Score-P looks for."""
+    if hybrid(replace(backend, options=""), tmp_path / "built", "cmake") is not None:
+        pytest.skip("this CMake hands the option to the linker")
+    assert "scorep.options: --thread=omp" in backend.why_failed(tmp_path / "built" / "build.log")

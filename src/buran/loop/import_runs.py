@@ -122,7 +122,7 @@ class _Taking:
         except OSError as error:
             reason = f"the file cannot be read: {error.strerror}: {error.filename}"
         except BuranError as error:
-            reason = ": ".join(filter(None, (error.what, error.why)))
+            reason = "; ".join(filter(None, (": ".join(filter(None, (error.what, error.why))), error.hint)))
         if reason:
             record = replace(record, status=Status.FAILED, reason=reason)
             file.unlink(missing_ok=True)

@@ -163,7 +163,10 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     record = replace(record, status=Status.MEASURED, reason=None, wall_s=outcome.wall_s)
     if campaign.config.budget.build_cores is not None:
         record = replace(record, cost_core_hours=outcome.wall_s * campaign.config.budget.build_cores / 3600.0)
-    reason = outcome.failure and f"the build command failed: {outcome.failure}{_first_error(log)}"
+    reason = None
+    if outcome.failure:
+        known = backend.why_failed(log)
+        reason = f"the build command failed: {outcome.failure}{f' ({known})' if known else _first_error(log)}"
     try:
         record = _inspected(target, spec, reason, record, binary, folder, temporary)
     except BuranError as error:

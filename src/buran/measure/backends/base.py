@@ -81,7 +81,7 @@ class Backend(Protocol):
         return filter_text
 
     def why_failed(self, log: Path) -> str | None:
-        """Return what this system's messages of a failed run mean, in words; None if it wrote none."""
+        """Return what this system's messages of a failed build or run mean, in words; None if it wrote none."""
         return None
 
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:

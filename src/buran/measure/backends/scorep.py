@@ -68,6 +68,11 @@ _LAST_WORDS = (
         "the program records a parameter where nothing around it has hooks: keep that function, with refinement.keep",
     ),
     (re.compile(r"Error while parsing filter file"), "Score-P cannot read the filter"),
+    (
+        re.compile(r"undefined reference to .POMP2_"),
+        "Score-P does not know at linking that the program has OpenMP, as where CMake links its library and leaves out "
+        "the option: write scorep.options: --thread=omp",
+    ),
 )
 # Filters at compile time: GCC's plugin has them, and from 9.0 on the one for LLVM.
 _FILTERED = "--instrument-filter"
@@ -209,10 +214,17 @@ class ScorePBackend(Backend):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """As the embedded backend found it, and what stands for basic blocks."""
-        if self.effort_metric is None:
+        """As the embedded backend found it, and where basic blocks come from, if not from the same compiler."""
+        if self.effort_metric is not None:
+            return (*self.embedded.notes, f"What is called basic blocks is Score-P's metric {self.effort_metric}.")
+        ours, theirs = self.embedded.toolchain.compiler_version, self.scorep.compiler
+        if not theirs or self.embedded.toolchain.kind.startswith(self.scorep.family):
             return self.embedded.notes
-        return (*self.embedded.notes, f"What is called basic blocks is Score-P's metric {self.effort_metric}.")
+        return (
+            *self.embedded.notes,
+            f"Times are of programs that Score-P's compiler made ({theirs}), basic blocks of those of another one "
+            f"({ours}): what one of them inlines, and the names it gives to lambda functions, may differ.",
+        )
 
     def tools(self, mode: Mode) -> Mapping[str, str]:
         """Return Score-P's wrappers; ours for builds that count basic blocks."""
@@ -288,10 +300,10 @@ class ScorePBackend(Backend):
         return _EXCLUDE_ALL.sub(every.replace("\\", r"\\"), filter_text)
 
     def why_failed(self, log: Path) -> str | None:
-        """Return what Score-P's last words mean, and these."""
+        """Return what Score-P's last words mean, and these themselves."""
         lines = log.read_text(errors="replace").splitlines()
         found = ((why, line) for words, why in _LAST_WORDS for line in lines if words.search(line))
-        return next((f"{why}; Score-P says: {line.rpartition('Error: ')[2].strip()}" for why, line in found), None)
+        return next((f"{why}; the log says: {line.rpartition('Error: ')[2].strip()}" for why, line in found), None)
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
         """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
