@@ -312,6 +312,40 @@ def test_what_is_imported_outlives_its_files(tmp_path: Path, tree: Path) -> None
     assert not progress_of(History.open(again)).failures
 
 
+def test_files_of_other_tools_say_what_to_do(tmp_path: Path, tree: Path) -> None:
+    """Profiles that Cube 2 and 3 wrote, and one that a killed run left half."""
+    own = copied(tree, tmp_path / "tree")
+    runs = sorted(own.iterdir())
+    for run, version in zip(runs, ("2.0", "3.0"), strict=False):
+        (run / "profile.cubex").write_text(f'<?xml version="1.0"?>\n<cube version="{version}">\n</cube>')
+    data = (runs[2] / "profile.cubex").read_bytes()
+    (runs[2] / "profile.cubex").write_bytes(data[: len(data) // 2])
+    session = importing(tmp_path / "campaign", own)
+    carry_out(session)
+    said = reasons(session)
+    for text in ("Cube 2.0", "Cube 3.0", "cube3to4", "truncated, damaged or of another kind"):
+        assert text in said
+    assert imported(session) == len(runs) - 3
+
+
+def test_runs_of_two_programs_in_one_folder_are_refused(tmp_path: Path, tree: Path) -> None:
+    program = copy.deepcopy(PROGRAM)
+    calls = program["program"]["main"]["calls"]
+    for name in list(calls):
+        calls[f"other_{name}"] = calls.pop(name)
+    other = measured_tree(tmp_path / "earlier", tmp_path / "other", program)
+    own = tmp_path / "tree"
+    own.mkdir()
+    for number, run in enumerate(sorted(tree.iterdir())):
+        shutil.copytree(run if number % 2 else other / run.name, own / run.name)
+    session = importing(tmp_path / "campaign", own)
+    carry_out(session)
+    said = reasons(session)
+    assert "they have other call paths" in said or "hardly a call path in common" in said
+    times = next(e for e in read_models(session.layout.models(session.id, 2)) if e.metric == "time")
+    assert not any("other_" in path for path in times.call_paths)
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
