@@ -57,15 +57,12 @@ def _with_parameter() -> Profile:
     return Profile(tree, (Location(0),), {name: METRICS[name] for name in values}, values, {})
 
 
-def test_values_of_parameters_are_folded_or_kept() -> None:
+def test_values_of_parameters_are_folded() -> None:
     profile = _with_parameter()
-    folded, kept = as_call_paths(profile), as_call_paths(profile, "keep")
+    folded = as_call_paths(profile)
     assert folded.tree.names == ("main", "main->solve", "main->step")
     assert folded.values["visits"].ravel().tolist() == [2, 7, 1]
     assert folded.values["time"].ravel().tolist() == [9.0, 4.0, 1.0]
-    assert kept.tree.names == (
-        "main", "main->level=1", "main->level=1->solve", "main->level=2", "main->level=2->solve", "main->step",
-    )  # fmt: skip
     assert as_call_paths(folded) is folded
 
 

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from buran.profile.cubex_read import read_cubex
 from buran.profile.profile import Profile, Region
 from buran.profile.regroup import combine, fold
 
-INSTANCE = "instance="
-Parameters = Literal["fold", "keep"]
 
-
-def read_profile(path: Path, parameters: Parameters = "fold") -> Profile:
+def read_profile(path: Path) -> Profile:
     """Read a cubex file, its call paths as `as_call_paths` makes them.
 
     Raises
@@ -27,7 +23,7 @@ def read_profile(path: Path, parameters: Parameters = "fold") -> Profile:
     FormatError
         See `buran.profile.cubex_read.read_cubex`.
     """
-    return as_call_paths(read_cubex(path), parameters)
+    return as_call_paths(read_cubex(path))
 
 
 def is_parameter_value(region: Region) -> bool:
@@ -36,7 +32,7 @@ def is_parameter_value(region: Region) -> bool:
     return region.paradigm == "user" and region.role in ("unknown", "parameter") and bool(sign) and name.strip() != ""
 
 
-def as_call_paths(profile: Profile, parameters: Parameters = "fold") -> Profile:
+def as_call_paths(profile: Profile) -> Profile:
     """Fold the instances of dynamic regions, and the values of parameters, into the regions they belong to.
 
     Counts and times are sums over the instances, extremes the extremes of all; the visits of a dynamic region are the
@@ -46,18 +42,10 @@ def as_call_paths(profile: Profile, parameters: Parameters = "fold") -> Profile:
     ----------
     profile
         As it was read. Without such nodes it is returned as it is.
-    parameters
-        ``keep`` leaves the values of parameters in the call paths; instances are folded all the same.
     """
-
-    def stays(region: Region) -> bool:
-        if not is_parameter_value(region):
-            return True
-        return parameters == "keep" and not region.name.startswith(INSTANCE)
-
-    if all(stays(profile.tree.regions[number]) for number in set(profile.tree.region.tolist())):
+    if not any(is_parameter_value(profile.tree.regions[number]) for number in set(profile.tree.region.tolist())):
         return profile
-    folding = fold(profile.tree, stays)
+    folding = fold(profile.tree, lambda region: not is_parameter_value(region))
     size, rows = len(folding.tree), folding.target[folding.stays]
     values = {}
     for name, metric in profile.metrics.items():
