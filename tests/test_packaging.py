@@ -84,8 +84,8 @@ def test_other_locks_repeat_nothing_of_the_base(name: str) -> None:
 
 
 def test_the_base_locks_every_dependency() -> None:
-    assert {name_of(each) for each in project(".")["dependencies"]} <= requirements("base.txt").keys()
-    studies = {name_of(each) for each in project("studies")["dependencies"]} - {"buran"}
+    assert {name_of(dependency) for dependency in project(".")["dependencies"]} <= requirements("base.txt").keys()
+    studies = {name_of(dependency) for dependency in project("studies")["dependencies"]} - {"buran"}
     assert studies <= requirements("base.txt").keys() | requirements("test.txt").keys()
 
 

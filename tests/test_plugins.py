@@ -142,8 +142,8 @@ def test_two_distributions_cannot_have_one_name(door: Door[Encoder], bring: Brin
 
 
 def test_what_is_built_in_has_what_the_protocols_ask_for() -> None:
-    assert [each.name for each in SCHEDULERS] == ["none", "slurm"]
-    assert [each.name for each in SYSTEMS] == ["embedded", "scorep", "simulated"]
+    assert [scheduler.name for scheduler in SCHEDULERS] == ["none", "slurm"]
+    assert [system.name for system in SYSTEMS] == ["embedded", "scorep", "simulated"]
 
 
 @pytest.fixture

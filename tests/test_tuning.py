@@ -46,7 +46,7 @@ def test_what_tunes_is_frozen(tool: ModuleType) -> None:
         for _, kind in inspect.getmembers(module, inspect.isclass):
             if is_dataclass(kind) and kind.__module__ == module.__name__:
                 assert kind.__dataclass_params__.frozen
-                assert set(kind.__annotations__) == {each.name for each in fields(kind)}
+                assert set(kind.__annotations__) == {field.name for field in fields(kind)}
 
 
 def bare_floats(path: Path) -> Iterator[tuple[str, float, str]]:

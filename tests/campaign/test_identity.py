@@ -110,8 +110,8 @@ def keys(part: type[Keys], path: str = "") -> Iterator[tuple[str, Decides | None
 def parts_in(annotation: Any) -> Iterator[type[Keys]]:
     if isinstance(annotation, type) and issubclass(annotation, Keys):
         yield annotation
-    for each in get_args(annotation):
-        yield from parts_in(each)
+    for arg in get_args(annotation):
+        yield from parts_in(arg)
 
 
 DECIDED = dict(keys(CampaignFile))

@@ -65,7 +65,7 @@ def test_from_profiles(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "INCLUDE MANGLED _Z6kerneli" in text and "_Z8accessorv" not in text and "_Z5setupv" not in text
     assert "# kernel(int): " in text and "1 visits" in text
     data = json.loads(said(capsys, "--from", str(runs), "--target", "n=500", "--json"))
-    assert [each["symbol"] for each in data["functions"]] == ["_Z6kerneli", "main"]
+    assert [function["symbol"] for function in data["functions"]] == ["_Z6kerneli", "main"]
 
 
 def test_with_a_call_graph_new_functions_are_found(runs: Path, graph: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,7 +185,7 @@ def test_comparison(file, tmp_path, capsys):
     run(file, "--json", "-o", tmp_path / "a.json")
     run("--compare", tmp_path / "a.json", other, "--json")
     found = json.loads(capsys.readouterr().out)["comparison"]["time"]
-    assert {each["call_path"]: each["overall"] for each in found["call_paths"]}["main"] == "same"
+    assert {call_path["call_path"]: call_path["overall"] for call_path in found["call_paths"]}["main"] == "same"
     with pytest.raises(BuranError, match="not written as latex"):
         run("--compare", file, other, "--format", "latex")
     with pytest.raises(BuranError, match="either"):

@@ -40,22 +40,26 @@ def side(
 ) -> Side:
     random = np.random.default_rng(seed)
     tree = tree_of(names)
-    truth = np.array([{**TIMES, **(times or {})}[each] for each in names])
-    exact = np.rint(np.array([{**COUNTS, **(counts or {})}[each] for each in names]))
+    truth = np.array([{**TIMES, **(times or {})}[name] for name in names])
+    exact = np.rint(np.array([{**COUNTS, **(counts or {})}[name] for name in names]))
     noisy = truth[..., None] * random.normal(1, noise, (*truth.shape, repetitions))
     values = {"time": noisy, "basic_blocks": np.repeat(exact[..., None], repetitions, axis=2)}
     table = Experiment(
         ("n",),
         N[:, None],
         tree,
-        {name: np.repeat(own[..., None], len(AGGREGATES), axis=-1) for name, own in values.items()},
+        {name: np.repeat(value[..., None], len(AGGREGATES), axis=-1) for name, value in values.items()},
         {"time": "sec", "basic_blocks": "occ"},
     )
     return Side(name, ("n",), {"n": 256.0}, dict(model_experiment(table)), table)
 
 
 def row(comparison: Comparison, metric: str, call_path: str) -> Difference:
-    (found,) = (each for each in comparison.differences if (each.metric, each.call_path) == (metric, call_path))
+    (found,) = (
+        difference
+        for difference in comparison.differences
+        if (difference.metric, difference.call_path) == (metric, call_path)
+    )
     return found
 
 
@@ -63,7 +67,9 @@ def test_nothing_is_called_different_where_nothing_is() -> None:
     alarms = 0
     for seed in range(12):
         found = compare_sides(side(seed=2 * seed), side("after", seed=2 * seed + 1))
-        assert {each.verdict for each in found.differences if each.metric == "basic_blocks"} == {"same"}
+        assert {difference.verdict for difference in found.differences if difference.metric == "basic_blocks"} == {
+            "same"
+        }
         alarms += bool(found.of("grown", "shrunk"))
         assert broken_by(found, [Condition("effort"), Condition("class")]) == ()
     assert alarms <= 2
@@ -130,8 +136,8 @@ def test_models_without_intervals_decide_nothing_and_a_check_says_so() -> None:
     assert found.of("grown")
     open_ended = side("after", seed=2)
     bare = {
-        name: replace(each, models=tuple(m and replace(m, alternatives=()) for m in each.models))
-        for name, each in open_ended.models.items()
+        name: replace(model, models=tuple(m and replace(m, alternatives=()) for m in model.models))
+        for name, model in open_ended.models.items()
     }
     found = compare_sides(side(), replace(open_ended, models=bare, counts=None))
     assert row(found, "time", "main->solve").verdict == "undecided"
@@ -142,7 +148,7 @@ def test_models_without_intervals_decide_nothing_and_a_check_says_so() -> None:
 def test_what_cannot_be_compared_is_refused_in_words() -> None:
     one = side()
     other = {
-        name: replace(each, call_paths=tuple(f"x{p}" for p in each.call_paths)) for name, each in one.models.items()
+        name: replace(model, call_paths=tuple(f"x{p}" for p in model.call_paths)) for name, model in one.models.items()
     }
     with pytest.raises(UsageError, match="no call path in common"):
         compare_sides(one, replace(one, models=other))

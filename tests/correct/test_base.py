@@ -42,7 +42,7 @@ def test_bundled_models_are_positive_and_come_back(name: str) -> None:
 
 def test_the_reconstruction_has_the_published_bounds() -> None:
     base = load_base("evh1_2d_reconstructed")
-    found = {name: (each.value, each.lower, each.upper) for name, each in base.parameters.items()}
+    found = {name: (parameter.value, parameter.lower, parameter.upper) for name, parameter in base.parameters.items()}
     assert found == {
         "g": (2.45e-8, 2e-9, 2e-7),
         "h": (1.13216, 1.0, 1.5),

@@ -38,7 +38,7 @@ def test_a_missing_effect_is_corrected(contention: Corrected) -> None:
     assert contention.report.errors["base"] > 2 * min(contention.report.errors.values())
     between = np.array([[12.0, 300.0], [48.0, 900.0]])
     assert np.allclose(contention.predict(between).value, contended(between, noise=0), rtol=0.05)
-    assert [each.variable for each in contention.report.thresholds] == ["p"]
+    assert [threshold.variable for threshold in contention.report.thresholds] == ["p"]
     assert "sets in above p" in str(contention.report.thresholds[0])
 
 

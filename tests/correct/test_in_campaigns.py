@@ -93,7 +93,8 @@ def test_campaigns_without_base_models_correct_nothing(campaign: Path, tmp_path:
 def test_a_campaign_without_measurements_says_so(campaign: Path, tmp_path: Path) -> None:
     (tmp_path / "experiment.jsonl").write_text("")
     assert all(
-        each["reason"].startswith("not corrected") for each in correct_kernels(load_campaign(campaign), tmp_path)
+        correction["reason"].startswith("not corrected")
+        for correction in correct_kernels(load_campaign(campaign), tmp_path)
     )
 
 

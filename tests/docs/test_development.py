@@ -135,7 +135,7 @@ def test_a_metric_is_one_file(install: Install) -> None:
     with not_synced():
         session = open_session(folder / "campaign.json")
         last = carry_out(session)
-    models = {each.metric: each for each in read_models(session.layout.models(session.id, last.iteration - 1))}
+    models = {model.metric: model for model in read_models(session.layout.models(session.id, last.iteration - 1))}
     counted = models["flops"]
     solve = counted.models[counted.call_paths.index("simulated->main->solve")]
     assert solve is not None
@@ -226,7 +226,7 @@ def test_a_measurement_system_is_one_file(install: Install, monkeypatch: pytest.
     with not_synced():
         session = open_session(folder / "campaign.json")
         last = carry_out(session)
-    models = {each.metric: each for each in read_models(session.layout.models(session.id, last.iteration - 1))}
+    models = {model.metric: model for model in read_models(session.layout.models(session.id, last.iteration - 1))}
     timed = models["time"]
     solve = timed.models[timed.call_paths.index("program->solve")]
     assert solve is not None

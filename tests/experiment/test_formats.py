@@ -106,8 +106,8 @@ def test_talpas_and_the_older_json_read_as_the_rest(table: Experiment, tmp_path:
         "measurements": [],
     }  # fmt: skip
     lines = []
-    for path, own in data["measurements"].items():
-        for metric, entries in own.items():
+    for path, measurement in data["measurements"].items():
+        for metric, entries in measurement.items():
             for entry in entries:
                 params = dict(zip(table.parameters, entry["point"], strict=True))
                 for value in entry["values"]:
@@ -393,6 +393,6 @@ def test_files_of_extra_p(name: str, parameters: str, points: int, values: int, 
     table = read_experiment(DATA / name)
     assert table.parameters == tuple(parameters)
     assert len(table.points) == points
-    assert sum((~np.isnan(own[..., 0])).sum() for own in table.values.values()) == values
+    assert sum((~np.isnan(value[..., 0])).sum() for value in table.values.values()) == values
     if first is not None:
         assert next(iter(table.values.values()))[0, 0, 0, 0] == first

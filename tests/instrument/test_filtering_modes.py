@@ -116,8 +116,8 @@ def test_where_timed_builds_say_nothing_of_the_program_the_build_that_counts_doe
     plans = [SimpleNamespace(builds=[timed, counted])]
     history = SimpleNamespace(plans=plans, features={counted.hash: features, timed.hash: None}.get)
     known = static_features(history, 0)
-    assert {each.name for each in known.functions} == {"plain", "short"}
-    assert {each.name for each in known.functions if each.hooked} == hooked
+    assert {function.name for function in known.functions} == {"plain", "short"}
+    assert {function.name for function in known.functions if function.hooked} == hooked
     own = StaticFeatures((function("plain"),), ("a.c",), (), ())
     assert static_features(SimpleNamespace(plans=plans, features={timed.hash: own}.get), 0) is own
     assert static_features(SimpleNamespace(plans=plans, features={}.get), 0) is None

@@ -65,7 +65,7 @@ def installed(tmp_path, monkeypatch):
         (folder / name).write_text(WRAPPER)
     for path in folder.iterdir():
         path.chmod(0o755)
-    others = [each for each in os.environ["PATH"].split(":") if real is None or each != str(Path(real).parent)]
+    others = [word for word in os.environ["PATH"].split(":") if real is None or word != str(Path(real).parent)]
     monkeypatch.setenv("PATH", ":".join([str(folder), *others]))
     return folder
 

@@ -37,10 +37,10 @@ def backend(tmp_path_factory):
 
 
 def built(backend, folder, make, binary, filter_text=""):
-    for each in PROGRAMS.iterdir():
-        if not (folder / each.name).exists():
+    for program in PROGRAMS.iterdir():
+        if not (folder / program.name).exists():
             folder.mkdir(exist_ok=True)
-            shutil.copy(each, folder)
+            shutil.copy(program, folder)
     filter_file = None
     if filter_text:
         filter_file = folder / "scorep.filter"
@@ -88,13 +88,15 @@ def test_what_it_records_is_what_the_list_says(backend, tmp_path):
     Of a constructor a list may be given any symbol: gcc has hooks in another one than clang.
     """
     functions = hooked_functions(Elf.read(kinds(backend, tmp_path / "all", EVERYTHING)))
-    ours = sorted({each.symbol for each in functions if each.file.endswith(("names.cpp", "solver.f90"))} - {"main"})
+    ours = sorted(
+        {function.symbol for function in functions if function.file.endswith(("names.cpp", "solver.f90"))} - {"main"}
+    )
     assert len(ours) >= 60
-    chosen = sorted({variants(each)[0] for each in ours})
+    chosen = sorted({variants(symbol)[0] for symbol in ours})
     for number, half in enumerate((chosen[::2], chosen[1::2])):
-        listed = [each for each in ours if variants(each)[0] in half]
+        listed = [symbol for symbol in ours if variants(symbol)[0] in half]
         program = kinds(backend, tmp_path / f"half{number}", format_filter(only([*half, "main"])))
-        assert {each.symbol for each in hooked_functions(Elf.read(program))} == {*listed, "main"}
+        assert {hooked_function.symbol for hooked_function in hooked_functions(Elf.read(program))} == {*listed, "main"}
         _, profile = run(backend, program)
         visited = [profile.tree.regions[each] for each in set(profile.tree.region.tolist())]
         recorded = {each.mangled for each in visited if each.paradigm == "compiler"}
@@ -106,7 +108,7 @@ def test_a_filter_at_run_time_leaves_regions_of_the_program(backend, tmp_path):
     """Threads, a dynamic region and a parameter inside of one: `EXCLUDE *` would end the program."""
     program = built(backend, tmp_path / "built", {"MPICXX": "mpicxx"}, "omp")
     _, everything = run(backend, program, "3", ranks=2)
-    assert [each.name for each in everything.tree.regions if each.role == PARAMETRIZED] == ["double solve(int)"]
+    assert [region.name for region in everything.tree.regions if region.role == PARAMETRIZED] == ["double solve(int)"]
     rules = format_filter(only(["main", "_Z5solvei"]))  # what a refinement would keep: solve records a parameter
     plain, own = tmp_path / "plain", tmp_path / "own"
     plain.write_text(rules)

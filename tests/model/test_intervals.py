@@ -64,11 +64,11 @@ def test_exact_values_leave_no_doubt():
 def test_alternatives_are_weighed_and_the_chosen_one_leads():
     fit, _, _ = fitted(5)
     for model in fit.models:
-        weights = [each.weight for each in model.alternatives]
+        weights = [alternative.weight for alternative in model.alternatives]
         assert sum(weights) == pytest.approx(1)
         assert min(weights) > 0
         assert model.alternatives[0].function == model.function
-        assert len({each.function.terms for each in model.alternatives}) == len(weights)
+        assert len({alternative.function.terms for alternative in model.alternatives}) == len(weights)
 
 
 def test_contributions_add_up():

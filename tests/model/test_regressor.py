@@ -71,8 +71,8 @@ def test_nonnegative_coefficients():
     for model in PMNFRegressor(nonnegative=True).fit(X, y).models_:
         assert min(model.function.coefficients, default=0) >= 0
         assert model.function.constant >= 0
-        for each in model.alternatives:
-            assert min((each.function.constant, *each.function.coefficients)) >= 0
+        for alternative in model.alternatives:
+            assert min((alternative.function.constant, *alternative.function.coefficients)) >= 0
     assert any(min(m.function.coefficients, default=0) < 0 for m in PMNFRegressor().fit(X, y).models_)
 
 
@@ -81,7 +81,7 @@ def test_parameters_and_clones():
     model = PMNFRegressor(own, max_terms=1)
     assert clone(model).get_params()["space"] is own or clone(model).get_params()["space"] == own
     fitted = model.fit(X, TRUE)
-    assert all(len(each.function.terms) <= 1 for each in fitted.models_)
+    assert all(len(model.function.terms) <= 1 for model in fitted.models_)
     assert model.set_params(space="extrap").space == "extrap"
 
 

@@ -31,9 +31,14 @@ def table(
     """Values by call path and metric: an array (point,) or (point, repetition); what is left out is 0."""
     paths = list(values)
     repetitions = max(
-        ((np.ndim(own) == 2 and np.shape(own)[1]) or 1 for each in values.values() for own in each.values()), default=1
+        (
+            (np.ndim(cells) == 2 and np.shape(cells)[1]) or 1
+            for by_metric in values.values()
+            for cells in by_metric.values()
+        ),
+        default=1,
     )
-    metrics = sorted({metric for each in values.values() for metric in each})
+    metrics = sorted({metric for by_metric in values.values() for metric in by_metric})
     out = {}
     for metric in metrics:
         cube = np.zeros((len(paths), len(points), repetitions, len(AGGREGATES)))

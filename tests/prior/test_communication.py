@@ -72,7 +72,7 @@ def test_every_operation_has_a_source_and_columns() -> None:
 
 def test_beyond_the_paper() -> None:
     names = "Barrier Alltoall Alltoallv Reduce_scatter Scan Exscan Gatherv Scatterv Allgatherv Isend Irecv Wait Waitall"
-    for name in [f"MPI_{own}" for own in names.split()] + ["MPI_Iallreduce", "MPI_Neighbor_alltoallv", "MPI_Send_c"]:
+    for name in [f"MPI_{word}" for word in names.split()] + ["MPI_Iallreduce", "MPI_Neighbor_alltoallv", "MPI_Send_c"]:
         assert operation_of(name) is not None, name
     assert {"MPI_Test", "MPI_Iprobe"} <= POLLS
     assert operation_of("MPI_Init") is None and operation_of("MPI_Win_fence") is None

@@ -255,7 +255,7 @@ def test_a_function_without_mpi_whose_time_outgrows_its_blocks_does_dearer_work(
     timed = table(slower)
     found = dict(zip(ALL, models_from_priors(timed, counts(), processes="p"), strict=True))
     verdicts = {name: found[name].waiting for name in ("app->main->solve", LAST)}
-    assert [own and own.verdict for own in verdicts.values()] == [Verdict.DEARER, Verdict.WAITING]
+    assert [verdict and verdict.verdict for verdict in verdicts.values()] == [Verdict.DEARER, Verdict.WAITING]
     alone = model_experiment(timed, ["time"])["time"]
     _, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
     assert said[2]["waiting"].startswith("dearer work: ") and said[3]["waiting"].startswith("waiting: ")

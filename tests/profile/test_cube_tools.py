@@ -92,7 +92,7 @@ def test_cube_finds_no_more_in_ours_than_in_score_ps(file, tmp_path):
     profile = read_cubex(file)
     write_cubex(profile, own)
     found = findings(own)
-    lines = sum(each.line == 0 for each in profile.tree.regions)
-    files = sum(each.file == "" for each in profile.tree.regions)
+    lines = sum(region.line == 0 for region in profile.tree.regions)
+    files = sum(region.file == "" for region in profile.tree.regions)
     assert found.pop("Proper line numbers") <= lines and found.pop("File name not empty") <= files
     assert not any(found.values()), found

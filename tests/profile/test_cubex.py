@@ -68,7 +68,7 @@ def test_what_is_written_is_read(profile: Profile, compress: bool, tmp_path: Pat
     file = tmp_path / "profile.cubex"
     write_cubex(profile, file, compress=compress)
     read = read_cubex(file)
-    metrics = {name: replace(own, title=own.title or name) for name, own in profile.metrics.items()}
+    metrics = {name: replace(metric, title=metric.title or name) for name, metric in profile.metrics.items()}
     same(replace(profile, metrics=metrics), read)
     assert profile.attributes.items() <= read.attributes.items()
     first = file.read_bytes()

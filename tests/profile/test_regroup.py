@@ -43,8 +43,8 @@ def test_a_union_holds_every_call_path_once_and_in_preorder(given: list[CallTree
         {(parent, tree.regions[region].name) for parent, region in zip(tree.parent, tree.region, strict=True)}
     ) == len(tree)
     assert set(tree.names) == {name for one in given for name in one.names}
-    for one, own in zip(given, numbers, strict=True):
-        assert [tree.names[i] for i in index[own]] == list(one.names)
+    for one, number in zip(given, numbers, strict=True):
+        assert [tree.names[i] for i in index[number]] == list(one.names)
 
 
 def test_regions_match_by_mangled_name_or_else_by_name() -> None:

@@ -19,7 +19,7 @@ def started() -> Any | None:
 
     options = Options()
     options.binary_location = program
-    for each in OPTIONS:
-        options.add_argument(each)
+    for option in OPTIONS:
+        options.add_argument(option)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return webdriver.Chrome(options=options, service=Service(driver))

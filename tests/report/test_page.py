@@ -52,9 +52,9 @@ def test_numbers_are_those_of_the_models(small):
     target = np.array([[1024.0, 8000.0, 80.0]])
     expected = dict(zip(models.call_paths, models.predict(target)[:, 0], strict=True))
     assert len(data["paths"]) == 40
-    for each in data["paths"]:
-        assert each["at"] == pytest.approx(max(expected[each["name"]], 0.0), rel=1e-3)
-    assert sum(each["share"] for each in data["paths"]) == pytest.approx(1.0, abs=0.01)
+    for path in data["paths"]:
+        assert path["at"] == pytest.approx(max(expected[path["name"]], 0.0), rel=1e-3)
+    assert sum(path["share"] for path in data["paths"]) == pytest.approx(1.0, abs=0.01)
     first = data["paths"][0]
     place = table.tree.names.index(first["name"])
     own = table.over_locations("time")[place]
@@ -125,11 +125,11 @@ def test_a_tensor_model_predicts_the_run_time_in_every_place(small):
 def test_parents_are_callers(small):
     table, said = small
     data = data_of(said, table)
-    for each in data["paths"]:
-        if each["parent"] >= 0:
-            assert each["name"].startswith(data["paths"][each["parent"]]["name"] + "->")
+    for path in data["paths"]:
+        if path["parent"] >= 0:
+            assert path["name"].startswith(data["paths"][path["parent"]]["name"] + "->")
         else:
-            assert each["name"] == "main"
+            assert path["name"] == "main"
 
 
 def test_names_and_reasons_are_never_markup(text):
@@ -179,7 +179,7 @@ def test_small_call_paths_are_left_out_and_counted(small, monkeypatch):
     own = written(said, table)
     data = data_of(said, table)
     assert data["left_out"] == 40 - len(kept) and f"{data['left_out']} further call paths" in own
-    shown = sum(each["share"] for each in data["paths"])
+    shown = sum(path["share"] for path in data["paths"])
     assert data["left_out_share"] == pytest.approx(1 - shown, abs=0.01)
     lines = list(csv.DictReader(io.StringIO(as_csv(found, table))))
     assert len(lines) == 40 and all(line["at target"] for line in lines)

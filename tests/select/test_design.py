@@ -98,7 +98,7 @@ def test_batches_are_limited_by_runs_and_by_points() -> None:
     runs = Design().suggest(known, space(), Budget(3.0), PlanningState(most=4)).suggestions
     assert len(runs) <= 4
     points = Design().suggest(known, space(), Budget(3.0), PlanningState(points=2)).suggestions
-    assert 0 < len({each.place for each in points}) <= 2
+    assert 0 < len({point.place for point in points}) <= 2
 
 
 def test_the_last_round_spends_what_is_left() -> None:
@@ -106,7 +106,7 @@ def test_the_last_round_spends_what_is_left() -> None:
 
     def spent(state: PlanningState) -> float:
         advice = Design().suggest(known, asked, Budget(30.0), state)
-        return sum(each.cost_core_hours or 0.0 for each in advice.suggestions)
+        return sum(suggestion.cost_core_hours or 0.0 for suggestion in advice.suggestions)
 
     assert spent(PlanningState(rounds_left=1)) > spent(PlanningState(rounds_left=10))
 

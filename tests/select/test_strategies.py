@@ -32,11 +32,11 @@ def test_everybody_begins_with_the_cheapest_lines_when_nothing_is_known(name: st
     asked = space()
     advice = strategy_of(name).suggest(Observations.nothing(2), asked, Budget(1.0), PlanningState())
     assert advice.suggestions and advice.stop is None
-    assert all(each.cost_core_hours is None for each in advice.suggestions)
+    assert all(suggestion.cost_core_hours is None for suggestion in advice.suggestions)
     if name in ADAPTIVE:
-        places = [each.place for each in advice.suggestions]
+        places = [suggestion.place for suggestion in advice.suggestions]
         assert set(places) <= set(BASE) and (asked.points[places, 0] <= 16).all()
-        assert all(each.repetition == 1 for each in advice.suggestions)
+        assert all(suggestion.repetition == 1 for suggestion in advice.suggestions)
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
@@ -46,12 +46,16 @@ def test_suggestions_fit_into_the_budget_and_are_numbered(name: str, share: floa
     full = float(asked.core_hours(plain(asked.points)).sum())
     budget = Budget(share * full + 1.0, 1.0)
     advice = strategy_of(name).suggest(known, asked, budget, PlanningState(most=12))
-    costs = [each.cost_core_hours for each in advice.suggestions]
+    costs = [suggestion.cost_core_hours for suggestion in advice.suggestions]
     assert sum(cost or 0.0 for cost in costs) <= budget.left * (1 + 1e-9)
     runs = Outlook.of(known, asked, PlanningState()).runs
-    for each in advice.suggestions:
-        before = [other for other in advice.suggestions[: advice.suggestions.index(each)] if other.place == each.place]
-        assert each.repetition == runs[each.place] + len(before) + 1 <= asked.most_repetitions
+    for suggestion in advice.suggestions:
+        before = [
+            other
+            for other in advice.suggestions[: advice.suggestions.index(suggestion)]
+            if other.place == suggestion.place
+        ]
+        assert suggestion.repetition == runs[suggestion.place] + len(before) + 1 <= asked.most_repetitions
     assert bool(advice.suggestions) != bool(advice.stop)
 
 
@@ -68,7 +72,7 @@ def test_failed_points_are_not_asked_for_again(name: str) -> None:
     for known in (Observations.nothing(2), measured(BASE[1:-1], plain)):
         advice = strategy_of(name).suggest(known, asked, Budget(), PlanningState(failed=failed))
         assert advice.suggestions or (name == "lines" and advice.stop == "the lines are measured")
-        assert not failed & {each.place for each in advice.suggestions}
+        assert not failed & {suggestion.place for suggestion in advice.suggestions}
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
@@ -93,7 +97,7 @@ def test_strange_run_times_have_answers(
     known = measured(BASE, truth, repetitions, noise)
     advice = strategy_of(name).suggest(known, space(), Budget(5.0), PlanningState(most=3))
     assert advice.suggestions or advice.stop
-    assert all(each.cost_core_hours and each.cost_core_hours > 0 for each in advice.suggestions)
+    assert all(suggestion.cost_core_hours and suggestion.cost_core_hours > 0 for suggestion in advice.suggestions)
 
 
 def test_a_negative_prediction_costs_what_the_shortest_run_did() -> None:
@@ -146,7 +150,9 @@ def test_a_base_that_the_budget_does_not_reach_is_cut_or_refused() -> None:
     tiny = Budget(1e-3)
     cut = strategy_of("cpf", base=Base(2)).suggest(known, asked, tiny, PlanningState())
     refused = strategy_of("cpf", base=Base(2, whole=True)).suggest(known, asked, tiny, PlanningState())
-    assert cut.stop or all(each.cost_core_hours and each.cost_core_hours <= 1e-3 for each in cut.suggestions)
+    assert cut.stop or all(
+        suggestion.cost_core_hours and suggestion.cost_core_hours <= 1e-3 for suggestion in cut.suggestions
+    )
     assert refused.stop and "base" in refused.stop and refused.budget_reached
 
 
@@ -176,7 +182,7 @@ def test_cpf_takes_the_cheapest_and_stops_at_the_first_that_does_not_fit() -> No
     assert look.cost is not None
     rest = [place for place in np.argsort(look.cost).tolist() if look.runs[place] < 2]
     advice = strategy_of("cpf").suggest(known, asked, Budget(100.0), PlanningState())
-    assert [each.place for each in advice.suggestions] == [rest[0], rest[0]]
+    assert [suggestion.place for suggestion in advice.suggestions] == [rest[0], rest[0]]
     nothing = strategy_of("cpf").suggest(known, asked, Budget(float(look.cost[rest[0]]) * 0.99), PlanningState())
     assert nothing.stop
 
@@ -205,7 +211,7 @@ def test_known_terms_need_a_smaller_base() -> None:
     nothing = replace(Observations.nothing(2), skeletons=(terms,))
     first = strategy_of("design").suggest(nothing, asked, Budget(), PlanningState())
     assert len(first.suggestions) < 6
-    few = replace(measured([each.place for each in first.suggestions], plain, 1, 0.0), skeletons=(terms,))
+    few = replace(measured([suggestion.place for suggestion in first.suggestions], plain, 1, 0.0), skeletons=(terms,))
     model = few.fit.models[0]
     assert model is not None
     assert float(model.function.evaluate(asked.target)) == pytest.approx(float(plain(asked.target[None])[0]))

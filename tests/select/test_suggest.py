@@ -68,9 +68,9 @@ def test_suggestions_name_points_costs_and_reasons(
     assert found["target"] == {"p": 128, "n": 60}
     assert found["budget_core_hours"] == pytest.approx(0.8 * found["full_matrix_core_hours"])
     assert any("outside the space" in note for note in found["notes"])
-    for each in found["suggestions"]:
-        assert each["point"]["p"] * each["point"]["n"] <= 2000
-        assert each["cost_core_hours"] > 0 and each["reason"]
+    for suggestion in found["suggestions"]:
+        assert suggestion["point"]["p"] * suggestion["point"]["n"] <= 2000
+        assert suggestion["cost_core_hours"] > 0 and suggestion["reason"]
     code, out, _ = suggest(capsys, data, "--processes", "p", "--budget", "80%", "--at", "p=128,n=60")
     assert code == 0 and "variance removed" in out and "expected error" in out
 

@@ -61,9 +61,9 @@ def compared(
 
 def verdicts(data: dict[str, Any], metric: str) -> dict[str, str]:
     return {
-        each["call_path"].rpartition("->")[2]: each["verdict"]
-        for each in data["differences"]
-        if each["metric"] == metric and each["matters"]
+        difference["call_path"].rpartition("->")[2]: difference["verdict"]
+        for difference in data["differences"]
+        if difference["metric"] == metric and difference["matters"]
     }
 
 
@@ -116,7 +116,7 @@ def test_results_that_were_kept_are_enough(files, capsys, tmp_path: Path) -> Non
         assert "Counts are compared by their models" in said
         assert verdicts(data, "basic_blocks") == {"setup": "grown", "solve": "same", "tiny": "same"}
     _, data = compared(capsys, files["log"], latest)
-    assert all(each["exact"] for each in data["differences"] if each["metric"] == "bytes_sent")
+    assert all(difference["exact"] for difference in data["differences"] if difference["metric"] == "bytes_sent")
 
 
 def test_what_cannot_be_compared_is_said_with_what_to_do(files, capsys, tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_what_cannot_be_compared_is_said_with_what_to_do(files, capsys, tmp_path
 
 def test_a_program_with_nothing_in_common_is_refused(files, capsys, tmp_path: Path) -> None:
     data = json.loads((files["old"].parent / "results" / "sim" / "latest" / "report.json").read_text())
-    for own in data["models"].values():
-        for each in own["call_paths"]:
-            each["call_path"] = each["call_path"].replace("simulated", "another")
+    for model in data["models"].values():
+        for call_path in model["call_paths"]:
+            call_path["call_path"] = call_path["call_path"].replace("simulated", "another")
     other = tmp_path / "report.json"
     other.write_text(json.dumps(data))
     said, _ = compared(capsys, files["old"], other, expect=2)

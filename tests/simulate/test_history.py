@@ -273,7 +273,7 @@ def test_overhead_is_cpu_time_over_the_baseline_beside_it() -> None:
 def test_page_and_report_show_one_overhead(finished: Session) -> None:
     folder = finished.layout.results(finished.id)
     report, page = (json.loads((folder / name).read_text()) for name in ("report.json", "page.json"))
-    shown = [each["time_overhead"] for each in page["iterations"]]
+    shown = [iteration["time_overhead"] for iteration in page["iterations"]]
     by_filter: dict[int, list[float]] = {}
     for each in report["overhead"]:
         by_filter.setdefault(each["filter_number"], []).append(each["time_ratio"])

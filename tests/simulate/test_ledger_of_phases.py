@@ -66,7 +66,7 @@ def test_failures_are_paid_for(tmp_path: Path) -> None:
     session = opened(tmp_path, {**copy.deepcopy(PROGRAM), "failure_probability": 0.3}, refinement={"enabled": False})
     last = carry_out(session)
     found = by_phase(session)
-    failed = [each for each in records(session).values() if each.status == "failed"]
+    failed = [record for record in records(session).values() if record.status == "failed"]
     assert found["failures"].runs == len(failed) > 0
     assert found["failures"].core_hours == pytest.approx(sum(each.cost_core_hours or 0.0 for each in failed))
     assert sum(item.core_hours for item in found.values()) == pytest.approx(last.spent_core_hours)

@@ -65,7 +65,7 @@ def test_a_filter_is_not_overruled_by_models_of_fewer_values_than_tell_growth(tm
     for before, after in pairwise(found):
         if before.pilot:
             continue
-        seen |= {(int(each.point["p"]), int(each.point["n"])) for each in before.bundles}
+        seen |= {(int(bundle.point["p"]), int(bundle.point["n"])) for bundle in before.bundles}
         values = [len(set(column)) for column in zip(*seen, strict=True)]
         assert min(values) >= 3 or after.filter_text == before.filter_text
     assert len(found[2].bundles) == 1  # what the first models of times are made of

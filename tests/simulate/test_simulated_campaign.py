@@ -62,7 +62,7 @@ def test_refinement_works_on_the_description(tmp_path: Path) -> None:
     last = carry_out(session)
     assert "INCLUDE MANGLED solve" in last.filter_text
     assert "tiny" not in last.filter_text
-    models = {each.metric: each for each in read_models(session.layout.models(session.id, last.iteration - 1))}
+    models = {model.metric: model for model in read_models(session.layout.models(session.id, last.iteration - 1))}
     assert "simulated->main->solve" in models["time"].call_paths
     assert "simulated->main->solve->tiny" not in models["time"].call_paths
     assert "simulated->main->solve->tiny" in models["basic_blocks"].call_paths  # counted under the widest
@@ -72,7 +72,9 @@ def test_seconds_and_costs_are_virtual(tmp_path: Path) -> None:
     session = opened(tmp_path, points=[{"p": 4096, "n": 400}, {"p": 512, "n": 300}], parameters=roles())
     last = carry_out(session)
     found = [
-        each for each in records(session) if each.mode == Mode.VANILLA and each.point == Point.of({"n": 400, "p": 4096})
+        record
+        for record in records(session)
+        if record.mode == Mode.VANILLA and record.point == Point.of({"n": 400, "p": 4096})
     ]
     assert found
     for each in found:
@@ -90,7 +92,7 @@ def roles() -> dict[str, object]:
 def test_time_limits_hold(tmp_path: Path) -> None:
     session = opened(tmp_path, resources={"time_limit_s": 0.15}, refinement={"enabled": False})
     carry_out(session)
-    late = [each for each in records(session) if each.status == Status.FAILED]
+    late = [record for record in records(session) if record.status == Status.FAILED]
     assert late
     assert all("time limit reached after 0.1 s" in str(each.reason) for each in late)
     assert all(each.wall_s == 0.15 for each in late)
@@ -111,7 +113,7 @@ def test_a_run_that_was_killed_costs_nothing_and_comes_out_the_same(tmp_path: Pa
     forget_derived(broken.layout, broken.id)
     carry_out(broken)
     assert derived(broken) == derived(whole)
-    aborted = [each for each in records(broken) if each.status == Status.INTERRUPTED]
+    aborted = [record for record in records(broken) if record.status == Status.INTERRUPTED]
     assert [each.cost_core_hours for each in aborted] == [0.0]
 
 
@@ -119,7 +121,7 @@ def test_what_fails_is_tried_again_with_other_luck(tmp_path: Path) -> None:
     program = {**copy.deepcopy(PROGRAM), "failure_probability": 0.4}
     session = opened(tmp_path, program, refinement={"enabled": False})
     carry_out(session)
-    failed = [each for each in records(session) if each.status == Status.FAILED]
+    failed = [record for record in records(session) if record.status == Status.FAILED]
     assert failed
     assert {each.reason for each in failed} == {"exit code 1"}
     slots = [

@@ -134,9 +134,9 @@ def test_waiting_ranks_are_those_that_come_early() -> None:
 def test_failures_come_as_often_as_they_should_and_cost_part_of_a_run() -> None:
     own = variant(program(failure_probability=0.3))
     runs = [own.took(POINT, 16, str(number)) for number in range(500)]
-    failed = [each for each in runs if each.failed]
+    failed = [run for run in runs if run.failed]
     assert 110 < len(failed) < 190
-    whole = min(each.wall_s for each in runs if not each.failed)
+    whole = min(run.wall_s for run in runs if not run.failed)
     assert 0.4 * whole < np.mean([each.wall_s for each in failed]) < 0.6 * whole
 
 

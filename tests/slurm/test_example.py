@@ -74,6 +74,6 @@ def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -
             for place in record["placement"]:
                 ranks.setdefault(place["host"], []).extend(spread(place["ranks"]))
             assert sorted(itertools.chain(*ranks.values())) == list(range(p))
-            assert {node: len(own) for node, own in ranks.items()} == dict.fromkeys(given["nodes"], p // m)
+            assert {node: len(placed) for node, placed in ranks.items()} == dict.fromkeys(given["nodes"], p // m)
     assert Counter(tuple(line.split()) for line in places.read_text().splitlines()) == expected
     assert {(record["point"]["p"], record["point"]["m"]) for record in records} == {(1, 1), (2, 1), (2, 2), (4, 2)}

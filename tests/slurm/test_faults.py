@@ -161,9 +161,9 @@ def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) 
             "--kill-on-bad-exit=1",
         ]
         places = record.get("placement", [])
-        assert record["mode"] == "vanilla" or {each["host"] for each in places} == set(record["allocation"]["nodes"])
+        assert record["mode"] == "vanilla" or {place["host"] for place in places} == set(record["allocation"]["nodes"])
         if len(os.sched_getaffinity(0)) >= 2:
-            assert all(each["cpus"].isdecimal() and each["ranks"].isdecimal() for each in places), "a core for each"
+            assert all(place["cpus"].isdecimal() and place["ranks"].isdecimal() for place in places), "a core for each"
     before = bench.starts()
     bench.run(expect=1)
     assert bench.starts() == before, "failures are final until a retry is asked for"

@@ -39,7 +39,10 @@ def test_a_cancelled_job_leaves_what_it_has_measured(bench: SlurmBench, cluster:
     assert controller.wait(PATIENCE_S) == 3, bench.output
     assert "was cancelled" in bench.output
     status = bench.status()
-    assert any("CANCELLED" in each["reason"] or "SIGTERM" in each["reason"] for each in status["interruptions"])
+    assert any(
+        "CANCELLED" in interruption["reason"] or "SIGTERM" in interruption["reason"]
+        for interruption in status["interruptions"]
+    )
     bench.run()
     bench.assert_whole(before, interrupted=2, runs=12)
 

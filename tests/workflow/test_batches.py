@@ -42,8 +42,8 @@ def test_points_of_the_same_shape_share_a_job(workbench: Workbench) -> None:
     bundles = [bundle for bundle in plan.bundles if bundle.point["p"] == 2]
     request = together(session, bundles)
     assert (request.nodes, request.tasks) == (1, 2)
-    assert 60 * request.minutes >= STARTUP_S + sum(job_limit_s(session, each) - STARTUP_S for each in bundles)
-    assert 60 * request.minutes < sum(job_limit_s(session, each) for each in bundles), "it starts only once"
+    assert 60 * request.minutes >= STARTUP_S + sum(job_limit_s(session, bundle) - STARTUP_S for bundle in bundles)
+    assert 60 * request.minutes < sum(job_limit_s(session, bundle) for bundle in bundles), "it starts only once"
 
 
 def test_what_is_measured_is_in_no_job(workbench: Workbench) -> None:

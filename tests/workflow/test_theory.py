@@ -65,7 +65,7 @@ def test_models_of_counts_have_the_exponents_of_theory(name: str, tmp_path: Path
         resources={"time_limit_s": 60, "points_per_job": 30},  # one engine job each would take most of the time
     )
     bench.buran("run", "campaign.yaml")
-    sets = {each.metric: each for each in read_models(bench.results / "latest" / "models.json")}
+    sets = {model.metric: model for model in read_models(bench.results / "latest" / "models.json")}
     theory = yaml.safe_load((EXAMPLES / name / "complexity.yaml").read_text())
     columns = {parameter: index for index, parameter in enumerate(parameters)}
     wrong = []

@@ -37,7 +37,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def needed(requirements: Iterable[str]) -> Iterator[Distribution]:
     """Yield the distributions of this environment that are required, and those that they require."""
     seen: set[tuple[str, str]] = set()
-    waiting = [(each, "") for each in requirements]
+    waiting = [(requirement, "") for requirement in requirements]
     while waiting:
         text, extra = waiting.pop()
         required = Requirement(text)
