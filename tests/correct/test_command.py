@@ -134,9 +134,10 @@ def test_predictions_of_a_written_model(files: tuple[Path, Path]) -> None:
     assert main(["correct", str(model), str(data), "--case", "terms", "-o", str(out), "--json"]) == 0
     assert is_corrected(out)
     header, rows = predictions(out, [{"n": 400.0, "p": 32}, {"p": 4096, "n": 400}])
-    assert header[:4] == ["p", "n", "predicted", "correction"]
+    assert header[:6] == ["p", "n", "predicted", "lower", "upper", "correction"]
     assert rows[0][2] == pytest.approx(contended(np.array([[32.0, 400.0]]), 0)[0], rel=0.1)
-    assert [row[4] for row in rows] == [True, False]
+    assert [row[6] for row in rows] == [True, False]
+    assert rows[0][3] < rows[0][2] < rows[0][4] and rows[1][4] / rows[1][3] > rows[0][4] / rows[0][3]
     for wrong, what in (([], "no points"), ([{"p": 1}], "no value of n"), ([{"p": 1, "n": "x"}], "are numbers")):
         with pytest.raises(BuranError, match=what):
             predictions(out, wrong)

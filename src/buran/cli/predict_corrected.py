@@ -47,12 +47,17 @@ def predictions(path: Path, points: Sequence[Mapping[str, Any]]) -> tuple[list[s
     rows = [
         [
             *(point[name] for name in names),
-            None if value != value else value,
-            None if value != value else factor,
+            *(None if number != number else number for number in (value, lower, upper, factor)),
             inside,
         ]
-        for point, value, factor, inside in zip(
-            points, prediction.value.tolist(), prediction.factor.tolist(), prediction.in_domain.tolist(), strict=True
+        for point, value, lower, upper, factor, inside in zip(
+            points,
+            prediction.value.tolist(),
+            prediction.lower.tolist(),
+            prediction.upper.tolist(),
+            prediction.factor.tolist(),
+            prediction.in_domain.tolist(),
+            strict=True,
         )
     ]
-    return [*names, "predicted", "correction", "within twice the measured values"], rows
+    return [*names, "predicted", "lower", "upper", "correction", "within twice the measured values"], rows

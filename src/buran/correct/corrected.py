@@ -25,6 +25,11 @@ from buran.files import read_document, write_json
 SCHEMA = "buran-corrected/2"
 KIND = "corrected"
 Preset = Literal["robust", "paper"]
+_NORMAL = 1.6449 * math.sqrt(math.pi / 2)
+"""What 90 % of normal errors stay below, over their mean absolute value."""
+_SCATTER = math.sqrt(math.pi / 2 - 1)
+"""Standard deviation of absolute normal errors over their mean."""
+_FORWARD = 0.25  # of the points are the largest ones; see `Gate.forward_share`
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,16 @@ class Prediction:
         Of the correction: value over that of the base model alone.
     in_domain
         False beyond twice the trained values: there the factor is frozen, or, as published, nothing holds it.
+    lower, upper
+        Ends of 90 % intervals: by the errors at left-out points, beyond the trained values by those at the largest
+        points, predicted from the others, times the doublings beyond. NaN where neither was tried.
     """
 
     value: Array
     factor: Array
     in_domain: NDArray[np.bool_]
+    lower: Array
+    upper: Array
 
 
 @dataclass(frozen=True)
@@ -154,7 +164,27 @@ class Corrected:
                 value = plain * np.exp(self.log_factor(at, held))
             fine = np.isfinite(value) & (value > 0) & np.isfinite(plain) & (plain > 0)
             factor = np.where(fine, value / plain, np.nan)
-        return Prediction(np.where(fine, value, np.nan), factor, in_domain)
+            half = _NORMAL * self.expected_error(at)
+            value = np.where(fine, value, np.nan)
+        return Prediction(value, factor, in_domain, value * np.exp(-half), value * np.exp(half))
+
+    def expected_error(self, points: Array) -> Array:
+        """Return the mean absolute logarithm of prediction over measurement to expect at points (point, variable).
+
+        With one standard error more, as left-out points are few.
+        """
+        count = 0 if self.terms is None else len(self.terms.best.terms)
+        names = (self.method, f"{count} term{'s' if count > 1 else ''}")
+        inside, ahead = (
+            next((errors[name] for name in names if name in errors), math.nan)
+            for errors in (self.report.errors, self.report.forward)
+        )
+        inside *= 1 + _SCATTER / math.sqrt(max(self.report.points, 1))
+        ahead *= 1 + _SCATTER / math.sqrt(max(_FORWARD * self.report.points, 1))
+        edge = np.clip(points, np.array(self.low), np.array(self.high))
+        doublings = np.abs(np.log2(points / edge)).max(axis=1)
+        beyond = np.maximum(inside, ahead) * np.maximum(doublings, 1.0)
+        return np.asarray(np.where(doublings > 0, beyond, inside))
 
     def log_factor(self, points: Array, held: Array) -> Array:
         """Return the logarithm of the correction's factor at points (point, variable).
