@@ -365,6 +365,15 @@ def test_mistakes_in_the_campaign_file(tmp_path: Path, tree: Path, entry: dict[s
     assert "measurements" in str(caught.value)
 
 
+@pytest.mark.parametrize("rule", ["EXCLUD *", "EXCLUDE * CALLEE solve SCOREP_FILE_NAMES_BEGIN", "solve"])
+def test_a_filter_with_an_unknown_rule_is_named_with_its_line(tmp_path: Path, tree: Path, rule: str) -> None:
+    rules = tmp_path / "rules"
+    rules.write_text(f"SCOREP_REGION_NAMES_BEGIN\n{rule}\nSCOREP_REGION_NAMES_END\n")
+    with pytest.raises(CampaignError, match="cannot be read") as caught:
+        open_session(written(tmp_path, measurements=[{"path": str(tree), "filter": str(rules)}]))
+    assert "measurements" in str(caught.value) and f"{rules}:2" in str(caught.value)
+
+
 def test_parameters_that_the_names_do_not_tell_can_be_given(tmp_path: Path, tree: Path) -> None:
     own = tmp_path / "tree"
     own.mkdir()
