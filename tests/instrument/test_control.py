@@ -179,6 +179,7 @@ def test_filter_only_keeps_all_static_paths():
     result = filter_only(TREE, TIME, VISITS, [80.0], GRAPH, 0.3)
     assert kept(result) == {"main", "solve", "kernel"} and not result.added
     assert kept(filter_only(TREE, TIME, VISITS, [80.0], GRAPH, 0.04)) >= {"setup", "accessor"}  # constants too
+    assert not any("overhead" in line for line in result.head)  # its rules know none
 
 
 def test_filter_and_expand_adds_large_children_without_models():

@@ -173,7 +173,7 @@ class Refinement:
     def head(self) -> tuple[str, ...]:
         """What the choice means, in a few lines."""
         lines = [f"predicted time at the target: {self.total_s:.4g} s a rank"]
-        if np.isfinite(self.overhead).any():
+        if self.prediction.visit_cost_s > 0 and np.isfinite(self.overhead).any():  # published rules know no cost
             lines.append(f"{_PREDICTED} {100 * np.nanmax(self.overhead):.2g} % at a measured point")
         lines.append(f"kernels and MPI hold {100 * self.coverage:.3g} % of the predicted time")
         if self.unknown:
