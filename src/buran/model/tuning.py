@@ -99,7 +99,7 @@ class ExactTuning:
 
     most_terms: int = tuned(4, "terms of one parameter in a formula", JUDGED)
     dearest: int = tuned(12, "bits that the terms of one parameter may cost together", JUDGED)
-    margin: float = tuned(6.0, "bits that must remain for a formula to be taken for proven along a parameter", JUDGED)
+    margin: float = tuned(4.0, "bits that must remain for a formula to be taken for proven along a parameter", JUDGED)
     same: int = tuned(3, "equal values along a parameter that prove that it does not matter", JUDGED)
     certain: float = tuned(64.0, "bits beyond which no more are counted", JUDGED)
     interpolated: int = tuned(4, "values of a parameter up to which terms may pass through all of them", JUDGED)
