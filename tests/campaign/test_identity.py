@@ -49,6 +49,7 @@ NEW: dict[str, Any] = {
     "strategy.patience": 2, "strategy.retry_failed": True,
     "model.priors": "off", "model.pool_filters": "off", "model.kind": "pmnf", "model.strong_scaling": "p",
     "model.criterion": "rss", "model.terms_per_parameter": 1, "model.nonnegative": True, "model.repetition": "min",
+    "model.space": {"n": ["4 0"]},
     "measurements.0.path": "old2.txt", "measurements.0.names": {"size": "n"}, "measurements.0.fixed": {"n": 10},
     "measurements.0.pattern": "n(?P<n>[0-9]+)", "measurements.0.pool": True,
     "measurements.0.filter": "old.filter", "measurements.0.core_hours": 0.5,

@@ -177,6 +177,18 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("strategy", {"strategy": {"name": "line"}}, "strategy.name", "'lines'"),
     ("criterion", {"model": {"criterion": "aic"}}, "model.criterion", "allowed are: error"),
     ("no terms", {"model": {"terms_per_parameter": 0}}, "model.terms_per_parameter", "greater than or equal"),
+    ("space of none", {"model": {"space": {"q": ["4 0"]}}}, "model.space.q", "no parameter"),
+    (
+        "no exponents",
+        {"model": {"space": {"n": ["four 0"]}}},
+        "model.space.n[0]",
+        "a power and powers of its logarithm",
+    ),
+    ("no logarithm", {"model": {"space": {"n": ["4"]}}}, "model.space.n[0]", "a power and powers of its logarithm"),
+    ("negative logarithm", {"model": {"space": {"n": ["4 -1"]}}}, "model.space.n[0]", "logarithm from 0 to 5"),
+    ("steep", {"model": {"space": {"n": ["11 0"]}}}, "model.space.n[0]", "a power up to 10"),
+    ("term twice", {"model": {"space": {"n": ["4 0 1", "8/2 1"]}}}, "model.space.n", "4 1 twice"),
+    ("no term", {"model": {"space": {"n": ["0 0"]}}}, "model.space.n", "0 0, which is no term"),
     ("processes", {"model": {"strong_scaling": "q"}}, "model.strong_scaling", "no parameter"),
     (
         "processes of sums",

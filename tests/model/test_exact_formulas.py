@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran.model import Model, fit_models, format_function
+from buran.errors import UsageError
+from buran.experiment.modelling import exact_rows
+from buran.model import HypothesisSpace, Model, fit_models, format_function, full_space
 from buran.model.exact import exact_models
+from buran.model.space import wider_space
 
 Count = Callable[..., float]
 LINES_OF_TWO = [(4, v) for v in (1, 2, 3, 4, 5)] + [(b, 1) for b in (6, 8, 10, 12)] + [(8, 3), (12, 5)]
@@ -117,6 +121,12 @@ def test_missing_values_leave_the_others() -> None:
     assert texts == ["3 n^3 + n", "n^2"]
 
 
+def test_counts_that_differ_between_repetitions_are_not_exact() -> None:
+    repetitions = np.array([[[3.0, 3.0], [5.0, 5.0]], [[3.0, 3.0], [5.0, 6.0]], [[3.0, np.nan], [5.0, np.nan]]])
+    assert exact_rows("visits", repetitions).tolist() == [True, False, True]
+    assert exact_rows("time", repetitions).tolist() == [True, False, False]
+
+
 def test_what_is_not_exact_is_searched_as_before() -> None:
     points = np.array(of_one(10, 20, 30, 40, 50), dtype=float)
     values = np.array([[3 * n**3 + n for (n,) in points]]) * np.array([1.0, 1.01, 0.99, 1.02, 0.98])
@@ -142,3 +152,33 @@ def test_sums_of_products_come_back(coefficients: list[int], powers: list[tuple[
     assert model is not None
     far = np.array([[96.0, 400.0]])
     assert model.function.evaluate(far)[0] == pytest.approx(count(far)[0], rel=1e-12)
+
+
+def test_the_space_is_extended_for_exact_values_that_lead_to_its_end() -> None:
+    points = np.array(of_one(10, 20, 30, 40, 50, 60), dtype=float)
+    values = np.array([[float(np.floor(0.3 * n**4.5)) for (n,) in points]])
+    (plain,) = fit_models(points, values).models
+    (extended,) = fit_models(points, values, exact=np.array([True])).models
+    assert plain is not None
+    assert extended is not None
+    truth = 0.3 * 120**4.5
+    assert plain.function.evaluate([[120.0]])[0] < 0.9 * truth
+    assert extended.function.evaluate([[120.0]])[0] == pytest.approx(truth, rel=1e-3)
+
+
+def test_a_space_for_each_parameter() -> None:
+    points = np.array(list(product((1, 2, 3, 4, 5), repeat=2)), dtype=float)
+    values = np.array([0.3 * points[:, 1] ** 4.0 + points[:, 0]])
+    spaces = [full_space(), wider_space(["4 0"])]
+    (model,) = fit_models(points, values, space=spaces).models
+    assert model is not None
+    assert format_function(model.function, ["p", "n"]) == "0.3 n^4 + p"
+
+
+def test_a_space_too_large_for_memory_is_refused_with_its_size() -> None:
+    pairs = tuple((Fraction(number, 1000), 0) for number in range(1, 10001))
+    points = np.geomspace(1, 1000, 7000)[:, None]
+    with pytest.raises(UsageError, match="too large") as refused:
+        fit_models(points, points.T, space=HypothesisSpace(pairs, "never"))
+    assert "10000 terms" in str(refused.value)
+    assert "leave terms out" in str(refused.value)

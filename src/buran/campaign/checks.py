@@ -269,6 +269,9 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         if config.aggregate == "sum":
             why = "a sum over ranks is a consumption of resources already"
             yield Mistake(path, "strong scaling cannot be converted here", why, "choose another aggregate")
+    for name in config.model.space:
+        if name not in parameters:
+            yield no_parameter(("model", "space", name), name, parameters)
     if config.goal == "filter" and not config.refinement.enabled:
         hint = "set refinement.enabled: true, or another goal"
         yield Mistake(("goal",), "a filter is the goal, but refinement is switched off", hint=hint)

@@ -22,6 +22,7 @@ from buran.campaign.values import (
     Plain,
     PointMapping,
     StrategyName,
+    Terms,
     Text,
     Word,
 )
@@ -343,6 +344,12 @@ class ModelKeys(Keys, title="Modelling"):
         "error",
         description="What hypotheses compete by: the error at left-out points and a price for freedom, SMAPE or RSS at "
         "left-out points, adjusted R2, or BIC.",
+    )
+    space: OfAnalysis[dict[Text, Terms]] = Field(
+        default_factory=dict,
+        description="For each parameter, terms beside those of the full space: a power and powers of its logarithm. "
+        "For what grows faster than the cube.",
+        examples=[{"n": ["4 0 1", "7/2 0"]}],
     )
     terms_per_parameter: OfAnalysis[Annotated[int, Field(ge=1, le=4)] | None] = Field(
         None, description="Different factors of one parameter in a model, at most; by default any number."

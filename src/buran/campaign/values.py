@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Annotated, TypeVar
 
@@ -20,6 +21,7 @@ from buran.campaign.point import canonical
 from buran.campaign.strategies import STRATEGIES
 from buran.profile.metrics import asked_for_by
 
+_MOST_POWER = 10  # of a term
 LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
 
 
@@ -95,6 +97,27 @@ def _options(value: str) -> str:
         raise PydanticCustomError("options", "must be options with closed quotes") from error
 
 
+def _exponents(value: str) -> str:
+    words = value.split()
+    if not re.fullmatch(r"-?[0-9]+(/[1-9][0-9]*)?", words[0] if words else "") or len(words) < 2:
+        raise PydanticCustomError("exponents", "must be a power and powers of its logarithm, as in 4 0 1 or 7/2 0")
+    if any(word not in "012345" for word in words[1:]) or abs(Fraction(words[0])) > _MOST_POWER:
+        raise PydanticCustomError("exponents", "must have powers of the logarithm from 0 to 5, and a power up to 10")
+    if len(set(words[1:])) < len(words[1:]):
+        raise PydanticCustomError("exponents", "must not name a power of the logarithm twice")
+    return value
+
+
+def _no_term_twice(value: tuple[str, ...]) -> tuple[str, ...]:
+    terms = [f"{Fraction(power)} {log}" for power, *logs in map(str.split, value) for log in logs]
+    for term in terms:
+        if terms.count(term) > 1:
+            raise PydanticCustomError("exponents", "must not have the term {term} twice", {"term": term})
+        if term == "0 0":
+            raise PydanticCustomError("exponents", "must not have 0 0, which is no term")
+    return value
+
+
 def _named_groups(value: str) -> str:
     try:
         groups = re.compile(value).groupindex
@@ -117,6 +140,9 @@ Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["s
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
 Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
 PointMapping = dict[str, Number]
+
+_Exponents = Annotated[str, AfterValidator(_exponents)]
+Terms = Annotated[tuple[_Exponents, ...], AfterValidator(_no_term_twice), Field(min_length=1)]
 
 T = TypeVar("T")
 OfTarget = Annotated[T, Decides.TARGET]

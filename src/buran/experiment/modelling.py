@@ -16,6 +16,7 @@ from buran.model.combine import add_models
 from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
 from buran.model.scaling import falling_parameters, to_resources
 from buran.model.segments import Segmentation, find_segments
+from buran.model.space import Spaces
 from buran.profile.metrics import metric_of
 
 Over = Literal["exclusive", "inclusive", "region", "program"]
@@ -55,7 +56,7 @@ def model_experiment(
     metrics: Iterable[str] | None = None,
     aggregate: Aggregate = "mean",
     repetition: Repetition = "median",
-    space: HypothesisSpace | None = None,
+    space: Spaces | None = None,
     *,
     processes: str | None = None,
     weigh_repetitions: bool = False,

@@ -33,6 +33,7 @@ from buran.measure.bundle import PROFILE
 from buran.model import SearchOptions
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
+from buran.model.space import wider_space
 from buran.prior.campaign import noise_resilient
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import counted as counted_metrics
@@ -224,10 +225,12 @@ def imported_models(build: str) -> str:
 
 def _models(session: Session, table: Experiment) -> dict[str, ModelSet]:
     config = session.campaign.config
+    further = config.model.space
     return model_experiment(
         table,
         aggregate=config.aggregate,
         repetition=config.model.repetition,
+        space=[wider_space(further.get(name, ())) for name in table.parameters] if further else None,
         processes=config.model.strong_scaling,
         options=SearchOptions(
             nonnegative=config.model.nonnegative,

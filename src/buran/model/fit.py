@@ -18,9 +18,9 @@ from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regression import BOUND, loo_error, regress
 from buran.model.scatter import Scatter
 from buran.model.search import Progress, SearchOptions, search
-from buran.model.space import HypothesisSpace, full_space
+from buran.model.space import Spaces, full_space
 from buran.model.terms import Array, predict
-from buran.model.tuning import SEARCH, UNCERTAINTY
+from buran.model.tuning import EXACT, SEARCH, UNCERTAINTY
 
 _LARGEST = 1e150  # squares of larger values overflow
 
@@ -85,7 +85,7 @@ def fit_models(
     points: Array,
     values: Array,
     *,
-    space: HypothesisSpace | None = None,
+    space: Spaces | None = None,
     weights: Array | None = None,
     scatter: Scatter | None = None,
     options: SearchOptions | None = None,
@@ -101,7 +101,8 @@ def fit_models(
     values
         Shape (call path, point); NaN where nothing was measured: that call path uses the points it has.
     space
-        Exponents to try; the full space by default.
+        Exponents to try, the same for all parameters or for each of them; the full space by default. It is extended
+        for exact values that lead to its end.
     weights
         Shape (call path, point), positive: reciprocal standard deviations up to a factor for each call path;
         `default_weights` by default.
@@ -129,6 +130,7 @@ def fit_models(
     """
     points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(points, values, weights)
+    default = space is None or space == full_space()
     space, options = space or full_space(), options or SearchOptions()
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
@@ -145,10 +147,53 @@ def fit_models(
     for calls, present in _patterns_of_absence(values, np.flatnonzero(open_calls)):
         block, here = np.ix_(calls, present), points[present]
         scales = default_weights(here, values[block]) if weights is None else weights[block]
-        fitted = _fit_complete(here, values[block], scales, scatter.of(calls), binary[calls], space, options, progress)
+        weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
+        fitted = _fit_complete(here, weighted, space, options, progress)
+        if default and exact is not None:
+            _extend(here, weighted, np.asarray(exact)[calls], fitted, options)
         for call, model in zip(calls, fitted, strict=True):
             models[call] = model
     return Fit(tuple(models))
+
+
+@dataclass(frozen=True, eq=False)
+class _Weighted:
+    """Values of call paths that were measured at the same points, with what they are fitted with.
+
+    Attributes
+    ----------
+    values, weights
+        Shape (call path, point); values lack a factor of 2^`binary`.
+    scatter
+        What is known about the noise.
+    binary
+        Shape (call path,).
+    """
+
+    values: Array
+    weights: Array
+    scatter: Scatter
+    binary: Ids
+
+    def of(self, calls: list[int]) -> _Weighted:
+        """Return the part for some call paths."""
+        return _Weighted(self.values[calls], self.weights[calls], self.scatter.of(np.array(calls)), self.binary[calls])
+
+
+def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], options: SearchOptions) -> None:
+    """Replace models of exact values that lead to the end of the full space, or follow nothing, by better ones."""
+    space = full_space()
+
+    def is_lost(model: Model) -> bool:
+        factors = (factor for term in model.function.terms for factor in term.factors)
+        return model.quality.error > EXACT.lost or any(space.ends_at(factor.basis) for factor in factors)
+
+    lost = [place for place in np.flatnonzero(exact).tolist() if is_lost(fitted[place])]
+    if lost:
+        steeper = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
+        for place, model in zip(lost, steeper, strict=True):
+            if model.quality.error < fitted[place].quality.error:
+                fitted[place] = model
 
 
 def _explain(points: Array, values: Array, exact: Mask, models: list[Model | None]) -> None:
@@ -218,16 +263,10 @@ def _patterns_of_absence(values: Array, calls: Ids) -> Iterator[tuple[Ids, Mask]
 
 
 def _fit_complete(
-    points: Array,
-    values: Array,
-    weights: Array,
-    scatter: Scatter,
-    binary: Ids,
-    space: HypothesisSpace,
-    options: SearchOptions,
-    progress: Progress | None,
+    points: Array, weighted: _Weighted, space: Spaces, options: SearchOptions, progress: Progress | None
 ) -> list[Model]:
-    """Fit call paths that were measured at all `points`; `values` lack a factor of 2^`binary`."""
+    """Fit call paths that were measured at all `points`."""
+    values, weights, scatter, binary = weighted.values, weighted.weights, weighted.scatter, weighted.binary
     tables, hypotheses = search(points, values, weights, scatter, space, options, progress)
     narrow = replace(options, beam=SEARCH.narrow, max_terms=min(options.max_terms, UNCERTAINTY.misses))
 

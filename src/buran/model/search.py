@@ -34,12 +34,14 @@ from buran.model.scoring import (
     errors_of,
     score,
 )
-from buran.model.space import HypothesisSpace
+from buran.model.space import Spaces, space_of
 from buran.model.terms import Array
 from buran.model.tuning import CERTAIN, SEARCH
 from buran.numerics.threads import one_thread
 
 Progress = Callable[[int], None]
+_ARRAYS = 8  # of the size of all terms at all points that the search has at once
+_MOST_BYTES = 4_000_000_000
 _CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
 
 
@@ -97,7 +99,7 @@ def search(
     values: Array,
     weights: Array,
     scatter: Scatter,
-    space: HypothesisSpace,
+    space: Spaces,
     options: SearchOptions,
     progress: Progress | None = None,
 ) -> tuple[list[TermTable], BestHypotheses]:
@@ -128,7 +130,8 @@ def search(
     count, parameters = points.shape
     target = beyond(points)
     gaps = {1: count, 2: 1}.get(parameters, 0)  # a function of several parameters hardly ever dips between values
-    tables = [TermTable.of(space, points[:, p], float(target[p]), gaps) for p in range(parameters)]
+    _check_memory(max(len(space_of(space, p).candidates(points[:, p])) for p in range(parameters)), count)
+    tables = [TermTable.of(space_of(space, p), points[:, p], float(target[p]), gaps) for p in range(parameters)]
     hypotheses = BestHypotheses.of(len(values), options.alternatives, options.max_terms, parameters)
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
         hypotheses.scores[:, 0] = 0.0
@@ -149,6 +152,18 @@ def search(
         if progress is not None:
             progress(len(y))
     return tables, hypotheses
+
+
+def _check_memory(terms: int, points: int) -> None:
+    """Refuse a space whose terms alone do not fit into memory."""
+    needed = 8 * _ARRAYS * terms * points
+    if needed > _MOST_BYTES:
+        raise UsageError(
+            "the hypothesis space is too large for the search",
+            why=f"{terms} terms of a parameter at {points} points take {needed / 1e9:.3g} GB, "
+            f"more than {_MOST_BYTES / 1e9:.3g} GB",
+            hint="leave terms out of the space, those with logarithms first, or model fewer points",
+        )
 
 
 def _listed(table: TermTable, parameters: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -23,6 +24,9 @@ _LOGS = (0, 1, 2)
 _MOST_POWER, _MOST_LOGS = 10, 5
 _LOG_OVERCOME = Fraction(2, 3)
 _LINE = (PowerLog(Fraction(1)),)
+_BEYOND = tuple((Fraction(power), log) for power in ("7/2", "4", "9/2", "5") for log in (0, 1)) + tuple(
+    (Fraction(power), 3) for power in (0, 1, 2, 3)
+)
 # The 42 pairs which Extra-P 4 offers, as "power:log exponents".
 _EXTRAP = (
     "0:12 1/4:012 1/3:012 1/2:012 2/3:012 3/4:012 4/5:0 1:012 5/4:01 4/3:01 3/2:012 5/3:0 7/4:0 2:012 "
@@ -55,7 +59,10 @@ class HypothesisSpace:
         if (Fraction(0), 0) in self.pairs:
             raise UsageError("(0, 0) is no term", why="every hypothesis has a constant anyway")
         if len(set(self.pairs)) != len(self.pairs):
-            raise UsageError("an exponent pair stands twice in the hypothesis space")
+            power, log = next(pair for pair in self.pairs if self.pairs.count(pair) > 1)
+            raise UsageError(
+                "a term stands twice in the hypothesis space", why=f"{power} {log}", hint="leave one of them out"
+            )
 
     @cached_property
     def with_negatives(self) -> tuple[Exponents, ...]:
@@ -69,6 +76,16 @@ class HypothesisSpace:
         negated = tuple((-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME)))
         pairs = set(self.pairs)
         return self.pairs + tuple(pair for pair in negated if pair not in pairs)
+
+    def ends_at(self, basis: BasisFunction) -> bool:
+        """Tell whether no term of the space grows faster, by its power or by its logarithm."""
+        power, log = basis.lead
+        return power >= max(i for i, _ in self.pairs) or log >= max((j for _, j in self.pairs if j), default=_MOST_LOGS)
+
+    def extended(self) -> HypothesisSpace:
+        """Return the space with steeper powers and logarithms, for values that lead to its end."""
+        further = (pair for pair in _BEYOND if pair not in self.pairs)
+        return replace(self, pairs=(*self.pairs, *further))
 
     @cached_property
     def _powers(self) -> tuple[PowerLog, ...]:
@@ -112,6 +129,15 @@ def extrap_space(negative: Negative = "always") -> HypothesisSpace:
     return HypothesisSpace(tuple((Fraction(power), int(log)) for power, logs in groups for log in logs), negative)
 
 
+Spaces = HypothesisSpace | Sequence[HypothesisSpace]
+"""One space for all parameters, or one for each of them."""
+
+
+def space_of(spaces: Spaces, parameter: int) -> HypothesisSpace:
+    """Return the space of a parameter."""
+    return spaces if isinstance(spaces, HypothesisSpace) else spaces[parameter]
+
+
 SPACES = {"full": full_space, "extrap": extrap_space}
 
 
@@ -129,6 +155,35 @@ def named_space(name: str, negative: Negative = "always") -> HypothesisSpace:
     for family in families:
         FAMILIES.load(family)
     return replace(SPACES[preset](negative), families=tuple(families))
+
+
+def read_exponents(line: str) -> list[Exponents]:
+    """Read a power and powers of its logarithm, as in ``1/2 0 1``.
+
+    Raises
+    ------
+    UsageError
+        If it is something else.
+    """
+    words = line.split()
+    try:
+        power, logs = Fraction(words[0]), [int(word) for word in words[1:]]
+    except (IndexError, ValueError, ZeroDivisionError):
+        logs = []
+    if not logs or any(log < 0 or log > _MOST_LOGS for log in logs) or abs(power) > _MOST_POWER:
+        raise UsageError(
+            "no exponents",
+            why=f"{line.strip()!r} is not a power and powers of the logarithm",
+            hint="write lines such as: 1/2 0 1 2",
+        )
+    return [(power, log) for log in logs]
+
+
+def wider_space(lines: Sequence[str]) -> HypothesisSpace:
+    """Return the full space with the terms of `lines` as well; raises as `read_exponents` does."""
+    space = full_space()
+    further = dict.fromkeys(pair for line in lines for pair in read_exponents(line))
+    return replace(space, pairs=(*space.pairs, *(pair for pair in further if pair not in space.pairs)))
 
 
 def read_space(path: Path, negative: Negative = "always") -> HypothesisSpace:
@@ -156,17 +211,10 @@ def read_space(path: Path, negative: Negative = "always") -> HypothesisSpace:
             families.append(words[0])
             continue
         try:
-            power, logs = Fraction(words[0]), [int(word) for word in words[1:]]
-        except (ValueError, ZeroDivisionError):
-            logs = []
-        if not logs or any(log < 0 or log > _MOST_LOGS for log in logs) or abs(power) > _MOST_POWER:
-            raise FormatError(
-                "no exponents",
-                where=f"{path}:{number}",
-                why=f"{line.strip()!r} is not a power and powers of the logarithm",
-                hint=f"write lines such as: 1/2 0 1 2; or a family of functions: {', '.join(FAMILIES.names)}",
-            )
-        pairs += [(power, log) for log in logs]
+            pairs += read_exponents(line.split("#")[0])
+        except UsageError as error:
+            hint = f"{error.hint}; or a family of functions: {', '.join(FAMILIES.names)}"
+            raise FormatError(error.what, where=f"{path}:{number}", why=error.why, hint=hint) from error
     try:
         return HypothesisSpace(tuple(pairs), negative, tuple(families))
     except UsageError as error:
