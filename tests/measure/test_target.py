@@ -78,3 +78,14 @@ def test_fortran_is_seen_by_the_names_of_files(tmp_path: Path, name: str) -> Non
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("")
     assert source.local_source(tmp_path).has_fortran
+
+
+@pytest.mark.mpi
+def test_only_a_build_writes_into_results(tmp_path: Path) -> None:
+    """Whoever looks at the results of another has compilers, and a folder of its own for the runtime, elsewhere."""
+    campaign = load_campaign(campaign_for(tmp_path / "campaign", "program.cpp"))
+    layout = Layout(tmp_path / "results")
+    backend = open_target(campaign, layout).backend
+    assert backend.identity and not layout.root.exists()
+    environment = backend.build_environment(Mode.TIME, None)
+    assert Path(environment["BURAN_TOOLCHAIN"]).parent == layout.root and Path(environment["BURAN_TOOLCHAIN"]).is_file()

@@ -80,7 +80,9 @@ class EmbeddedBackend(Backend):
         return {name: str(wrappers / f"buran-{name}") for name in ("cc", "cxx", "mpicc", "mpicxx", "fc", "mpifort")}
 
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
-        """Tell the wrappers what to do."""
+        """Tell the wrappers what to do; the file that they read is written with the first build, not by looking."""
+        if not self.toolchain_file.is_file():
+            write_text(self.toolchain_file, self.toolchain.to_json())
         environment = {"BURAN_MODE": str(mode), "BURAN_TOOLCHAIN": str(self.toolchain_file)}
         path = None if filter_file is None else str(filter_file)
         if path is not None:
@@ -145,10 +147,7 @@ def open_embedded(compiler: str, scratch: Path, counters: tuple[str, ...] = ()) 
         A compiler or an MPI is missing.
     """
     toolchain = find_toolchain(compiler=compiler)
-    text = toolchain.to_json()
-    path = scratch / f"toolchain-{digest(text)}.json"
-    if not path.is_file():
-        write_text(path, text)
+    path = scratch / f"toolchain-{digest(toolchain.to_json())}.json"
     return EmbeddedBackend(toolchain, path, counters)
 
 
