@@ -63,7 +63,8 @@ def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
                 f"rank {dump.rank} has left two profiles",
                 where=dump.path,
                 why=f"the other is {by_rank[dump.rank].path.name}",
-                hint="was the program started by the launcher of another MPI, or twice into one folder?",
+                hint="was the program built without MPI, or started by the launcher of another one, or twice into one "
+                "folder? A program without MPI has one rank: `resources: {ranks: 1}`",
             )
         by_rank[dump.rank] = dump
     for dump in dumps:
