@@ -45,6 +45,13 @@ def test_a_twin_asks_the_same_of_a_description(tmp_path: Path) -> None:
     assert session.target.backend.machine.clock == "virtual"
 
 
+def test_words_that_other_readers_take_for_truth_values_stay_words(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text(path.read_text() + "model: {priors: off}\n")
+    twin = write_twin(path, tmp_path / "twin", program=None, budget_core_hours=None, seed=None)
+    assert open_session(twin).campaign.config.model.priors == "off"
+
+
 def test_a_twin_needs_to_know_the_program_and_a_folder_of_its_own(tmp_path: Path) -> None:
     path = real_campaign(tmp_path)
     with pytest.raises(UsageError, match="not known how the program behaves"):

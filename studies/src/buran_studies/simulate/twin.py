@@ -13,6 +13,7 @@ import yaml
 from buran.campaign.config import below
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
 from buran.files import write_text
 from buran.instrument.filter_file import parse
@@ -62,7 +63,7 @@ def write_twin(
         The campaign file has mistakes.
     """
     original = load_campaign(path)
-    data: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    data: dict[str, Any] = dict(read_yaml(path).data)
     described = program.resolve() if program is not None else None
     if described is None and original.config.program is not None:
         described = below(original.folder, original.config.program)
