@@ -34,7 +34,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 COMMANDS = ("sh", "console")
-SHOWN = ("text", "json", "csv", "c", "cpp", "make", "bibtex")
+SHOWN = ("text", "json", "toml", "csv", "c", "cpp", "make", "bibtex")
 LANGUAGES = (*COMMANDS, "python", "yaml", *SHOWN)
 
 _COMMENT = re.compile(r"<!--\s*(not run|file|exit code|given|first):\s*(.*?)\s*-->", re.DOTALL)
