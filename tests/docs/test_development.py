@@ -181,11 +181,11 @@ def test_a_strategy_is_one_file(install: Install, capsys: pytest.CaptureFixture[
     folder = install("add-a-strategy.md")
     assert "farthest" in STRATEGIES.names
     data = folder / "data.txt"
-    points = "(1 10) (2 10) (8 10) (1 20) (1 80) (2 20) (2 80)"
+    points = "(1 10) (2 10) (8 10) (1 30) (1 80) (2 30) (8 80)"
     data.write_text(f"PARAMETER p\nPARAMETER n\nPOINTS {points}\n" + "DATA 1\n" * 7)
     assert main(["suggest", str(data), "--strategy", "farthest", "--json"]) == 0
     (asked,) = json.loads(capsys.readouterr().out)["suggestions"]
-    assert asked["point"] == {"p": 8, "n": 80} and asked["reason"] == "far from all that was measured"
+    assert asked["point"] == {"p": 8, "n": 30} and asked["reason"] == "far from all that was measured"
     (folder / "program.json").write_text(
         json.dumps({"schema": "buran-program/1", "program": {"main": {"time_s": "p + 0.1 * n"}}})
     )
