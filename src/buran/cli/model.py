@@ -191,6 +191,7 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     from buran.experiment.modelling import model_experiment
     from buran.experiment.read import read_experiment
     from buran.model import SearchOptions
+    from buran.model.together import undecided
 
     options = SearchOptions(
         nonnegative=arguments.nonnegative,
@@ -198,6 +199,8 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
         criterion=arguments.criterion,
     )
     experiment = read_experiment(path)
+    if unknown := undecided(experiment.points, experiment.parameters):
+        print(f"note: {unknown}", file=sys.stderr)
     metrics = arguments.metric or list(experiment.metrics)
     line = ProgressLine(sys.stderr)
     total, done = len(metrics) * len(experiment.tree), 0

@@ -15,6 +15,7 @@ from buran.model.discrepancy import Discrepancy, Refit, discrepancies
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.terms import Array, ModelFunction
+from buran.model.together import together
 from buran.model.tuning import CERTAIN, UNCERTAINTY
 
 
@@ -94,7 +95,7 @@ class Block:
         if self.refit is None:
             return [_merged(group, None) for group in alternatives]
         noise = np.where(self.scatter.degrees[call_rows] > 0, self.scatter.share[call_rows], np.sqrt(of_best))
-        inexact = np.flatnonzero(~(of_best < CERTAIN**2))
+        inexact = np.flatnonzero(~(of_best < CERTAIN**2) | (len(together(self.points)) > 1))
         asked = call_rows[inexact]
         doubts = discrepancies(self.points, self.values[asked], noise[inexact], asked, self.refit)
         by_row = dict(zip(inexact.tolist(), doubts, strict=True))

@@ -10,6 +10,7 @@ import numpy as np
 
 from buran.model.candidates import Ids
 from buran.model.terms import Array
+from buran.model.together import together, usual_values
 from buran.model.tuning import UNCERTAINTY
 
 Refit = Callable[[Array, Array, Ids], Callable[[Array], Array]]
@@ -26,11 +27,16 @@ class Discrepancy:
         Of each parameter: the largest value that was measured, and the one before it.
     miss
         Of each parameter: what a step as from `before` to `largest` on a logarithmic scale adds.
+    base, groups
+        Where parameters were not all varied together: the values at which lines meet, and the groups of those that
+        were; see `together`.
     """
 
     largest: tuple[float, ...]
     before: tuple[float, ...]
     miss: tuple[float, ...]
+    base: tuple[float, ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
 
     def at(self, points: Array) -> Array:
         """Return shape (point,) at `points` (point, parameter): 0 between the measured values."""
@@ -43,12 +49,15 @@ class Discrepancy:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists."""
-        return {"largest": list(self.largest), "before": list(self.before), "miss": list(self.miss)}
+        lines = {"base": list(self.base), "groups": [list(group) for group in self.groups]} if self.groups else {}
+        return {"largest": list(self.largest), "before": list(self.before), "miss": list(self.miss), **lines}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Discrepancy:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
-        return cls(*(tuple(map(float, data[name])) for name in ("largest", "before", "miss")))
+        largest, before, miss = (tuple(map(float, data[name])) for name in ("largest", "before", "miss"))
+        groups = tuple(tuple(map(int, group)) for group in data.get("groups", ()))
+        return cls(largest, before, miss, tuple(map(float, data.get("base", ()))), groups)
 
 
 def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit: Refit) -> list[Discrepancy]:
@@ -89,4 +98,6 @@ def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit:
     misses = UNCERTAINTY.farther * np.sqrt(squares * left[:, None])
     largest = tuple(float(column[-1]) for column in levels)
     before = tuple(float(column[max(len(column) - 2, 0)]) for column in levels)
-    return [Discrepancy(largest, before, tuple(miss)) for miss in misses.tolist()]
+    groups = together(points)
+    base = tuple(usual_values(points).tolist()) if len(groups) > 1 else ()
+    return [Discrepancy(largest, before, tuple(miss), base, groups if base else ()) for miss in misses.tolist()]

@@ -14,6 +14,7 @@ from buran.compare.difference import Comparison
 from buran.instrument.prediction import starts_or_ends
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, growth_class
+from buran.model.together import undecided
 from buran.profile.metrics import metric_of, noise_resilient, reported
 from buran.report.comparison import earlier_text
 from buran.report.plain import brief, named, section
@@ -154,6 +155,9 @@ def render(report: Report) -> str:
 def warnings_of(report: Report) -> list[str]:
     """Return what a reader must know not to read too much into the numbers."""
     notes = list(report.notes)
+    unknown = report.runtime and undecided(np.array(report.runtime.points), report.runtime.parameters)
+    if unknown:
+        notes.append(unknown)
     if report.runtime is None or report.runtime.models[0] is None or "time" not in report.models:
         return notes
     at = run_time_at_target(report)
