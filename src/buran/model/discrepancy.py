@@ -85,10 +85,16 @@ def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit:
     floor = 1e-3 * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
     size = np.maximum(np.abs(values), np.where(floor > 0, floor, 1.0))
     squares = np.zeros((len(values), parameters))
+    groups, usual = together(points), usual_values(points)
     for p in range(parameters):
         seen = points[:, p] < levels[p][-1]
         if len(levels[p]) >= UNCERTAINTY.values:
-            gaps = (refit(points[seen], values[:, seen], calls)(points[~seen]) - values[:, ~seen]) / size[:, ~seen]
+            judged = ~seen
+            if len(together(points[seen])) > len(groups):  # the rest no longer tells a sum from a product
+                judged &= (np.delete(points, p, axis=1) == np.delete(usual, p)).all(axis=1)
+            if not judged.any():
+                continue
+            gaps = (refit(points[seen], values[:, seen], calls)(points[judged]) - values[:, judged]) / size[:, judged]
             squares[:, p] = np.minimum((gaps**2).mean(axis=1), UNCERTAINTY.largest_miss**2)
     total = squares.sum(axis=1)
     points_a_value = (len(points) - 1) / max(sum(len(column) - 1 for column in levels), 1)
@@ -98,6 +104,5 @@ def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit:
     misses = UNCERTAINTY.farther * np.sqrt(squares * left[:, None])
     largest = tuple(float(column[-1]) for column in levels)
     before = tuple(float(column[max(len(column) - 2, 0)]) for column in levels)
-    groups = together(points)
-    base = tuple(usual_values(points).tolist()) if len(groups) > 1 else ()
+    base = tuple(usual.tolist()) if len(groups) > 1 else ()
     return [Discrepancy(largest, before, tuple(miss), base, groups if base else ()) for miss in misses.tolist()]
