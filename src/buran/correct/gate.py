@@ -51,12 +51,6 @@ class Gate:
         "forward error over the base model's that is never refused",
         "first 1.25; changed while the method was built, no figures kept (reference/correction.md)",
     )
-    good: float = tuned(
-        0.1,
-        "error of a base model at left-out points up to which it is good: what is worse than it at the largest points, "
-        "by chance or not, is refused",
-        JUDGED,
-    )
     term_price: float = tuned(
         0.03, "share of the error that each term after the first must at least take away", CORRECTIONS
     )
@@ -117,7 +111,7 @@ class Gate:
                 return other
         return best
 
-    def reason_against(self, inside: float, base: Array, ahead: Array, base_error: float = np.inf) -> str | None:
+    def reason_against(self, inside: float, base: Array, ahead: Array) -> str | None:
         """Return why a candidate is refused, or None.
 
         Parameters
@@ -126,8 +120,6 @@ class Gate:
             Its error over the base model's at left-out points.
         base, ahead
             Errors of the base model and of the candidate at the largest points, shape (point,).
-        base_error
-            Of the base model at left-out points.
         """
         if not inside <= 1 - self.gain:
             change = f"{100 * abs(1 - inside):.0f} % {'smaller' if inside <= 1 else 'larger'}"
@@ -135,8 +127,7 @@ class Gate:
                 f"at points that were left out the error of the best correction is {change} than that of the base "
                 f"model; at least {100 * self.gain:.0f} % smaller is wanted"
             )
-        good = base_error <= self.good and not ahead.mean() <= base.mean()
-        if good or self._is_worse(base, ahead):
+        if self._is_worse(base, ahead):
             return (
                 f"it helps between the points, where the error falls to {100 * inside:.0f} % of the base model's, and "
                 f"misleads beyond them: the largest runs, predicted from the others, have "

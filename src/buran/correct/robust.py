@@ -86,7 +86,7 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
     objections: list[str] = []
     while left := [name for name in formulas if name in remaining]:
         chosen = gate.choose(remaining, left)
-        reason = gate.reason_against(remaining[chosen], beyond["base"], beyond[chosen], errors["base"])
+        reason = gate.reason_against(remaining[chosen], beyond["base"], beyond[chosen])
         if reason is not None and chosen in formulas:
             return refused("; ".join([*objections, reason]), errors, ahead)
         against = reason or objection(all_of_it[chosen], data.points)
