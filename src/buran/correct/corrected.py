@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from buran.correct.base import BaseModel
 from buran.correct.base_file import base_from
 from buran.correct.evolution import EVOLUTIONS, EvolvedCorrection
 from buran.correct.formula import Array
+from buran.correct.gate import Gate
 from buran.correct.residual import Residual
 from buran.correct.terms import CorrectionTerm, Growth, TermModel
 from buran.correct.tuning import CORRECTION
@@ -25,11 +27,10 @@ from buran.files import read_document, write_json
 SCHEMA = "buran-corrected/2"
 KIND = "corrected"
 Preset = Literal["robust", "paper"]
-_NORMAL = 1.6449 * math.sqrt(math.pi / 2)
+_NORMAL = NormalDist().inv_cdf(19 / 20) * math.sqrt(math.pi / 2)
 """What 90 % of normal errors stay below, over their mean absolute value."""
 _SCATTER = math.sqrt(math.pi / 2 - 1)
 """Standard deviation of absolute normal errors over their mean."""
-_FORWARD = 0.25  # of the points are the largest ones; see `Gate.forward_share`
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class Corrected:
             for errors in (self.report.errors, self.report.forward)
         )
         inside *= 1 + _SCATTER / math.sqrt(max(self.report.points, 1))
-        ahead *= 1 + _SCATTER / math.sqrt(max(_FORWARD * self.report.points, 1))
+        ahead *= 1 + _SCATTER / math.sqrt(max(Gate().forward_share * self.report.points, 1))
         edge = np.clip(points, np.array(self.low), np.array(self.high))
         doublings = np.abs(np.log2(points / edge)).max(axis=1)
         beyond = np.maximum(inside, ahead) * np.maximum(doublings, 1.0)
