@@ -153,7 +153,7 @@ def test_predict_the_fastest(model_file, capsys):
         ([], "no points"),
         (["--at", "n=1e9,p=4,solver=cg"], "outside"),
         (["--at", "n=200,p=4,solver=lu"], "never measured"),
-        (["--at", "n=200,p=4"], "parameters"),
+        (["--at", "n=200,p=4"], "no value of solver"),
         (["--at", "n=200,p"], "no point"),
         (["--fastest", "0"], "--fastest"),
         (["--at", "n=200,p=4,solver=cg", "--level", "2"], "level"),

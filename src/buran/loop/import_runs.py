@@ -144,12 +144,12 @@ class _Taking:
             return "its times are all 0"
         if by_rank:
             stands_for = profile.attributes.get("represents_locations")
-            ranks = len({location.rank for location in profile.locations})
-            expected = campaign.ranks(point)
-            if stands_for is not None and int(stands_for) == campaign.cores(point):
-                return None
+            ranks, expected = len({location.rank for location in profile.locations}), campaign.ranks(point)
+            if stands_for is not None:
+                ranks, expected = int(stands_for), campaign.cores(point)
             if ranks != expected:
-                return f"it has {ranks} ranks, but a run at {point.key} has {expected}"
+                what = "ranks" if stands_for is None else "ranks and threads"
+                return f"it has {ranks} {what}, but a run at {point.key} has {expected}"
         return None
 
     def with_cost(self, source: Import, record: RunRecord) -> RunRecord:
