@@ -52,7 +52,7 @@ class SearchTuning:
 
 COVERAGE = (
     "chosen on 1000 functions of 9 kinds, inside the space and outside, of one to three parameters, on seeds "
-    "other than the reported ones (buran evaluate coverage)"
+    "other than the reported ones; what they are worth: buran evaluate coverage"
 )
 CERTAIN = 1e-9
 """Relative error up to which the best hypothesis is the right one."""
