@@ -12,7 +12,7 @@ from buran.campaign.plan import Mode
 from buran.errors import ToolError
 from buran.instrument.guard import guard, guarded
 from buran.instrument.start import EVERYTHING
-from buran.measure.toolchain.hook_cost import hook_cost_s
+from buran.measure.toolchain.hook_cost import cost_of_hooks
 from buran.measure.toolchain.runtime import find_toolchain
 from buran_studies.refinement.lab import Lab, Program
 
@@ -33,7 +33,7 @@ def main() -> None:
             lab = Lab(HOT, SOURCE, toolchain, Path(name))
             experiment, _, hooked_s = lab.experiment(EVERYTHING, HOT.points[:1], 1)
             plain_s = lab.run(lab.build(None)[0], HOT.points[0], Mode.VANILLA)[0]
-            found = guard(experiment, hooked_s, plain_s, hook_cost_s(toolchain))
+            found = guard(experiment, hooked_s, plain_s, cost_of_hooks(toolchain).seconds)
             print(f"{compiler}: {found.sentence}")
             for point in HOT.points:
                 variants = ((None, Mode.VANILLA), (EVERYTHING, Mode.TIME), (guarded(EVERYTHING, found), Mode.TIME))

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from buran.errors import UsageError
 from buran.experiment.modelling import exact_rows
 from buran.model import HypothesisSpace, Model, fit_models, format_function, full_space
-from buran.model.exact import exact_models
+from buran.model.exact import exact_models, passes_through
 from buran.model.space import wider_space
+from buran.model.text import growth_class
 
 Count = Callable[..., float]
 LINES_OF_TWO = [(4, v) for v in (1, 2, 3, 4, 5)] + [(b, 1) for b in (6, 8, 10, 12)] + [(8, 3), (12, 5)]
@@ -53,6 +54,16 @@ def test_a_neighbour_search_beyond_cubes() -> None:
 @pytest.mark.parametrize("values", [(1, 2, 4), (2, 4, 8), (4, 8, 16)])
 def test_squares_on_three_values(values: tuple[int, ...]) -> None:
     assert formula(of_one(*values), lambda p: p * p, "p") == "p^2"
+
+
+def test_a_normal_form_that_gives_all_values_but_for_rounding_comes_before_one_that_passes_through_them() -> None:
+    points = np.array(list(product((4, 8, 16), (20, 30, 40, 50))), dtype=float)
+    values = np.round(1000 * points[:, 1] ** 2 * np.log2(points[:, 1]))[None]
+    through = exact_models(points, values)[0]
+    assert through is not None and passes_through(through.function, points)
+    model = fit_models(points, values, exact=np.array([True])).models[0]
+    assert model is not None and "n^2 * log2(n)" in format_function(model.function, ["p", "n"])
+    assert growth_class(model.function, ["p", "n"]) == "n^2 * log2(n)"
 
 
 def test_four_terms_on_five_values() -> None:

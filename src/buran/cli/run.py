@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,9 +90,8 @@ def drive(
         _say("another controller drives this campaign; waiting for it to end")
 
     with controller.sole_controller(layout, waiting) as lock:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.touch()
-        since = log.stat().st_mtime  # by the clock of the file system, as what the scripts log
+        with tempfile.NamedTemporaryFile(dir=layout.root) as file:
+            since = Path(file.name).stat().st_mtime  # by the clock of the file system, as what the scripts log
         drivers = _Drivers(session, command, log, lock, extra)
         followed = where.scheduler is not NONE
         end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.here(retry_failed)

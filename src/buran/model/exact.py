@@ -87,6 +87,16 @@ def exact_models(points: Array, values: Array) -> list[Model | None]:
     return models
 
 
+def passes_through(function: ModelFunction, points: Array) -> bool:
+    """Tell whether a formula has as many coefficients along a parameter as that has values: any values would do."""
+    for p, column in enumerate(points.T):
+        shapes = {tuple(factor for factor in term.factors if factor.parameter == p) for term in function.terms}
+        shapes |= {()} if function.constant else set()
+        if len(shapes) > 1 and len(shapes) >= len(np.unique(column)):
+            return True
+    return False
+
+
 def _is_proven(scores: Scores, values: int) -> bool:
     """Tell whether so many values of a parameter leave no doubt in its best terms."""
     best = next(iter(scores))

@@ -11,7 +11,7 @@ from buran.errors import UsageError
 from buran.model.alternative import LazyAlternatives
 from buran.model.block import Block
 from buran.model.candidates import Ids, Mask
-from buran.model.exact import exact_models
+from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
@@ -136,10 +136,10 @@ def fit_models(
     order = np.lexsort(points.T[::-1])
     points = points[order]
     values = values[:, order]
+    open_calls = np.ones(len(values), dtype=bool)
     if exact is not None:
-        _explain(points, values, exact, models)
+        open_calls = ~_explain(points, values, exact, models)
     values, binary = _scaled(values)
-    open_calls = np.array([model is None for model in models], dtype=bool)
     if scatter is None:
         scatter = Scatter.unknown(len(values))
     if weights is not None:
@@ -152,7 +152,9 @@ def fit_models(
         if default and exact is not None:
             _extend(here, weighted, np.asarray(exact)[calls], fitted, options)
         for call, model in zip(calls, fitted, strict=True):
-            models[call] = model
+            formula = models[call]
+            if formula is None or _is_simpler(model, formula):
+                models[call] = model
     return Fit(tuple(models))
 
 
@@ -196,12 +198,20 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
                 fitted[place] = model
 
 
-def _explain(points: Array, values: Array, exact: Mask, models: list[Model | None]) -> None:
-    """Enter formulas of exact values into `models`."""
+def _explain(points: Array, values: Array, exact: Mask, models: list[Model | None]) -> Mask:
+    """Enter formulas of exact values into `models`; return shape (call path,): whether no search is needed."""
+    explained = np.zeros(len(values), dtype=bool)
     for calls, present in _patterns_of_absence(values, np.flatnonzero(exact)):
         formulas = exact_models(points[present], values[np.ix_(calls, present)])
         for call, model in zip(calls.tolist(), formulas, strict=True):
             models[call] = model
+            explained[call] = model is not None and not passes_through(model.function, points[present])
+    return explained
+
+
+def _is_simpler(model: Model, formula: Model) -> bool:
+    """Tell whether a model in normal form gives all values but for their rounding, with fewer terms than a formula."""
+    return model.quality.error < EXACT.rounded and len(model.function.terms) < len(formula.function.terms)
 
 
 def _check(points: Array, values: Array, weights: Array | None) -> None:
