@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
 
@@ -112,13 +112,13 @@ class StorageError(BuranError):
     """A file system that is full, read-only, away or closed to this user."""
 
 
-def check_coordinates(point: Collection[str], names: Sequence[str], text: str) -> None:
+def check_coordinates(point: Mapping[str, object], names: Sequence[str], option: str = "") -> None:
     """Check that a point has a value for each name and for no other.
 
     Parameters
     ----------
-    text
-        The point as it was written, for the message.
+    option
+        Of the command line, that the point was given with.
 
     Raises
     ------
@@ -131,4 +131,7 @@ def check_coordinates(point: Collection[str], names: Sequence[str], text: str) -
     if problems:
         example = ",".join(f"{name}=..." for name in names)
         why = f"it has {'; '.join(problems)}" if lacks else problems[0]
-        raise UsageError(f"{text} is no point of these", why=why, hint=f"write {example}")
+        text = ",".join(
+            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in point.items()
+        )
+        raise UsageError(f"{option} {text} is no point of these".lstrip(), why=why, hint=f"write {example}")

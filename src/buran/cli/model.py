@@ -315,7 +315,7 @@ def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     """Read ``p=4096,n=48000``."""
     out = named_numbers(text, "p=4096,n=48000")
     for models in sets.values():
-        check_coordinates(out, models.parameters, f"--at {text}")
+        check_coordinates(out, models.parameters, "--at")
     return out
 
 

@@ -86,7 +86,7 @@ def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[lis
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file, or --fastest N")
     for point in points:
-        check_coordinates(point, model.names, ",".join(f"{name}={value}" for name, value in point.items()))
+        check_coordinates(point, model.names)
     values = np.empty((len(points), len(model.names)), dtype=object)
     for i, point in enumerate(points):
         values[i] = [point[name] for name in model.names]

@@ -39,7 +39,7 @@ def predictions(path: Path, points: Sequence[Mapping[str, Any]]) -> tuple[list[s
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
     for point in points:
-        check_coordinates(point, names, ",".join(f"{name}={value}" for name, value in point.items()))
+        check_coordinates(point, names)
     try:
         prediction = model.predict([[float(point[name]) for name in names] for point in points])
     except (TypeError, ValueError):

@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _values(text: str, names: tuple[str, ...], option: str) -> dict[str, float]:
     out = named_numbers(text, "p=1024,n=6000", option)
-    check_coordinates(out, names, f"{option} {text}")
+    check_coordinates(out, names, option)
     return {name: out[name] for name in names}
 
 

@@ -176,7 +176,7 @@ def check_times(
     list of Checked
         One for each call path that matters and each point, the whole program first.
     """
-    points = table.points[:, [table.parameters.index(name) for name in before.parameters]]
+    points = table.points_in(before.parameters)
     models = before.models["time"]
     common = common_call_paths(models.call_paths, table.tree.names)
     values = table.over_locations("time", cast(Aggregate, models.aggregate))

@@ -127,12 +127,7 @@ def operations_of_one(before: Side, after: Side) -> list[tuple[str, Change]]:
     assert before.counts is not None and after.counts is not None
     out = []
     rows = [
-        [
-            tuple(point)
-            for point in side.counts.points[:, [side.counts.parameters.index(n) for n in side.parameters]].tolist()
-        ]
-        for side in (before, after)
-        if side.counts is not None
+        list(map(tuple, side.counts.points_in(side.parameters).tolist())) for side in (before, after) if side.counts
     ]
     shared = set(common_points(*rows))
     for side, others, points in ((before, after, rows[0]), (after, before, rows[1])):

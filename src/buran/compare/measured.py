@@ -73,10 +73,7 @@ def measured_in_both(
         For each call path of a table the place of the one it counts to, of `size`; -1 where it counts to none.
     """
     metric, parameters = models.metric, models.parameters
-    rows = []
-    for table in tables:
-        columns = [table.parameters.index(name) for name in parameters]
-        rows.append([tuple(point) for point in table.points[:, columns].tolist()])
+    rows = [list(map(tuple, table.points_in(parameters).tolist())) for table in tables]
     points = common_points(*rows)
     values = []
     for table, of_table, to in zip(tables, rows, places, strict=True):

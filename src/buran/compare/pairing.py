@@ -121,10 +121,9 @@ def _signatures(
     before: Side, first: Experiment, second: Experiment, metrics: Sequence[str], gone: Sequence[str], new: Sequence[str]
 ) -> tuple[dict[str, Signature], dict[str, Signature]]:
     """Return all counts of each call path at the points that both tables have."""
-    columns = [[table.parameters.index(name) for name in before.parameters] for table in (first, second)]
     places = [
-        {tuple(point): k for k, point in enumerate(table.points[:, own].tolist())}
-        for table, own in zip((first, second), columns, strict=True)
+        {tuple(point): row for row, point in enumerate(table.points_in(before.parameters).tolist())}
+        for table in (first, second)
     ]
     shared = [point for point in places[0] if point in places[1]]
     out = []

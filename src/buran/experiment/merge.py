@@ -36,7 +36,7 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
                 "experiments with different parameters cannot be merged",
                 why=f"one has {', '.join(first.parameters)}, another {', '.join(table.parameters)}",
             )
-        columns.append(table.points[:, [table.parameters.index(name) for name in first.parameters]])
+        columns.append(table.points_in(first.parameters))
     points, at_point = unique_points(np.concatenate(columns))
     places = np.split(at_point, np.cumsum([len(table.points) for table in tables])[:-1])
     repetitions = max(array.shape[2] for table in tables for array in table.values.values())

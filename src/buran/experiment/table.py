@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -45,6 +45,10 @@ class Experiment:
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics."""
         return tuple(self.values)
+
+    def points_in(self, parameters: Sequence[str]) -> NDArray[np.float64]:
+        """Return the points, shape (point, parameter), with the parameters in this order."""
+        return self.points[:, [self.parameters.index(name) for name in parameters]]
 
     def over_locations(self, metric: str, aggregate: Aggregate = "mean") -> NDArray[np.float64]:
         """Return shape (call path, point, repetition) of one aggregate over locations."""

@@ -244,7 +244,7 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     metrics = [name for name in ("time", *campaign.config.counters) if experiment and name in experiment.values]
     if experiment is not None and metrics:
         observations = Observations.of(experiment, metrics, campaign.config.aggregate)
-        points = observations.points[:, [experiment.parameters.index(name) for name in names]]
+        points = experiment.points_in(names)
         seconds = np.full((len(points), most), np.nan)
         for row, point in enumerate(points.tolist()):
             runs = walls.get(tuple(point), [])

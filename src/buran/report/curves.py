@@ -156,12 +156,7 @@ def measured_values(models: ModelSet, table: Experiment | None) -> Array | None:
 
 def _residuals(models: ModelSet, table: Experiment, measured: Array) -> Array:
     """Return shape (call path, point): by how many percent of the prediction a measurement is above it."""
-    predicted = models.predict(columns_of(table, models.parameters))
+    predicted = models.predict(table.points_in(models.parameters))
     gap = 100 * (measured - predicted)
     out: Array = np.divide(gap, predicted, out=np.full(gap.shape, np.nan), where=predicted > 0)
     return out
-
-
-def columns_of(table: Experiment, parameters: tuple[str, ...]) -> Array:
-    """Return the points of a table, shape (point, parameter), in a given order of parameters."""
-    return table.points[:, [table.parameters.index(name) for name in parameters]]

@@ -256,8 +256,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
 def _target(values: Mapping[str, float] | None, experiment: Experiment) -> np.ndarray:
     if values is None:
         return np.asarray(experiment.points.max(axis=0))
-    spelled = ",".join(f"{name}={value:g}" for name, value in values.items())
-    check_coordinates(values, experiment.parameters, f"--target {spelled}")
+    check_coordinates(values, experiment.parameters, "--target")
     return np.array([values[name] for name in experiment.parameters])
 
 

@@ -15,6 +15,7 @@ from buran.campaign.records import RECORD, BuildOutcome, BundleOutcome, Status, 
 from buran.loop.history import History, read_plans
 from buran.loop.imported import ImportOutcome
 from buran.loop.session import Session
+from buran.measure.build import LOG
 from buran.measure.bundle import slots_of
 from buran.measure.schedulers.base import Job, Scheduler
 from buran.measure.schedulers.none import NONE
@@ -261,7 +262,7 @@ def _rows(
         verdict = slot.verdict()
         if verdict and verdict != slot.folder:
             reason = read_record(verdict).reason or "unknown"
-            failures[verdict] = Failure(f"build {build.mode}", reason, _log(layout, verdict, "build.log"))
+            failures[verdict] = Failure(f"build {build.mode}", reason, _log(layout, verdict, LOG))
     counts: dict[tuple[Mode, str], Counter[str]] = {}
     for bundle in plan.bundles:
         cores = session.campaign.cores(bundle.point)
