@@ -47,7 +47,7 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
 def at_the_end(models: ModelSet) -> list[str]:
     """Return a note on models with the steepest term of the full space: a steeper one may be the right one."""
     steepest = max(power for power, _ in full_space().pairs)
-    found = Counter(
+    counts = Counter(
         models.parameters[parameter]
         for model in models.models
         if model is not None and model.quality.rss > 0
@@ -56,7 +56,7 @@ def at_the_end(models: ModelSet) -> list[str]:
     return [
         f"note: {number} {'model has' if number == 1 else 'models have'} {name}^{steepest}, the largest power of the "
         f"full space: if {name} may matter more, give steeper terms (--space FILE, or model.space in a campaign file)"
-        for name, number in found.items()
+        for name, number in counts.items()
     ]
 
 

@@ -59,7 +59,7 @@ class Checked:
         ends = (self.change.lower, self.change.upper)
         if np.isnan(ends).any():
             return 0.0 if self.change.before == self.change.after else float("inf")
-        return max(abs(each - 1) for each in ends)
+        return max(abs(end - 1) for end in ends)
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def check_counts(before: Side, table: Experiment, share: float = COMPARED.share)
             continue
         common = common_call_paths(before.models[metric].call_paths, table.tree.names)
         counted, _ = count_in_both(before, after, before.models[metric], common)
-        usable = counted.known
+        usable = counted.comparable
         usable[unsteady_rows(before.unsteady.get(metric, ()), common)] = False
         if metric == CALLS:  # those of functions depend on the filter
             usable &= np.array([name in mpi for name in common], dtype=bool)
@@ -184,19 +184,19 @@ def check_times(
     measured = over_repetitions(summed, cast(Repetition, models.repetition))
     folded = fold_models(models, fold(models.call_paths, common), common)
     predicted = folded.predict(points)
-    shares = np.maximum(*(shares_of(np.maximum(np.nan_to_num(each), 0.0)) for each in (predicted, measured)))
+    shares = np.maximum(*(shares_of(np.maximum(np.nan_to_num(values), 0.0)) for values in (predicted, measured)))
     matter = np.flatnonzero((shares >= share).any(axis=1))
     whole = before.models.get(RUNTIME)
     single = 1 - (1 - level) / ((len(matter) + (whole is not None)) * len(points))
     checked: list[Checked] = []
     if whole is not None:
-        walls = [float(np.median(run_times.get(tuple(each), [np.nan]))) for each in points.tolist()]
+        walls = [float(np.median(run_times.get(tuple(point), [np.nan]))) for point in points.tolist()]
         (changes,) = _changes(whole, points, np.array([walls]), single)
-        checked += [Checked(RUNTIME, whole.call_paths[0], each, 1.0) for each in changes]
+        checked += [Checked(RUNTIME, whole.call_paths[0], change, 1.0) for change in changes]
     for row, changes in zip(
         matter.tolist(), _changes(_only(folded, matter), points, measured[matter], single), strict=True
     ):
-        checked += [Checked("time", common[row], each, float(shares[row, k])) for k, each in enumerate(changes)]
+        checked += [Checked("time", common[row], change, float(shares[row, k])) for k, change in enumerate(changes)]
     return checked
 
 

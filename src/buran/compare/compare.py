@@ -49,7 +49,7 @@ def compare_sides(
             differences += _Metric(before, after, metric, common, target, level, share).differences()
             gone += _one_sided(pair[0], common, target)
             new += _one_sided(pair[1], common, target)
-    if not any(each.metric != RUNTIME for each in differences):
+    if not any(difference.metric != RUNTIME for difference in differences):
         raise UsageError(
             "the two campaigns have no call path in common",
             where=f"{before.name} and {after.name}",
@@ -77,13 +77,13 @@ def compare_sides(
 
 
 def _first(side: Side) -> str:
-    return next(each.call_paths[0] for name, each in side.models.items() if name != RUNTIME and each.call_paths)
+    return next(models.call_paths[0] for name, models in side.models.items() if name != RUNTIME and models.call_paths)
 
 
 def _check(before: Side, after: Side) -> None:
     where = f"{before.name} and {after.name}"
     for side in (before, after):
-        if not any(name != RUNTIME and each.call_paths for name, each in side.models.items()):
+        if not any(name != RUNTIME and models.call_paths for name, models in side.models.items()):
             raise UsageError(
                 "a campaign without models cannot be compared",
                 where=side.name,
@@ -119,7 +119,7 @@ def _notes(before: Side, after: Side) -> list[str]:
     for name in (name for name in after.models if name in before.models):
         pair = before.models[name], after.models[name]
         for what in ("aggregate", "repetition", "unit"):
-            values = [getattr(each, what) for each in pair]
+            values = [getattr(side, what) for side in pair]
             if values[0] != values[1]:
                 notes.append(f"{name}: the {what} is {values[0]} before and {values[1]} after; that alone differs.")
     if (
@@ -127,7 +127,7 @@ def _notes(before: Side, after: Side) -> list[str]:
         and after.overhead is not None
         and abs(before.overhead - after.overhead) > COMPARED.hooks
     ):
-        shown = " and ".join(f"{100 * (each - 1):+.1f} %" for each in (before.overhead, after.overhead))
+        shown = " and ".join(f"{100 * (ratio - 1):+.1f} %" for ratio in (before.overhead, after.overhead))
         notes.append(f"Hooks add {shown} of CPU time before and after: differences of that size may be theirs.")
     if before.counts is None or after.counts is None:
         notes.append("Counts are compared by their models: the measurements of one side are not at hand.")
@@ -165,7 +165,7 @@ class _Metric:
     ) -> None:
         sides = (before, after)
         models = [side.models[metric] for side in sides]
-        folded = [fold_models(each, fold(each.call_paths, common), common) for each in models]
+        folded = [fold_models(side, fold(side.call_paths, common), common) for side in models]
         self.names, self.first, self.second = common, folded[0], folded[1]
         shared = common_points(self.first.points, self.second.points)
         points = [target]
@@ -179,7 +179,7 @@ class _Metric:
         self.matters: NDArray[np.bool_] = np.any(np.maximum(*self.shares) >= share, axis=1)
         # All call paths that matter, at both points, are to be right together (Bonferroni).
         single = 1 - (1 - level) / max(int(self.matters.sum()) * len(points), 1)
-        ends = [each.predict_interval(at, single) for each in folded]
+        ends = [side.predict_interval(at, single) for side in folded]
         lower, upper = of_ratio(self.values[0], ends[0], self.values[1], ends[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self.values[0] > 0, self.values[1] / self.values[0], np.nan)
@@ -195,7 +195,7 @@ class _Metric:
         self.exact = np.zeros(len(common), dtype=bool)
         if metric_of(metric).noise_resilient:
             self.counted = counted or count_modelled((self.first, self.second))
-            self.exact = self.counted.known.copy()
+            self.exact = self.counted.comparable.copy()
             for side in sides:
                 self.exact[unsteady_rows(side.unsteady.get(metric, ()), common)] = False
             self.matters |= self.exact & (self.counted.differs != 0).any(axis=1)  # however small: it may grow

@@ -61,8 +61,8 @@ def parse_conditions(texts: Sequence[str]) -> tuple[Condition, ...]:
     UsageError
         With what is allowed.
     """
-    found = [_parse(part.strip()) for text in texts for part in text.split(",")]
-    return tuple(dict.fromkeys(found))
+    conditions = [_parse(part.strip()) for text in texts for part in text.split(",")]
+    return tuple(dict.fromkeys(conditions))
 
 
 def _parse(text: str) -> Condition:
@@ -92,20 +92,21 @@ def broken_by(comparison: Comparison, conditions: Sequence[Condition]) -> tuple[
     UsageError
         A condition can never come true: what it asks for was not measured, or models leave all of it open.
     """
-    return tuple(each for condition in conditions for each in _broken_by(comparison, condition))
+    return tuple(broken for condition in conditions for broken in _broken_by(comparison, condition))
 
 
 def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
     if condition.kind == "new":
         return [
-            Broken(str(condition), each.metric, each.call_path)
-            for each in comparison.new
-            if each.share >= comparison.share and (each.metric == "time" or metric_of(each.metric).noise_resilient)
+            Broken(str(condition), growth.metric, growth.call_path)
+            for growth in comparison.new
+            if growth.share >= comparison.share
+            and (growth.metric == "time" or metric_of(growth.metric).noise_resilient)
         ]
     exact = noise_resilient(table())
     metrics_of = {"runtime": (RUNTIME,), "effort": exact, "counts": exact, "class": (*_TIMES, *exact)}
     metrics = metrics_of.get(condition.kind, _TIMES)
-    asked = [each for each in comparison.differences if each.metric in metrics and each.matters]
+    asked = [difference for difference in comparison.differences if difference.metric in metrics and difference.matters]
     if not asked:
         raise UsageError(
             "a condition cannot be checked",
@@ -113,14 +114,18 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
             why=f"{' or '.join(metrics)} was not measured in both campaigns",
             hint="leave the condition out, or measure the metric in both",
         )
-    if all(each.verdict == "undecided" for each in asked):
+    if all(difference.verdict == "undecided" for difference in asked):
         raise UsageError(
             "a condition cannot be checked",
             where=f"--fail-on {condition}",
             why="the models of one campaign have too few points or repetitions for intervals: nothing is decided",
             hint="measure more points of both campaigns",
         )
-    true = [Broken(str(condition), each.metric, each.call_path) for each in asked if _holds(each, condition)]
+    true = [
+        Broken(str(condition), difference.metric, difference.call_path)
+        for difference in asked
+        if _holds(difference, condition)
+    ]
     if condition.kind == "counts":
         true += [Broken(str(condition), "visits", path) for path in comparison.operations]
     return true

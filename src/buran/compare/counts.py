@@ -44,7 +44,7 @@ class Counted:
     through: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def known(self) -> NDArray[np.bool_]:
+    def comparable(self) -> NDArray[np.bool_]:
         """Shape (call path,): whether counts can be compared somewhere, and do not depend on the run."""
         return np.asarray(self.steady & (np.isfinite(self.first) & np.isfinite(self.second)).any(axis=1))
 
@@ -101,8 +101,8 @@ def count_in_both(before: Side, after: Side, models: ModelSet, common: Sequence[
     themselves = count_measured(measured_in_both(tables, models, alone, len(common)))
     others = (counted.differs != 0).any(axis=1) & ~(themselves.differs != 0).any(axis=1)
     one_sided: dict[int, list[str]] = {}
-    for side_names, to, own in zip(names, folded, alone, strict=True):
-        for row in np.flatnonzero((own < 0) & (to >= 0) & others[np.maximum(to, 0)]).tolist():
+    for side_names, to, itself in zip(names, folded, alone, strict=True):
+        for row in np.flatnonzero((itself < 0) & (to >= 0) & others[np.maximum(to, 0)]).tolist():
             one_sided.setdefault(int(to[row]), []).append(side_names[row])
     return replace(counted, through={row: tuple(dict.fromkeys(paths)) for row, paths in one_sided.items()}), both
 
@@ -155,10 +155,10 @@ def count_modelled(models: tuple[ModelSet, ModelSet]) -> Counted:
     points = common_points(models[0].points, models[1].points)
     at = np.array(points, dtype=np.float64).reshape(-1, len(models[1].parameters))
     through = [
-        [model is not None and model.quality.smape <= COMPARED.exact_percent for model in each.models]
-        for each in models
+        [model is not None and model.quality.smape <= COMPARED.exact_percent for model in side.models]
+        for side in models
     ]
-    values = [each.predict(at) for each in models]
+    values = [side.predict(at) for side in models]
     return Counted(points, values[0], values[1], np.array(through[0]) & np.array(through[1]))
 
 

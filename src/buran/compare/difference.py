@@ -104,7 +104,9 @@ class Difference:
         if self.verdict != "grown":
             return 0.0
         changes = [self.measured] if self.exact else [self.target, self.measured]
-        return max((each.lower - 1.0 for each in changes if each is not None and each.verdict == "grown"), default=0.0)
+        return max(
+            (change.lower - 1.0 for change in changes if change is not None and change.verdict == "grown"), default=0.0
+        )
 
 
 @dataclass(frozen=True)
@@ -162,4 +164,4 @@ class Comparison:
 
     def of(self, *verdicts: Verdict) -> list[Difference]:
         """Return the differences that matter and have one of these verdicts."""
-        return [each for each in self.differences if each.matters and each.verdict in verdicts]
+        return [difference for difference in self.differences if difference.matters and difference.verdict in verdicts]

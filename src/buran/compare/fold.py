@@ -35,7 +35,7 @@ def fold(names: Sequence[str], common: Sequence[str]) -> Places:
         if place is None:
             parts = split_call_path(name)
             above = (SEPARATOR.join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
-            place = next((places[each] for each in above if each in places), -1)
+            place = next((places[caller] for caller in above if caller in places), -1)
         out[row] = place
     return out
 

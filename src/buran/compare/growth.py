@@ -13,7 +13,7 @@ def faster_in(first: Model, second: Model, parameters: int) -> tuple[int, ...]:
     Every hypothesis of the one meets every hypothesis of the other, with the product of their weights. Sums have none
     but themselves.
     """
-    return tuple(each for each in range(parameters) if _chance(first, second, each) >= COMPARED.likely)
+    return tuple(parameter for parameter in range(parameters) if _chance(first, second, parameter) >= COMPARED.likely)
 
 
 def _chance(first: Model, second: Model, parameter: int) -> float:
@@ -26,7 +26,7 @@ def _leads(model: Model, parameter: int) -> dict[Lead, float]:
     if not model.alternatives:
         return {model.function.lead(parameter): 1.0}
     out: dict[Lead, float] = {}
-    for each in model.alternatives:
-        lead = each.function.lead(parameter)
-        out[lead] = out.get(lead, 0.0) + each.weight
+    for alternative in model.alternatives:
+        lead = alternative.function.lead(parameter)
+        out[lead] = out.get(lead, 0.0) + alternative.weight
     return out

@@ -44,19 +44,19 @@ class Measured:
         sides is in it, and a difference that is not the same everywhere widens the interval. NaN with fewer than
         `COMPARED.fewest` points.
         """
-        first, second = (over_repetitions(own, self.repetition) for own in self.values)
+        first, second = (over_repetitions(side, self.repetition) for side in self.values)
         here = (first > 0) & (second > 0)
         logs = np.log(np.where(here, second, 1.0)) - np.log(np.where(here, first, 1.0))
         mean, reach = of_mean(np.where(here, logs, np.nan), level)
         enough = here.sum(axis=1) >= COMPARED.fewest
-        ends = (np.where(enough, np.exp(each), np.nan) for each in (mean, mean - reach, mean + reach))
+        ends = (np.where(enough, np.exp(logarithms), np.nan) for logarithms in (mean, mean - reach, mean + reach))
         return cast(tuple[Array, Array, Array], tuple(ends))
 
 
 def common_points(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
     """Return the points that both lists have, in the order of the second."""
-    known = {tuple(map(float, point)) for point in first}
-    return [point for point in dict.fromkeys(tuple(map(float, each)) for each in second) if point in known]
+    of_first = {tuple(map(float, point)) for point in first}
+    return [point for point in dict.fromkeys(tuple(map(float, point)) for point in second) if point in of_first]
 
 
 def measured_in_both(

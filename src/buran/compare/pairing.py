@@ -66,7 +66,7 @@ def pair_call_paths(before: Side, after: Experiment) -> tuple[Pair, ...]:
         if take(name, f"{caller}{SEPARATOR}{leaf}") or not any(counts):
             continue
         for choices in (by_leaf.get((leaf, counts), ()), by_caller.get((caller, counts), ())):
-            if take(name, next((each for each in choices if each in left), None)):
+            if take(name, next((choice for choice in choices if choice in left), None)):
                 break
     _pair_by_name(gone, names, left, old_counts)
     return tuple(Pair(name, other) for name, other in names.items())

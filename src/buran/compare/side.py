@@ -59,8 +59,8 @@ class Side:
         return replace(
             self,
             models={
-                metric: replace(own, call_paths=tuple(names.get(path, path) for path in own.call_paths))
-                for metric, own in self.models.items()
+                metric: replace(models, call_paths=tuple(names.get(path, path) for path in models.call_paths))
+                for metric, models in self.models.items()
             },
             unsteady={metric: [names.get(path, path) for path in paths] for metric, paths in self.unsteady.items()},
             names=tuple(names.get(path, path) for path in self.counted),

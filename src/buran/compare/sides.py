@@ -39,8 +39,8 @@ def side_of_results(folder: Path, name: str) -> Side:
 def _side_of_json(path: Path) -> Side:
     data = read_json(path)
     if isinstance(data, Mapping) and data.get("schema") == MODELS_SCHEMA:
-        models = {each.metric: each for each in read_models(path)}
-        parameters = next((each.parameters for each in models.values()), ())
+        models = {of_metric.metric: of_metric for of_metric in read_models(path)}
+        parameters = next((of_metric.parameters for of_metric in models.values()), ())
         return Side(str(path), parameters, {}, models)
     if isinstance(data, Mapping) and {"campaign", "models", "target"} <= data.keys():
         return _side_of_report(path, data, str(path), None)
@@ -50,10 +50,10 @@ def _side_of_json(path: Path) -> Side:
 
 def _side_of_report(path: Path, data: Mapping[str, Any], name: str, counts: Any) -> Side:
     try:
-        models = {metric: ModelSet.from_json(each) for metric, each in data["models"].items()}
+        models = {metric: ModelSet.from_json(content) for metric, content in data["models"].items()}
         if data["runtime"]:
             models[RUNTIME] = ModelSet.from_json(data["runtime"])
-        ratios = [each["time_ratio"] for each in _of_last_filter(data["overhead"]) if each["time_ratio"] is not None]
+        ratios = [entry["time_ratio"] for entry in _of_last_filter(data["overhead"]) if entry["time_ratio"] is not None]
         return Side(
             f"{data['campaign']} ({name})",
             tuple(map(str, data["parameters"])),
@@ -69,5 +69,5 @@ def _side_of_report(path: Path, data: Mapping[str, Any], name: str, counts: Any)
 
 
 def _of_last_filter(overhead: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    last = max((each["filter_number"] for each in overhead), default=0)
-    return [each for each in overhead if each["filter_number"] == last]
+    last = max((entry["filter_number"] for entry in overhead), default=0)
+    return [entry for entry in overhead if entry["filter_number"] == last]

@@ -75,8 +75,8 @@ class Filter:
 
     @cached_property
     def _for_inline(self) -> Filter:
-        own = (rule for rule in self.regions if not (rule.include and rule.pattern == "*"))
-        return Filter(self.files, (Rule(False, "*"), *own))
+        others = (rule for rule in self.regions if not (rule.include and rule.pattern == "*"))
+        return Filter(self.files, (Rule(False, "*"), *others))
 
     @cached_property
     def _files(self) -> Decider:
@@ -99,7 +99,10 @@ class Filter:
     def unmatched(self, functions: Iterable[tuple[str, str, str]]) -> tuple[Rule, ...]:
         """Rules that match no function (symbol, name, file): mostly misspelt. Catch-all patterns are not reported."""
         listed = list(functions)
-        symbols, names = {each for symbol, _, _ in listed for each in variants(symbol)}, {name for _, name, _ in listed}
+        symbols, names = (
+            {variant for symbol, _, _ in listed for variant in variants(symbol)},
+            {name for _, name, _ in listed},
+        )
         files = {file for _, _, file in listed if file}
         rules = [(rule, files) for rule in self.files]
         rules += [(rule, symbols if rule.mangled else names) for rule in self.regions]

@@ -212,7 +212,7 @@ def _base(universe: Universe, request: Request) -> FilterList:
     refined = list_of(refinement)
     if not in_force:
         return refined
-    reasons = {each: function for function in refined.functions for each in variants(function.symbol)}
+    reasons = {symbol: function for function in refined.functions for symbol in variants(function.symbol)}
     listed = (reasons.get(name) or Listed(variants(name)[0], name) for name in sorted(parse(in_force).named))
     return replace(refined, functions=tuple({function.symbol: function for function in listed}.values()))
 
@@ -355,16 +355,16 @@ def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = Non
         The filter has a syntax error.
     """
     read_filter(path)
-    found, cost_s = score(profile, path), FILTERS.visit_cost_s if visit_cost_s is None else visit_cost_s
-    overhead = found.overhead(cost_s)
+    judged, cost_s = score(profile, path), FILTERS.visit_cost_s if visit_cost_s is None else visit_cost_s
+    overhead = judged.overhead(cost_s)
     if as_json:
         finite = overhead if np.isfinite(overhead) else None
-        return json.dumps({**asdict(found), "visit_cost_s": cost_s, "overhead": finite}, indent=2) + "\n"
+        return json.dumps({**asdict(judged), "visit_cost_s": cost_s, "overhead": finite}, indent=2) + "\n"
     costs = f"{100 * overhead:.2g} % of the time" if np.isfinite(overhead) else "more than the time itself"
     return (
         f"{path}, by scorep-score on {profile}:\n"
-        f"visits left: {found.visits_left} of {found.visits}, of functions with hooks of the compiler\n"
-        f"trace left: {found.trace_bytes_left} of {found.trace_bytes} bytes, in the process with the largest\n"
+        f"visits left: {judged.visits_left} of {judged.visits}, of functions with hooks of the compiler\n"
+        f"trace left: {judged.trace_bytes_left} of {judged.trace_bytes} bytes, in the process with the largest\n"
         f"overhead left: {costs}, at {1e9 * cost_s:.0f} ns a visit\n"
     )
 
@@ -374,7 +374,7 @@ def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:
     functions = (
         (graph.names[i], graph.symbols[i], graph.files[i]) for i in np.flatnonzero(graph.inline & graph.has_body)
     )
-    return [each[1] for each in functions if rules.matches(*each) and not rules.gives_hooks(*each, inline=True)]
+    return [names[1] for names in functions if rules.matches(*names) and not rules.gives_hooks(*names, inline=True)]
 
 
 def difference(one: Path, other: Path, universe: Universe, *, as_json: bool = False) -> tuple[str, bool]:
