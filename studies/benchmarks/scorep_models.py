@@ -26,10 +26,11 @@ from buran.experiment.read import read_experiment
 from buran.experiment.table import Experiment
 from buran.instrument.filter_file import format_filter, only
 from buran.instrument.start import EVERYTHING
-from buran.measure.backends.scorep import find_scorep, hooked_functions
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf
 from buran.measure.toolchain.runtime import find_toolchain
+from buran.measure.toolchain.scorep_hooks import hooked_functions
+from buran.measure.toolchain.scorep_installation import find_scorep
 from buran.measure.toolchain.toolchain import Toolchain
 from buran.profile.cubex_write import write_cubex
 

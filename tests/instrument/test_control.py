@@ -1,6 +1,7 @@
 """Refinement beyond thresholds: overhead, coverage, memory, further reasons, functions never measured."""
 
 from fractions import Fraction as F
+from functools import partial
 
 import numpy as np
 import pytest
@@ -192,6 +193,14 @@ def test_hotspots_are_those_of_one_run():
     result = hotspots(TREE, np.array([0.1, 0.1, 5.0, 0.2, 0.3, 0.1]), TIME, GRAPH)
     assert {"main", "solve", "kernel"} <= kept(result)
     assert "setup" not in kept(result)
+
+
+@pytest.mark.parametrize("choose", [filter_only, partial(filter_and_expand, least_statements=53)])
+def test_a_published_rule_has_settled_when_it_drops_nothing(choose):
+    """It knows no cost of hooks, so that what it drops cannot be too cheap to be worth a new filter."""
+    first = choose(TREE, TIME, VISITS, [80.0], GRAPH, 0.3)
+    assert not first.added and len(kept(first)) < 5 and not first.settled
+    assert choose(TREE, TIME, VISITS, [80.0], GRAPH, 0.0).settled
 
 
 # -- what measurements say ----------------------------------------------------------------------------

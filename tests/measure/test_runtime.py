@@ -11,6 +11,7 @@ import pytest
 from native_programs import HOOK_ALL, build, launch, profile_of, table, toolchain, write_filter
 
 from buran.errors import RunError
+from buran.measure.backends.embedded import EmbeddedBackend
 from buran.measure.dump import read_dump
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import NATIVE
@@ -156,8 +157,12 @@ def test_too_many_call_paths_are_no_valid_profile(ends, tmp_path, monkeypatch):
     done = launch(ends, tmp_path / "run", "fan", "14")
     assert done.returncode == 0  # the program itself has done its work
     assert "BURAN_NODE_LIMIT=100" in done.stderr
-    with pytest.raises(RunError, match="more call paths than BURAN_NODE_LIMIT"):
+    with pytest.raises(RunError, match="more call paths than BURAN_NODE_LIMIT") as caught:
         read_dumps(tmp_path / "run", 1)
+    assert "refinement.drop" in str(caught.value)
+    (tmp_path / "stderr.log").write_text(f"its own words\n{done.stderr}\nKilled\n")  # had it failed later
+    why = EmbeddedBackend(toolchain(), tmp_path / "toolchain.json").why_failed(tmp_path / "stderr.log")
+    assert why is not None and "BURAN_NODE_LIMIT=100" in why and "refinement.drop" in why
 
 
 def test_memory_is_reported(ends, tmp_path):
@@ -184,6 +189,11 @@ def test_wrong_settings_stop_the_program_before_it_begins(clang_ends, tmp_path, 
     done = launch(clang_ends, tmp_path / "run", "work")
     assert done.returncode == 2
     assert f"buran: {variable}: must be" in done.stderr
+    (tmp_path / "stderr.log").write_text(done.stderr)
+    backend = EmbeddedBackend(toolchain(), tmp_path / "toolchain.json")
+    assert f"buran: {variable}: must be" in str(backend.why_failed(tmp_path / "stderr.log"))
+    (tmp_path / "stderr.log").write_text("its own words\n")
+    assert backend.why_failed(tmp_path / "stderr.log") is None
 
 
 # ---- recursion

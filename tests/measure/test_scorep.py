@@ -15,16 +15,10 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError, ToolError, UsageError
 from buran.measure.backends.embedded import EmbeddedBackend
 from buran.measure.backends.registry import SYSTEMS
-from buran.measure.backends.scorep import (
-    HookedFunction,
-    Installation,
-    ScorePBackend,
-    find_scorep,
-    hooked_functions,
-    notes_on_hooks,
-    read_scorep_profile,
-)
+from buran.measure.backends.scorep import ScorePBackend, read_scorep_profile
 from buran.measure.toolchain.elf import Elf
+from buran.measure.toolchain.scorep_hooks import HookedFunction, hooked_functions, notes_on_hooks
+from buran.measure.toolchain.scorep_installation import Installation, find_scorep
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.profile.metrics import METRICS
@@ -86,7 +80,7 @@ def test_it_is_found_with_its_version(installed):
 
 
 def test_without_it_the_way_out_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("buran.measure.backends.scorep.find_tool", lambda name: None)
+    monkeypatch.setattr("buran.measure.toolchain.scorep_installation.find_tool", lambda name: None)
     with pytest.raises(ToolError) as caught:
         find_scorep()
     assert "backend: embedded" in str(caught.value)
@@ -183,6 +177,21 @@ def test_counters_that_cannot_be_had_are_left_out_and_named(backend, tmp_path, m
     said = backend.collect(Mode.TIME, tmp_path, 2).attributes["counters_unavailable"]
     assert "cache_misses: No such file or directory" in said and "context_switches: Score-P counts" in said
     assert "instructions" not in said
+
+
+def test_counters_that_fell_below_zero_are_left_out_and_named(backend, tmp_path):
+    (tmp_path / "scorep").mkdir()
+    own = profile(metrics=("time", "visits", "cache_misses"))
+    kind = replace(METRICS["cache_misses"], name="cache_misses", kind="inclusive")
+    fallen = {**own.values, "cache_misses": np.array([[1, 20], [4, 5]], dtype=np.uint64)}
+    changed = replace(own, metrics={**own.metrics, "cache_misses": kind}, values=fallen)
+    write_cubex(changed, tmp_path / "scorep" / "profile.cubex")
+    found = backend.collect(Mode.TIME, tmp_path, 2)
+    assert set(found.values) == {"time", "visits"}
+    assert found.attributes["counters_unavailable"] == "cache_misses: it fell below zero"
+    for effort_metric in ("cache-misses", "cache_misses"):  # without it there are no basic blocks
+        with pytest.raises(RunError, match="it fell below zero somewhere"):
+            replace(backend, effort_metric=effort_metric).collect(Mode.EFFORT, tmp_path, 2)
 
 
 def test_one_that_says_no_version_is_refused(installed):

@@ -12,8 +12,8 @@ import pytest
 from buran.campaign.plan import Mode
 from buran.instrument.filter_file import format_filter, only
 from buran.measure.backends.registry import SYSTEMS
-from buran.measure.backends.scorep import hooked_functions
 from buran.measure.toolchain.elf import Elf
+from buran.measure.toolchain.scorep_hooks import hooked_functions
 from buran.profile.call_paths import read_profile
 from buran.profile.cubex_read import PARAMETRIZED
 from buran.profile.symbols import variants

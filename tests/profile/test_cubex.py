@@ -16,7 +16,7 @@ from profiles import profiles
 from pycubexr import CubexParser
 
 from buran.errors import FormatError, RunError
-from buran.profile.cubex_read import SKIPPED, SKIPPED_LOCATIONS, read_cubex
+from buran.profile.cubex_read import BELOW_ZERO, SKIPPED, SKIPPED_LOCATIONS, read_cubex
 from buran.profile.cubex_write import LARGEST_COUNT, NOTHING_LARGE, wide_order, write_cubex
 from buran.profile.metrics import METRICS, Metric
 from buran.profile.profile import CallTree, Location, Profile, Region
@@ -321,6 +321,37 @@ def test_what_is_no_plain_number_or_no_thread_is_named(tmp_path: Path) -> None:
     assert read.attributes[SKIPPED_LOCATIONS] == "1"
     assert read.locations == (Location(0), Location(1))
     assert np.array_equal(read.values["visits"], small().values["visits"][:, :2])
+
+
+BELOW = 2**64  # as Score-P stores a difference of -n: as a count without a sign
+
+
+@pytest.mark.parametrize(
+    ("numbers", "fell"),
+    [
+        ((9, 9, 4, 4, 0), False),
+        ((9, 8, BELOW - 2000, 4, 0), True),  # stored, in a callee
+        ((5, 7, 4, 4, 0), True),  # a callee has more than its caller, callees included
+        ((BELOW - 2000, 0, 0, 0, 0), True),
+    ],
+)
+def test_a_counter_that_fell_below_zero_is_left_out_and_the_rest_is_read(
+    numbers: tuple[int, ...], fell: bool, tmp_path: Path
+) -> None:
+    """Published profiles hold such counters of PAPI: what they say elsewhere is worth no more."""
+    whole = small()
+    counts = np.zeros((5, 3), dtype=np.uint64)
+    counts[:, 1] = numbers
+    counter = Metric("PAPI_L2_DCM", "#", "inclusive", "UINT64")
+    metrics = {**whole.metrics, counter.name: counter}
+    write_cubex(small(metrics=metrics, values={**whole.values, counter.name: counts}), tmp_path / "p.cubex")
+    read = read_cubex(tmp_path / "p.cubex")
+    assert (counter.name in read.values, read.attributes.get(BELOW_ZERO)) == (
+        (False, counter.name) if fell else (True, None)
+    )
+    assert set(read.metrics) == set(read.values) >= set(whole.values)
+    for name in whole.values:
+        assert np.array_equal(read.values[name], whole.values[name])
 
 
 def test_values_follow_the_ids_of_locations_and_call_paths(tmp_path: Path) -> None:

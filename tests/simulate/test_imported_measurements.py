@@ -39,6 +39,7 @@ from buran.measure.store import ledger, store
 from buran.model.model_set import read_models
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
+from buran.profile.metrics import Metric
 from buran.report.text import render
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
@@ -253,6 +254,30 @@ def test_what_cannot_be_used_is_named_and_the_rest_is(tmp_path: Path, tree: Path
     ):
         assert text in said
     assert imported(session) == len(runs) - 3
+
+
+def test_a_counter_that_fell_below_zero_is_left_out_and_named(
+    tmp_path: Path, tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one run of a tree: the times of that run count, and whoever makes models of the tree is told."""
+    theirs = tmp_path / "theirs"
+    shutil.copytree(tree, theirs)
+    for number, path in enumerate(sorted(theirs.glob("*/profile.cubex"))):
+        profile = read_cubex(path)
+        counts = np.zeros(profile.values["visits"].shape, dtype=np.uint64)
+        counts[-1 if number == 0 else 0] = 7  # more in a callee than in its caller
+        counter = Metric("PAPI_L2_DCM", "#", "inclusive", "UINT64")
+        metrics, values = ({**profile.metrics, counter.name: counter}, {**profile.values, counter.name: counts})
+        path.unlink()
+        write_cubex(replace(profile, metrics=metrics, values=values), path)
+    session = importing(tmp_path / "new", theirs)
+    carry_out(session)
+    notes = gather(History.open(session)).notes
+    assert "Counters left out of imported runs: PAPI_L2_DCM fell below zero." in notes
+    assert main(["convert", str(theirs), str(tmp_path / "table.jsonl")]) == 0
+    assert "note: the counter PAPI_L2_DCM fell below zero in 1 of" in capsys.readouterr().err
+    table = read_experiment(tmp_path / "table.jsonl").over_locations("PAPI_L2_DCM")
+    assert np.isnan(table).all(axis=0).sum() == 1
 
 
 def test_a_file_that_changed_is_named_and_what_was_imported_stays(tmp_path: Path, tree: Path) -> None:

@@ -15,6 +15,7 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan
 from buran.files import not_synced, read_json
+from buran.instrument.filter_file import parse
 from buran.loop.history import History
 from buran.loop.report import gather
 from buran.loop.session import Session
@@ -83,6 +84,16 @@ def test_a_filter_alone_takes_small_runs_until_it_has_settled(tmp_path: Path) ->
     report = gather(History.open(alone))
     assert report.runtime is None
     assert "the filter has settled" in render(report)
+
+
+@pytest.mark.parametrize("rule", ["filter", "filter-and-expand"])
+def test_a_published_rule_measures_under_the_list_that_it_chose(rule: str, tmp_path: Path) -> None:
+    wishes = {"target": TARGET, "strategy": rule, "share": 0.3, "start": "everything", "pilot": False}
+    session = opened(tmp_path, strategy={"max_iterations": 4}, refinement=wishes, repetitions=1)
+    carry_out(session)
+    timed = [build.filter_text for plan in plans(session) for build in plan.builds if build.mode is Mode.TIME]
+    first, second = timed[:2]
+    assert parse(first).matches("tiny", "tiny", "app.c") and not parse(second).matches("tiny", "tiny", "app.c")
 
 
 def test_models_alone_keep_the_instrumentation(tmp_path: Path) -> None:

@@ -99,6 +99,8 @@ def _summary(experiment: Experiment) -> str:
     """Return the extent of a table; warn, for Extra-P's sake, where it has gaps."""
     import numpy as np
 
+    for note in experiment.notes:
+        print(f"note: {note}", file=sys.stderr)
     repetitions = max(values.shape[2] for values in experiment.values.values())
     gaps = 0
     for metric in experiment.metrics:

@@ -199,8 +199,9 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
         criterion=arguments.criterion,
     )
     experiment = read_experiment(path)
-    if unknown := undecided(experiment.points, experiment.parameters):
-        print(f"note: {unknown}", file=sys.stderr)
+    unknown = undecided(experiment.points, experiment.parameters)
+    for note in filter(None, (unknown, *experiment.notes)):
+        print(f"note: {note}", file=sys.stderr)
     metrics = arguments.metric or list(experiment.metrics)
     line = ProgressLine(sys.stderr)
     total, done = len(metrics) * len(experiment.tree), 0

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.experiment.table import AGGREGATES, Experiment
+from buran.profile.cubex_read import BELOW_ZERO
 from buran.profile.profile import Profile
 from buran.profile.regroup import TreeUnion, combine
 from buran.profile.symbols import is_program
@@ -43,7 +44,7 @@ def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[flo
     if set(point) != set(parameters):
         raise UsageError(
             "the runs do not have the same parameters",
-            where=", ".join(f"{name}={value}" for name, value in point.items()),
+            where=_words(point),
             why=f"another run has the parameters {', '.join(parameters)}",
         )
     return tuple(float(point[name]) for name in parameters)
@@ -75,17 +76,20 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     metrics_of_runs: list[dict[str, NDArray[np.float64]]] = []
     units: dict[str, str] = {}
     programs: list[str] = []
+    fallen: dict[str, list[Mapping[str, float]]] = {}
     for point, repetition, profile in runs:
         parameters = parameters or tuple(point)
         key = (_point(point, parameters), repetition)
         if key in keys:
             raise UsageError(
                 "a repetition is there twice",
-                where=", ".join(f"{name}={value}" for name, value in point.items()),
+                where=_words(point),
                 why=f"two runs have the repetition {repetition}",
             )
         keys[key] = len(keys)
         programs.append(_program(profile))
+        for name in filter(None, profile.attributes.get(BELOW_ZERO, "").split(", ")):
+            fallen.setdefault(name, []).append(point)
         visited, row = np.unique(union.add(profile.tree), return_inverse=True)
         nodes.append(visited)
         metrics: dict[str, NDArray[np.float64]] = {}
@@ -110,7 +114,12 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
             cell = values[name][:, at_point[run], at_repetition[run]]
             cell[:] = 0.0
             cell[index[nodes[run]]] = rows
-    table = Experiment(parameters, points, tree, values, units)
+    notes = tuple(
+        f"the counter {name} fell below zero in {len(at)} of {len(keys)} runs, such as the one at {_words(at[0])}: "
+        "it is left out there"
+        for name, at in fallen.items()
+    )
+    table = Experiment(parameters, points, tree, values, units, notes)
     _check_overlap(table, at_point, programs)
     return table
 
@@ -165,4 +174,8 @@ def _check_overlap(table: Experiment, at_point: NDArray[np.int64], programs: Seq
 
 
 def _at(table: Experiment, point: int) -> str:
-    return ", ".join(f"{name}={value:g}" for name, value in zip(table.parameters, table.points[point], strict=True))
+    return _words(dict(zip(table.parameters, table.points[point].tolist(), strict=True)))
+
+
+def _words(point: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in point.items())

@@ -33,6 +33,8 @@ class Experiment:
         per-location values has the same number in mean, median, min, max and NaN in sum.
     units
         By metric name.
+    notes
+        What the profiles of single runs lack, in sentences.
     """
 
     parameters: tuple[str, ...]
@@ -40,6 +42,7 @@ class Experiment:
     tree: CallTree
     values: Mapping[str, NDArray[np.float64]]
     units: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
     @property
     def metrics(self) -> tuple[str, ...]:

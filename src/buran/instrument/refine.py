@@ -146,7 +146,12 @@ class Refinement:
 
     @property
     def settled(self) -> bool:
-        """Whether a new filter would gain nothing: nothing to try, and what it drops costs and says little."""
+        """Whether a new filter would gain nothing: nothing to try, and what it drops costs and says little.
+
+        Published rules know no cost of hooks: theirs has settled when it drops nothing.
+        """
+        if self.prediction.visit_cost_s == 0:
+            return not self.added and bool((self.keep | ~self.prediction.filterable).all())
         return not self.added and self.hook_share < FILTERS.settled_hook_share and not self.drops_constants
 
     @property

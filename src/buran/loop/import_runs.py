@@ -23,6 +23,7 @@ from buran.loop.session import Session
 from buran.measure.bundle import PROFILE, outcome_of, slots_of
 from buran.measure.store import ledger, store
 from buran.profile.call_paths import read_profile
+from buran.profile.cubex_read import BELOW_ZERO
 from buran.profile.cubex_write import write_cubex
 from buran.profile.metrics import Metric, metric_of
 from buran.profile.profile import Location, Profile
@@ -115,6 +116,8 @@ class _Taking:
             if reason is None:
                 wall_s, cpu_s = _times(profile, by_rank=source.table is None, cores=record.cores)
                 content = file_sha256(file)
+                if fallen := profile.attributes.get(BELOW_ZERO):
+                    record = replace(record, counters_unavailable=f"{fallen} fell below zero")
                 record = replace(record, wall_s=wall_s, cpu_s=cpu_s, content=content, metrics=tuple(profile.metrics))
                 record = self.with_cost(source, record)
                 twin = self.run_of_content.get(content)

@@ -125,12 +125,17 @@ def commented_filter(history: History) -> str:
 
 
 def _missing_counters(history: History) -> list[str]:
-    """Say which counters the campaign asks for in vain, and why."""
-    if not history.session.campaign.config.counters:
+    """Say which counters the campaign asks for in vain, or had to leave out of what it imports, and why."""
+    config = history.session.campaign.config
+    said = {
+        Mode.TIME: "Counters that were not to be had (key counters)" if config.counters else "",
+        Mode.IMPORTED: "Counters left out of imported runs" if config.measurements else "",
+    }
+    if not any(said.values()):
         return []
-    timed = (run for run in in_store(history.runs) if run.mode is Mode.TIME)
-    reasons = {history.run_record(run.folder).counters_unavailable for run in timed}
-    return [f"Counters that were not to be had (key counters): {reason}." for reason in sorted(filter(None, reasons))]
+    wanted = [run for run in in_store(history.runs) if said.get(run.mode)]
+    reasons = ((said[run.mode], history.run_record(run.folder).counters_unavailable) for run in wanted)
+    return sorted({f"{words}: {reason}." for words, reason in reasons if reason})
 
 
 def _lost(history: History) -> list[str]:

@@ -41,6 +41,12 @@ NODE = np.dtype(
 # Facts that must be the same in all processes of a run.
 COMMON_INFO = ("executable", "build_id", "mode", "compiler", "mpi", "toolchain", "fingerprint")
 
+NODE_LIMIT = "BURAN_NODE_LIMIT"
+FEWER_CALL_PATHS = (
+    "let fewer functions have hooks, with refinement.drop, or raise the limit, as in "
+    f"environments.NAME.variables: {{{NODE_LIMIT}: 1000000}}; a call path takes 88 bytes"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Dump:
@@ -108,11 +114,12 @@ def read_dump(path: Path, regions_read: dict[bytes, Region] | None = None) -> Du
     texts = [cursor.text() for _ in range(cursor.plausible(n_info, 4))]
     info = dict(zip(texts[::2], texts[1::2], strict=False))
     if not flags & COMPLETE:
+        why = info.get("incomplete") or "it left without MPI_Finalize, or called MPI_Abort"
         raise RunError(
             "the profile of a process is not complete",
             where=path,
-            why=info.get("incomplete") or "it left without MPI_Finalize, or called MPI_Abort",
-            hint="look at the run's output",
+            why=why,
+            hint=FEWER_CALL_PATHS if NODE_LIMIT in why else "look at the run's output",
         )
     counters = tuple(cursor.text() for _ in range(cursor.plausible(n_counters, 4)))
     if unknown := [name for name in counters if name not in asked_for_by("counters")]:

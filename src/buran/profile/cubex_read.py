@@ -26,6 +26,9 @@ from buran.profile.profile import CallTree, Location, Paradigm, Profile, Region
 SKIPPED = "Buran skipped metrics"
 """Attribute that names the metrics that were left out because their values are no plain numbers."""
 
+BELOW_ZERO = "Buran counters below zero"
+"""Attribute that names the counters that were left out because they fell below zero, as some of PAPI do."""
+
 SKIPPED_LOCATIONS = "Buran skipped locations"
 """Attribute that counts the locations that were left out because they are no threads (GPU streams)."""
 
@@ -222,6 +225,19 @@ def _check_values(metric: Metric, values: NDArray[Any]) -> None:
         raise _Corrupt(f"metric {name} has a count above {LARGEST_COUNT}, which readers show as 0")
 
 
+def _fell(metric: Metric, values: NDArray[Any], tree: CallTree) -> bool:
+    """Tell whether a counter went back somewhere between two readings: what it says elsewhere is then worth no more.
+
+    Score-P stores the difference of two readings, callees included, as a count without a sign.
+    """
+    if (metric.role, metric.kind, metric.dtype) != ("sampled", "inclusive", "UINT64"):
+        return False
+    alone = values.astype(np.int64)
+    below = tree.parent >= 0
+    np.subtract.at(alone, tree.parent[below], values.astype(np.int64)[below])
+    return bool((alone < 0).any())
+
+
 def _without_wrapper(profile: Profile) -> Profile:
     tree = profile.tree
     return replace(
@@ -265,6 +281,7 @@ def _read(path: Path) -> Profile:
         metrics: dict[str, Metric] = {}
         values: dict[str, NDArray[np.generic]] = {}
         skipped: list[str] = []
+        below_zero: list[str] = []
         for metric in declared:
             if metric.metric_type in _DERIVED[:3]:  # an expression over other metrics, without values of its own
                 if metric.id in with_data:
@@ -286,8 +303,12 @@ def _read(path: Path) -> Profile:
                 description=metric.description or "",
             )
             if metric.id in with_data:
-                values[definition.name] = _values(parser, metric, dtype, index, columns)
-                _check_values(definition, values[definition.name])
+                stored = _values(parser, metric, dtype, index, columns)
+                if _fell(definition, stored, tree):
+                    below_zero.append(definition.name)
+                    continue
+                _check_values(definition, stored)
+                values[definition.name] = stored
             else:
                 zero = np.zeros((), dtype=_ARRAYS.get(dtype, np.float64))
                 values[definition.name] = np.broadcast_to(zero, (len(tree), len(locations)))
@@ -295,6 +316,8 @@ def _read(path: Path) -> Profile:
         attributes = {key: value or "" for key, value in anchor.attrs.items() if key is not None}
     if skipped:
         attributes[SKIPPED] = ", ".join(skipped)
+    if below_zero:
+        attributes[BELOW_ZERO] = ", ".join(below_zero)
     if skipped_locations:
         attributes[SKIPPED_LOCATIONS] = str(skipped_locations)
     profile = Profile(tree, locations, metrics, values, attributes)
@@ -330,7 +353,8 @@ def read_cubex(path: Path) -> Profile:
 
     A metric that is declared but has no data is 0 everywhere: Score-P leaves out what it never counted.
     Metrics whose values are no plain numbers (``TAU_ATOMIC``, ``HISTOGRAM``, ...) and locations that are no
-    threads are left out, and attributes say so (`SKIPPED`, `SKIPPED_LOCATIONS`).
+    threads are left out, and attributes say so (`SKIPPED`, `SKIPPED_LOCATIONS`); so is a counter that fell below zero
+    somewhere (`BELOW_ZERO`).
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError
 from buran.files import digest, write_text
 from buran.measure.backends.base import Backend, MeasurementSystem
+from buran.measure.dump import FEWER_CALL_PATHS, NODE_LIMIT
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
@@ -21,6 +23,8 @@ from buran.measure.toolchain.static_features import StaticFeatures, notes_on, re
 from buran.measure.toolchain.toolchain import GCC_FALLBACK, Toolchain
 from buran.measure.toolchain.wrappers import ccache
 from buran.profile.profile import Profile
+
+_LAST_WORDS = re.compile(r"^(buran: .+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,13 @@ class EmbeddedBackend(Backend):
             "BURAN_COUNTERS": ",".join(self.counters) if mode is Mode.TIME else "",
             "BURAN_RUN_FILTER": "" if filter_file is None else str(filter_file),
         }
+
+    def why_failed(self, log: Path) -> str | None:
+        """Return what the runtime wrote, and what to do where the call paths of a process did not fit."""
+        said = _LAST_WORDS.search(log.read_text(errors="replace"))
+        if said is None:
+            return None
+        return f"the log says: {said[1]}" + (f"; {FEWER_CALL_PATHS}" if NODE_LIMIT in said[1] else "")
 
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
         """Merge the dumps of all ranks."""

@@ -8,7 +8,6 @@ of Score-P here was checked against version 8.4.
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -27,31 +26,16 @@ from buran.measure.machine.counters import refused_counters
 from buran.measure.merge_dumps import placement_of
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import VisitCost, visit_cost
+from buran.measure.toolchain.scorep_hooks import HOOKS_SECTION, hooked_functions, notes_on_hooks
+from buran.measure.toolchain.scorep_installation import Installation, find_scorep
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
-from buran.measure.toolchain.tool import find_tool, run_tool
-from buran.profile.cubex_read import read_cubex, read_hosts
+from buran.profile.cubex_read import BELOW_ZERO, read_cubex, read_hosts
 from buran.profile.metrics import asked_for_by, metric_of, table
 from buran.profile.profile import Profile
-from buran.profile.symbols import symbols_alike
 
 EXPERIMENT = "scorep"
-HOOKS_SECTION = ".scorep.region.descrs"
-HOOK_BYTES = 64  # one description a function
-_NAME_AT = 8  # in a description; behind it the symbol and the file
-_MARKERS = 2  # descriptions without a function, at the section's ends
-_WRAPPERS = {
-    "cc": ("scorep-gcc",),
-    "cxx": ("scorep-g++",),
-    "fc": ("scorep-gfortran",),
-    "mpicc": ("scorep-mpicc",),
-    "mpicxx": ("scorep-mpicxx",),
-    "mpifort": ("scorep-mpifort", "scorep-mpif90"),
-}
-_FAMILIES = {"gnu": "gcc", "clang": "clang", "llvm": "clang"}
 _EXCLUDE_ALL = re.compile(r"^EXCLUDE \*$", re.MULTILINE)
 _IN_KERNEL = "context-switches"
-_CLANGS_LAMBDA = re.compile(r"\$_\d+")
-_STANDARD_LIBRARY = re.compile(r"_Z(N[KVRO]*)?S[tabsiod]")
 # What Score-P writes when it gives up, and what that means to a campaign.
 _LAST_WORDS = (
     (
@@ -76,92 +60,6 @@ _LAST_WORDS = (
 )
 # Filters at compile time: GCC's plugin has them, and from 9.0 on the one for LLVM.
 _FILTERED = "--instrument-filter"
-
-
-@dataclass(frozen=True)
-class Installation:
-    """A Score-P that was found.
-
-    Attributes
-    ----------
-    version
-        As ``8.4``.
-    wrappers
-        Compiler wrappers by our placeholders.
-    compiler
-        That it was made for, as ``gnu 12.2.0``; empty if it does not tell.
-    instrumentation
-        How functions get hooks, as ``gcc_plugin``; ``no`` where they do not; empty if it does not tell.
-    """
-
-    version: str
-    wrappers: Mapping[str, str]
-    compiler: str = ""
-    instrumentation: str = ""
-
-    @property
-    def filters_builds(self) -> bool:
-        """Whether filters decide what is compiled: plugins take them. What is not told is not doubted."""
-        return not self.instrumentation or "plugin" in self.instrumentation
-
-    @property
-    def family(self) -> str:
-        """The compiler's family as campaign files name it; ``auto`` for others."""
-        return _FAMILIES.get(self.compiler.partition(" ")[0], "auto")
-
-
-def find_scorep() -> Installation:
-    """Find Score-P in PATH.
-
-    Raises
-    ------
-    ToolError
-        It is not there, lacks its wrappers for an MPI, or gives functions no hooks.
-    """
-    program = find_tool("scorep")
-    if program is None:
-        raise ToolError(
-            "Score-P was not found",
-            where="PATH",
-            why="there is no program scorep",
-            hint="load its module, or choose backend: embedded",
-        )
-    text = run_tool([program, "--version"], what="Score-P does not say its version")
-    version = re.search(r"\b(\d+\.\d+[\w.]*)", text)
-    if version is None:
-        raise ToolError("Score-P does not say its version", where=program, why=text.strip()[:200])
-    found = {}
-    for role, names in _WRAPPERS.items():
-        paths = [path for path in map(find_tool, names) if path is not None]
-        if paths:
-            found[role] = paths[0]
-    if not {"mpicc", "mpicxx"} & set(found):
-        raise ToolError(
-            "Score-P has no wrappers for an MPI",
-            where=program,
-            why="neither scorep-mpicc nor scorep-mpicxx is in PATH",
-            hint="install a Score-P that was configured with an MPI",
-        )
-    compiler, instrumentation = _made_for()
-    if instrumentation == "no":
-        raise ToolError(
-            "this Score-P gives functions no hooks",
-            where=program,
-            why="its summary (scorep-info config-summary) says: compiler instrumentation no",
-            hint="install one that was configured with a compiler plugin, or choose backend: embedded",
-        )
-    return Installation(version.group(1), found, compiler, instrumentation)
-
-
-def _made_for() -> tuple[str, str]:
-    """Return the C++ compiler a Score-P was made for and how functions get hooks, as far as its summary tells."""
-    program = find_tool("scorep-info")
-    if program is None:
-        return "", ""
-    summary = run_tool([program, "config-summary"], what="Score-P does not tell how it was configured")
-    compiler = re.search(r"C\+\+11 compiler:.*\(([^()]+)\)\s*$", summary, re.MULTILINE)
-    hooks = re.search(r"Compiler instrumentation:\s*(\S+)(?:\n\s+C:.*)?(?:\n\s+C\+\+:\s*(\S+))?", summary)
-    return compiler[1] if compiler else "", (hooks[2] or hooks[1]).rstrip(",") if hooks else ""
 
 
 @dataclass(frozen=True)
@@ -347,10 +245,14 @@ class ScorePBackend(Backend):
             return self.embedded.collect(mode, folder, ranks)
         metric = self.effort_metric if mode is Mode.EFFORT else None
         profile = read_scorep_profile(folder / EXPERIMENT / "profile.cubex", ranks, metric)
-        if mode is Mode.EFFORT or not self._refused:
+        fallen, lacking = _below_zero(profile), dict(self._refused)
+        for name in self.embedded.counters:
+            if fallen & {metric_of(name).perf, _spelled(metric_of(name).perf)}:
+                lacking[name] = "it fell below zero"
+        if mode is Mode.EFFORT or not lacking:
             return profile
-        lacking = "; ".join(f"{name}: {why}" for name, why in self._refused.items())
-        return replace(profile, attributes={**profile.attributes, "counters_unavailable": lacking})
+        reasons = "; ".join(f"{name}: {why}" for name, why in lacking.items())
+        return replace(profile, attributes={**profile.attributes, "counters_unavailable": reasons})
 
 
 def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None) -> Profile:
@@ -390,10 +292,13 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
     if effort_metric and effort_metric not in profile.values:
         effort_metric = _spelled(effort_metric) if _spelled(effort_metric) in profile.values else effort_metric
     if effort_metric and effort_metric not in profile.values:
+        fell = {effort_metric, _spelled(effort_metric)} & _below_zero(profile)
         raise RunError(
             f"the profile has no {effort_metric}",
             where=path,
-            why="this Score-P or this processor does not know the metric",
+            why="it fell below zero somewhere, and was left out"
+            if fell
+            else "this Score-P or this processor does not know the metric",
             hint="scorep.effort_metric names one that `papi_avail` or `perf list` shows",
         )
     if effort_metric:
@@ -406,6 +311,11 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
         metrics={new: table().get(new, profile.metrics[old]) for old, new in names.items()},
         values={new: _values(profile, old, new) for old, new in names.items()},
     )
+
+
+def _below_zero(profile: Profile) -> set[str]:
+    """Return the counters that reading left out."""
+    return set(profile.attributes.get(BELOW_ZERO, "").split(", "))
 
 
 def _spelled(perf: str) -> str:
@@ -425,68 +335,6 @@ def _values(profile: Profile, theirs: str, name: str) -> NDArray[np.generic]:
         change = profile.tree.exclusive if wanted.kind == "exclusive" else profile.tree.inclusive
         return change(values.astype(np.float64)).astype(values.dtype)
     return values
-
-
-@dataclass(frozen=True, order=True)
-class HookedFunction:
-    """A function as Score-P's compiler plugin describes it in the program."""
-
-    symbol: str
-    name: str
-    file: str
-
-
-def hooked_functions(file: Elf) -> frozenset[HookedFunction] | None:
-    """Return the functions that Score-P's compiler plugin hooked; None if the program does not tell.
-
-    The plugin describes each function in a section of its own: pointers to a handle, to the name, to the symbol and to
-    the file, and two lines. Two empty descriptions mark its ends. Linkers that leave pointers to the loader leave
-    nothing to read.
-    """
-    described = file.section(HOOKS_SECTION) or b""
-    hooked, empty = set(), 0
-    for start in range(0, len(described) - HOOK_BYTES + 1, HOOK_BYTES):
-        name, symbol, source = struct.unpack_from("<QQQ", described, start + _NAME_AT)
-        if symbol:
-            hooked.add(HookedFunction(*(file.text_at(each) if each else "" for each in (symbol, name, source))))
-        else:
-            empty += 1
-    return None if empty > _MARKERS else frozenset(hooked)
-
-
-def notes_on_hooks(
-    hooked: frozenset[HookedFunction] | None, wanted: frozenset[str], compiler: str = ""
-) -> tuple[str, ...]:
-    """Return what a user should know of the hooks of a build, in sentences.
-
-    Parameters
-    ----------
-    wanted
-        Symbols that a filter includes.
-    compiler
-        That Score-P was made for.
-    """
-    if hooked is None:
-        return ("The program does not tell which functions have hooks.",)
-    recorded = set(symbols_alike(each.symbol for each in hooked))
-    every = sorted(wanted)
-    alike = dict(zip(symbols_alike(every), every, strict=True))
-    lacking = [name for common, name in alike.items() if common not in recorded]
-    by = f"Score-P{f' ({compiler})' if compiler else ''}"
-    groups: dict[str, list[str]] = {}
-    for name in lacking:
-        if compiler.startswith("gnu") and _CLANGS_LAMBDA.search(name):
-            why = "they are lambda functions under clang's names"
-        elif _STANDARD_LIBRARY.match(name):
-            why = "they stand in system headers, where it puts no hooks"
-        else:
-            why = "they are absent or were inlined away"
-        groups.setdefault(why, []).append(name)
-    return tuple(
-        f"{len(names)} functions of the filter cannot be recorded by {by}, {why}: {', '.join(names[:5])}"
-        + (", ..." if len(names) > 5 else "")
-        for why, names in groups.items()
-    )
 
 
 class ScoreP(MeasurementSystem):
