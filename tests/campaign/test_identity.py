@@ -37,7 +37,9 @@ NEW: dict[str, Any] = {
     "metrics": ["time"], "counters": ["cycles"], "aggregate": "max", "backend": "scorep", "compiler": "gcc",
     "goal": "filter", "correct": {"main": "model"}, "seed": 2, "compare_with": "before",
     "target.source": "code2", "target.build": "make demo X={mpicxx}", "target.flags": "-O3", "target.binary": "d2",
-    "target.run": "{binary} {n} 2",
+    "target.run": "{binary} {n} 2", "target.inputs": ["code2"], "target.start_in": "code2", "target.exit_codes": [0, 1],
+    "target.keep_output": ["*.log"], "target.output_limit_mb": 1.0, "values": {"m": "2 * n"},
+    "target.inputs.0.path": "code2", "target.inputs.0.name": "other", "target.inputs.0.link": True,
     "environments.here.launcher": "openmpi", "environments.here.modules": ["gcc"],
     "environments.here.variables": {"A": "b"},
     "parameters.n.role": "choice", "parameters.n.values": [10, 20, 80],
@@ -75,6 +77,10 @@ ELSEWHERE = {
     "parameters.n.range.step": "instead of factor",
 }
 NEEDS: dict[str, dict[str, Any]] = {
+    "values": {"values": {"m": "n"}, "target.run": "{binary} {m}"},
+    "target.inputs.0.path": {"target.inputs": [{"path": "code"}]},
+    "target.inputs.0.name": {"target.inputs": [{"path": "code"}]},
+    "target.inputs.0.link": {"target.inputs": [{"path": "code"}]},
     "strategy.batch": {"strategy.name": "cpf"},
     "strategy.base": {"strategy.name": "cpf"},
     "strategy.base_repetitions": {"strategy.name": "cpf"},
@@ -104,7 +110,8 @@ def keys(part: type[Keys], path: str = "") -> Iterator[tuple[str, Decides | None
         if not below or decides(field):
             yield own, decides(field)
         for each in below:
-            listed = {"parameters": ".n" if "values" not in own else "", "environments": ".here", "measurements": ".0"}
+            listed = {"parameters": ".n" if "values" not in own else "", "environments": ".here"}
+            listed |= {"measurements": ".0", "target.inputs": ".0"}
             yield from keys(each, f"{own}{listed.get(own, '')}.")
 
 

@@ -11,6 +11,7 @@ from buran.campaign.backends import BACKENDS
 from buran.campaign.config import Campaign, below
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
+from buran.campaign.inputs import Input
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.point import Value
@@ -28,7 +29,15 @@ _RESERVED = (*COMPILERS, "flags", "binary", "build", "command", "nodes", "ranks_
 
 
 def name_mistakes(config: CampaignFile) -> Iterator[Mistake]:
-    """Check the parameters' names and roles."""
+    """Check the names of parameters and values, and the parameters' roles."""
+    for name in config.values:
+        path = ("values", name)
+        if not _NAME.fullmatch(name) or keyword.iskeyword(name):
+            why = "a name begins with a letter and has at most 32 letters, digits and _"
+            yield Mistake(path, f"{name!r} cannot be the name of a value", why)
+        elif name in (*FUNCTIONS, *_RESERVED, "ranks", "threads", *config.parameters):
+            why = "it is a parameter" if name in config.parameters else "it has a meaning of its own"
+            yield Mistake(path, f"{name!r} cannot be the name of a value", why)
     for name, parameter in config.parameters.items():
         path = ("parameters", name)
         if not _NAME.fullmatch(name):
@@ -179,6 +188,28 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     blocked = next((path for path in (results / config.name, results, *results.parents) if path.exists()), None)
     if blocked is not None and not blocked.is_dir():
         yield Mistake(("results",), f"{config.results!r} cannot be a folder", f"{blocked} is a file")
+
+
+def input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
+    """Check that what runs read is there, and that all names in a run's folder stay inside of it."""
+    target, names = config.target, set[str]()
+    for i, written in enumerate(target.inputs):
+        entry, path = Input.of(written, folder), ("target", "inputs", i)
+        if entry.path.is_absolute() and not entry.path.exists():
+            why, hint = f"there is no {entry.path}", "paths are relative to the campaign file, or begin with {build}"
+            yield Mistake(path, "an input is missing", why, hint)
+        if entry.name in names and entry.name != ".":
+            yield Mistake(path, f"two inputs have the name {entry.name!r}", hint="give one of them another name")
+        names.add(entry.name)
+        yield from _outside((*path, "name"), entry.name)
+    yield from _outside(("target", "start_in"), target.start_in)
+    for i, pattern in enumerate(target.keep_output):
+        yield from _outside(("target", "keep_output", i), pattern)
+
+
+def _outside(path: tuple[str | int, ...], text: str) -> Iterator[Mistake]:
+    if PurePosixPath(text).is_absolute() or ".." in PurePosixPath(text).parts:
+        yield Mistake(path, f"{text!r} is not allowed", "it is a path inside the run's folder")
 
 
 def environment_mistakes(config: CampaignFile, override: str | None) -> Iterator[Mistake]:

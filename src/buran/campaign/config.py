@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
+from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
@@ -50,6 +51,9 @@ class Campaign:
         How many combinations of values are evaluation points.
     notes
         What is allowed but deserves a word.
+    computed
+        Placeholders of the commands that are neither parameters nor tools: named values, and expressions with their
+        ``=``.
     imported_core_hours
         For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
     """
@@ -65,6 +69,7 @@ class Campaign:
     formulas: Formulas
     build: Template
     run: tuple[Template, ...]
+    computed: Mapping[str, Expression] = field(default_factory=dict)
     imported_core_hours: tuple[Expression | None, ...] = ()
 
     # -- what is asked ------------------------------------------------------------------------------
@@ -123,6 +128,11 @@ class Campaign:
         return str(Path(self.config.target.binary))
 
     @property
+    def output_limit(self) -> int:
+        """Bytes that are kept of each output of a run."""
+        return int(self.config.target.output_limit_mb * 1e6)
+
+    @property
     def ranks_parameter(self) -> str | None:
         """The parameter that is the number of ranks, if one is."""
         text = self.formulas.ranks.text
@@ -130,8 +140,22 @@ class Campaign:
 
     @cached_property
     def build_parameters(self) -> tuple[str, ...]:
-        """The parameters that the build command uses, in the order of the file."""
-        return tuple(name for name in self.parameters if name in self.build.names)
+        """The parameters, values and expressions that the build command uses, parameters in the order of the file."""
+        return tuple(name for name in (*self.parameters, *self.computed) if name in self.build.names)
+
+    def build_values(self, point: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
+        """Return what the build command uses of a point, with its numbers, in the order of the names."""
+        return tuple((name, self._number(name, point)) for name in sorted(self.build_parameters))
+
+    @cached_property
+    def inputs(self) -> tuple[Input, ...]:
+        """What runs read."""
+        return tuple(Input.of(written, self.folder) for written in self.config.target.inputs)
+
+    @cached_property
+    def input_contents(self) -> tuple[tuple[str, str], ...]:
+        """Names and contents of what runs read."""
+        return tuple((entry.name, entry.content) for entry in self.inputs)
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
@@ -191,22 +215,26 @@ class Campaign:
 
     # -- commands -----------------------------------------------------------------------------------
 
-    def build_command(self, point: Mapping[str, Value], tools: Mapping[str, str]) -> str:
+    def _number(self, name: str, point: Mapping[str, Value]) -> Value:
+        """Return a parameter of a point, or what is computed there."""
+        return self.computed[name](point) if name in self.computed else point[name]
+
+    def build_command(self, values: Mapping[str, Value], tools: Mapping[str, str]) -> str:
         """Return the shell command that builds the program.
 
         Parameters
         ----------
-        point
-            At least the parameters of `build_parameters`.
+        values
+            As `build_values` has them.
         tools
             Compilers by the placeholders ``cc``, ``cxx``, ``fc``, ``mpicc``, ``mpicxx``, ``mpifort``.
         """
-        numbers = {name: str(point[name]) for name in self.build_parameters}
+        numbers = {name: str(values[name]) for name in self.build_parameters}
         return self.build.fill_shell({**tools, "flags": self.config.target.flags, **numbers}, split=("flags",))
 
     def run_command(self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str) -> list[str]:
         """Return the program and its arguments; each value stays within the argument it is put into."""
-        values = {name: str(value) for name, value in point.items()}
+        values = {name: str(self._number(name, point)) for name in (*point, *self.computed)}
         values["ranks"], values["threads"] = str(self.ranks(point)), str(self.threads(point))
         values["binary"], values["build"] = str(binary), str(build_folder)
         return [word.fill(values) for word in self.run]
@@ -239,6 +267,7 @@ class Campaign:
             program=mpiexec if kind == mpi_flavour else None,
             oversubscribe=placement.ranks_per_node * placement.threads > machine_cores,
             as_root=os.geteuid() == 0,
+            exit_codes=self.config.target.exit_codes,
         )
         variables = {"OMP_NUM_THREADS": str(placement.threads), **launched.variables, **environment.variables}
         return list(under_modules(launched.argv, environment.modules)), variables
@@ -300,6 +329,7 @@ class Campaign:
                 }
                 for entry in self.config.measurements
             ],
+            "inputs": self.input_contents,
             "compare_with": [file_sha256(earlier / name) for name in READ if (earlier / name).is_file()]
             if earlier is not None
             else [],

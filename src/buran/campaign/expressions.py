@@ -13,6 +13,8 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Literal
 
 from buran.campaign.mistakes import TextError, did_you_mean, listed
@@ -27,6 +29,8 @@ LONGEST = 500
 MOST_NODES = 200
 DEEPEST = 30
 MOST_BITS = 1024
+MOST_EVALUATED = 2000  # parts of an expression and of the named values in it: these may use one another
+LARGEST_GRID = 10**9  # number whose divisors are looked for one by one
 
 _QUANTITY = re.compile(r"(\d+-)?\d+(:\d+)+|\d[\d.]*\s*[A-Za-z]{1,3}")  # 1-00:10:00, 30min, 4G
 
@@ -44,12 +48,15 @@ class Expression:
     text
         As written.
     names
-        The parameters it uses.
+        The parameters it uses, through named values too.
+    parts
+        How many parts are computed, those of named values too.
     """
 
     text: str
     names: frozenset[str]
     _evaluator: Evaluator
+    parts: int = 1
 
     def __call__(self, values: Values) -> Value:
         """Compute the expression; a condition gives True or False.
@@ -80,7 +87,9 @@ class Expression:
         return ExpressionError(f"{self.text!r} cannot be computed{f' at {at}' if at else ''}: {reason}")
 
 
-def compile_expression(text: str | float, parameters: Collection[str], kind: Kind) -> Expression:
+def compile_expression(
+    text: str | float, parameters: Collection[str], kind: Kind, named: Mapping[str, Expression] = MappingProxyType({})
+) -> Expression:
     """Compile an expression over parameters.
 
     Parameters
@@ -91,6 +100,8 @@ def compile_expression(text: str | float, parameters: Collection[str], kind: Kin
         Names it may use.
     kind
         Whether it must give a number or a truth value.
+    named
+        Numbers that it may use by their names too.
 
     Raises
     ------
@@ -105,19 +116,23 @@ def compile_expression(text: str | float, parameters: Collection[str], kind: Kin
     if len(text) > LONGEST:
         raise ExpressionError(f"the expression is too long: {len(text)} characters, at most {LONGEST} are allowed")
     tree = _parse(text)
-    if sum(1 for _ in ast.walk(tree)) > MOST_NODES:
+    nodes = sum(1 for _ in ast.walk(tree))
+    if nodes > MOST_NODES:
         raise ExpressionError(f"the expression is too long: it has more than {MOST_NODES} parts")
-    compiler = _Compiler(tuple(parameters))
+    compiler = _Compiler(tuple(parameters), named)
     evaluator, actual = compiler.compile(tree, 0)
     if actual != kind:
         if kind == "condition":
             raise ExpressionError(f"{text!r} is a number, not a condition", "compare it, as in `p * n <= 4096`")
         raise ExpressionError(f"{text!r} is a condition, not a number", "write `1 if p <= 4 else 2` to choose a number")
     names = frozenset(compiler.used)
-    expression = Expression(text, names, evaluator)
+    parts = nodes + compiler.parts_of_named
+    if parts > MOST_EVALUATED:
+        raise ExpressionError(f"{text!r} is too long with the values it names: more than {MOST_EVALUATED} parts")
+    expression = Expression(text, names, evaluator, parts)
     if not names:
         constant = expression({})
-        return Expression(text, names, lambda _: constant)
+        return Expression(text, names, lambda _: constant, parts)
     return expression
 
 
@@ -180,6 +195,37 @@ def _divides(divisor: Value, number: Value) -> bool:
     return number % divisor == 0
 
 
+@cache
+def _edges(number: Value, dimensions: int) -> tuple[int, ...]:
+    """Return the whole edges, largest first, of the most compact box with so many cells: those of the smallest sum."""
+    if not float(number).is_integer() or not 1 <= number <= LARGEST_GRID:
+        raise ExpressionError(f"grids are for whole numbers from 1 to {LARGEST_GRID}")
+    cells = int(number)
+    if dimensions == 1:
+        return (cells,)
+    largest = 1 + int(cells ** (1 / dimensions))  # one more than the root may be rounded down to
+    divisors = (edge for edge in range(1, largest + 1) if cells % edge == 0)
+    boxes = ((*_edges(cells // edge, dimensions - 1), edge) for edge in divisors)
+    edges = min(boxes, key=lambda box: (sum(box), max(box)))
+    return tuple(sorted(edges, reverse=True))
+
+
+def _grid_edge(number: Value, edge: Value, dimensions: int) -> Value:
+    if edge not in range(1, dimensions + 1):
+        raise ExpressionError(f"a grid of {dimensions} dimensions has no edge {edge}; the first one is 1")
+    return _edges(number, dimensions)[int(edge) - 1]
+
+
+def has_grid(text: str) -> bool:
+    """Tell whether an expression asks for a grid."""
+    return re.search(r"\b(grid2|grid3|isqrt_factor)\s*\(", text) is not None
+
+
+def is_line(number: int) -> bool:
+    """Tell whether so many cells, more than three, form no grid but a line: a prime number."""
+    return 3 < number <= LARGEST_GRID and _edges(number, 2)[1] == 1
+
+
 @dataclass(frozen=True)
 class _Function:
     call: Callable[..., Value]
@@ -196,9 +242,23 @@ FUNCTIONS: Mapping[str, _Function] = {
     "divides": _Function(_divides, 2, 2, "condition", "`divides(a, b)`: b is a multiple of a"),
     "exp": _Function(math.exp, 1, 1, "number", "e to a power"),
     "floor": _Function(math.floor, 1, 1, "number", "next whole number below"),
+    "grid2": _Function(
+        lambda p, edge: _grid_edge(p, edge, 2),
+        2,
+        2,
+        "number",
+        "`grid2(p, 1)`, `grid2(p, 2)`: edges of the most compact "
+        "grid of p cells in two dimensions, the larger one first",
+    ),
+    "grid3": _Function(
+        lambda p, edge: _grid_edge(p, edge, 3), 2, 2, "number", "`grid3(p, 1)` to `grid3(p, 3)`: in three dimensions"
+    ),
     "is_cube": _Function(lambda x: _root(x, 3) is not None, 1, 1, "condition", "1, 8, 27, ..."),
     "is_power_of_two": _Function(_is_power_of_two, 1, 1, "condition", "1, 2, 4, 8, ..."),
     "is_square": _Function(lambda x: _root(x, 2) is not None, 1, 1, "condition", "1, 4, 9, ..."),
+    "isqrt_factor": _Function(
+        lambda p: _grid_edge(p, 2, 2), 1, 1, "number", "largest divisor that is not above the square root"
+    ),
     "log": _Function(math.log, 1, 1, "number", "natural logarithm"),
     "log2": _Function(math.log2, 1, 1, "number", "logarithm to base 2"),
     "max": _Function(max, 2, 8, "number", "largest of 2 to 8 numbers"),
@@ -227,9 +287,11 @@ ALLOWED = "numbers, parameters, + - * / // % **, comparisons, and, or, not, `a i
 
 
 class _Compiler:
-    def __init__(self, parameters: tuple[str, ...]) -> None:
+    def __init__(self, parameters: tuple[str, ...], named: Mapping[str, Expression]) -> None:
         self.parameters = parameters
+        self.named = named
         self.used: set[str] = set()
+        self.parts_of_named = 0
 
     def compile(self, node: ast.expr, depth: int) -> tuple[Evaluator, Kind]:
         if depth > DEEPEST:
@@ -274,11 +336,15 @@ class _Compiler:
         return evaluator
 
     def _parameter(self, name: str) -> Evaluator:
+        if name in self.named:
+            self.used |= self.named[name].names
+            self.parts_of_named += self.named[name].parts
+            return self.named[name]
         if name not in self.parameters:
             if name in FUNCTIONS:
                 raise ExpressionError(f"{name!r} is a function", f"call it, as in `{name}(...)`")
-            parameters = listed(self.parameters) or "none"
-            hint = did_you_mean(name, [*self.parameters, *FUNCTIONS])
+            parameters = listed([*self.parameters, *self.named]) or "none"
+            hint = did_you_mean(name, [*self.parameters, *self.named, *FUNCTIONS])
             raise ExpressionError(f"unknown name {name!r}; the parameters here are: {parameters}", hint)
         self.used.add(name)
         return operator.itemgetter(name)

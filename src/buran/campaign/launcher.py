@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -48,6 +48,7 @@ def launch(
     program: str | None = None,
     oversubscribe: bool = False,
     as_root: bool = False,
+    exit_codes: Collection[int] = (0,),
 ) -> Launch:
     """Put a launcher in front of a command.
 
@@ -61,13 +62,18 @@ def launch(
         Whether a node gets more ranks and threads than it has cores: then nothing is bound.
     as_root
         Whether the user is root, whom Open MPI refuses by default.
+    exit_codes
+        With what the program may end. Where that is not 0 alone, a rank that ends so must not end the others, which
+        have still to leave their profiles.
     """
     first = program or _PROGRAMS.get(kind, "")
     match kind:
         case "none":
             return Launch(tuple(command))
         case "openmpi":
-            argv = (first, "-n", str(placement.ranks), *_openmpi_placement(placement, oversubscribe), *command)
+            patient = ("--mca", "orte_abort_on_non_zero_status", "0") if any(exit_codes) else ()
+            spread = _openmpi_placement(placement, oversubscribe)
+            argv = (first, "-n", str(placement.ranks), *patient, *spread, *command)
             return Launch(argv, dict(_AS_ROOT) if as_root else {})
         case "mpich":
             return Launch((first, "-n", str(placement.ranks), *_mpich_placement(placement, oversubscribe), *command))
@@ -76,7 +82,8 @@ def launch(
             per_node = placement.tasks_per_node
             spread = () if per_node is None else (f"--ntasks-per-node={per_node}",)
             bind = ("--cpu-bind=none", "--overcommit") if oversubscribe else ("--cpu-bind=cores",)
-            return Launch((first, *counts, *spread, *bind, "--kill-on-bad-exit=1", *command))
+            kill = f"--kill-on-bad-exit={int(not any(exit_codes))}"
+            return Launch((first, *counts, *spread, *bind, kill, *command))
         case _:
             return Launch(_from_template(kind, command, placement))
 

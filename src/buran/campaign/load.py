@@ -9,7 +9,7 @@ from pathlib import Path
 
 from buran.campaign import checks
 from buran.campaign.config import Campaign, below
-from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression
+from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression, has_grid, is_line
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, check_resource
@@ -88,25 +88,32 @@ class _Loading:
         self.path = path
         self.override = environment
         self.names = tuple(config.parameters)
+        self.values: dict[str, Expression] = {}
 
     def campaign(self) -> Campaign:
         config, mistakes = self.config, self.mistakes
         mistakes.add(*checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config))
         mistakes.add(*checks.environment_mistakes(config, self.override))
         mistakes.add(*checks.source_mistakes(config, self.path.parent), *checks.measurement_mistakes(config))
+        mistakes.add(*checks.input_mistakes(config, self.path.parent))
+        self._compile_values()
         build, run = self._commands()
         constraints = self._constraints()
         formulas, imported_core_hours = self._formulas(), self._costs()
+        computed = self._computed(build, run, formulas)
         points = self._listed_points()
         evaluation = self._evaluation_points()
         mistakes.stop()
         assert formulas is not None
         environment = self.override or config.environment or next(iter(config.environments))
         used = {*build.names, *(name for word in run for name in word.names)}
+        used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         mistakes.add(*checks.reach_mistakes(config, environment, used, influence))
         kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
-        self._check_resources(formulas, [*kept, *evaluation])
+        points_of_runs = [*kept, *evaluation]
+        self._check_resources(formulas, points_of_runs)
+        self._check_computed(computed, build, points_of_runs)
         mistakes.stop()
         campaign = Campaign(
             path=self.path,
@@ -116,10 +123,11 @@ class _Loading:
             evaluation_points=self._sorted(evaluation, formulas),
             points_dropped=dropped,
             points_held_out=held_out,
-            notes=tuple(self._notes(kept, evaluation, constraints)),
+            notes=(*self._notes(kept, evaluation, constraints), *self._line_grids(points_of_runs, formulas, computed)),
             formulas=formulas,
             build=build,
             run=run,
+            computed=computed,
             imported_core_hours=imported_core_hours,
         )
         self._check_budget(campaign)
@@ -132,10 +140,15 @@ class _Loading:
     def _commands(self) -> tuple[Template, tuple[Template, ...]]:
         target = self.config.target
         build = self._parsed(
-            ("target", "build"), lambda: (parse_template(target.build, (*checks.COMPILERS, "flags", *self.names)),)
+            ("target", "build"),
+            lambda: (
+                parse_template(
+                    target.build, (*checks.COMPILERS, "flags", *self.names, *self.config.values), expressions=True
+                ),
+            ),
         )
-        allowed = dict.fromkeys(("binary", "build", "ranks", "threads", *self.names))
-        run = self._parsed(("target", "run"), lambda: parse_words(target.run, tuple(allowed)))
+        allowed = dict.fromkeys(("binary", "build", "ranks", "threads", *self.names, *self.config.values))
+        run = self._parsed(("target", "run"), lambda: parse_words(target.run, tuple(allowed), expressions=True))
         if build and run:
             run_names = {name for word in run for name in word.names}
             self.mistakes.add(*checks.command_mistakes(self.config, run_names, build[0].names))
@@ -148,12 +161,36 @@ class _Loading:
             self.mistakes.add(Mistake(path, error.what, hint=error.hint))
             return ()
 
-    def _compiled(self, path: KeyPath, text: str | float, kind: Kind) -> Expression | None:
+    def _compiled(
+        self, path: KeyPath, text: str | float, kind: Kind, named: Mapping[str, Expression] | None = None
+    ) -> Expression | None:
         try:
-            return compile_expression(text, self.names, kind)
+            return compile_expression(text, self.names, kind, self.values if named is None else named)
         except ExpressionError as error:
             self.mistakes.add(Mistake(path, error.what, hint=error.hint))
             return None
+
+    def _compile_values(self) -> None:
+        """Compile the named values; each may use those above it."""
+        for name, text in self.config.values.items():
+            value = self._compiled(("values", name), text, "number")
+            self.values[name] = value or compile_expression(1, (), "number")  # so that one mistake is one mistake
+
+    def _computed(self, build: Template, run: tuple[Template, ...], formulas: Formulas | None) -> dict[str, Expression]:
+        """Return what stands in commands and is computed: values by name, expressions with their ``=``."""
+        computed: dict[str, Expression] = {}
+        counts = {} if formulas is None else {"ranks": formulas.ranks, "threads": formulas.threads}
+        counts = {name: formula for name, formula in counts.items() if name not in self.names}
+        for key, names in (("build", build.names), ("run", tuple(name for word in run for name in word.names))):
+            named = self.values if key == "build" else {**self.values, **counts}
+            for name in names:
+                if name in self.values:
+                    computed[name] = self.values[name]
+                elif name.startswith("="):
+                    expression = self._compiled(("target", key), name[1:], "number", named)
+                    if expression is not None:
+                        computed[name] = expression
+        return computed
 
     def _constraints(self) -> list[Constraint]:
         out: list[Constraint] = []
@@ -303,6 +340,25 @@ class _Loading:
                     self.mistakes.add(Mistake(("resources", key), error.what, error.why, error.hint))
                     break
 
+    def _check_computed(
+        self, computed: Mapping[str, Expression], build: Template, points: Sequence[Mapping[str, Value]]
+    ) -> None:
+        """Check that what is put into commands can be computed at every point, and is a whole number there."""
+        for name, expression in computed.items():
+            key = ("values", name) if name in self.values else ("target", "build" if name in build.names else "run")
+            for values in points if expression.names else points[:1]:
+                try:
+                    number = expression(values)
+                except ExpressionError as error:
+                    self.mistakes.add(Mistake(key, error.what, hint=error.hint))
+                    break
+                if isinstance(number, float) and not any(isinstance(values[used], float) for used in expression.names):
+                    at = Point.of({used: values[used] for used in expression.names})
+                    what = f"{expression.text!r} gives {number} at {at}"
+                    why = "a command is given whole numbers only, so that none is cut off unseen"
+                    self.mistakes.add(Mistake(key, what, why, "round with ceil(...) or floor(...), or divide with //"))
+                    break
+
     def _check_budget(self, campaign: Campaign) -> None:
         first = along_axes(campaign.points, campaign.parameters, 2)
         first_core_hours = campaign.minimum_core_hours(first, campaign.repetitions)
@@ -332,3 +388,14 @@ class _Loading:
         for text, count in broken.items():
             notes.append(f"evaluation points that do not fulfil `{text}` are measured all the same: {count}")
         return notes
+
+    def _line_grids(
+        self, points: Sequence[Mapping[str, Value]], formulas: Formulas, computed: Mapping[str, Expression]
+    ) -> list[str]:
+        """Name the prime numbers of ranks: their grids are lines, which communicate otherwise than boxes."""
+        expressions = {**self.values, **computed}
+        grids = [name.lstrip("=") for name, expression in expressions.items() if has_grid(expression.text)]
+        ranks = sorted({int(formulas.ranks(values)) for values in points}) if grids else []
+        primes = [number for number in ranks if is_line(number)]
+        numbers = f"{', '.join(map(str, primes))} {'is a prime number' if len(primes) == 1 else 'are prime numbers'}"
+        return [f"{numbers} of ranks: the grid is a line there ({', '.join(grids)})"] if primes else []

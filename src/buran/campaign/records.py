@@ -159,6 +159,8 @@ class RunRecord(Record):
         Digest and metrics of an imported profile.
     had_cost_core_hours, cost_from
         What an imported run had cost, and how that is known.
+    output_left_out
+        Bytes that the run wrote and that were not kept, by file.
     """
 
     build: str
@@ -195,6 +197,7 @@ class RunRecord(Record):
     metrics: tuple[str, ...] | None = None
     had_cost_core_hours: float | None = None
     cost_from: str | None = None
+    output_left_out: Mapping[str, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

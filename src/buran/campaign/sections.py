@@ -44,6 +44,33 @@ def _source_kind(value: object) -> str:
 Source = Annotated[Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("<git>")], Discriminator(_source_kind)]
 
 
+class InputKeys(Keys, title="Input"):
+    """A file or folder that runs read."""
+
+    path: OfRun[Text] = Field(
+        description="File or folder, relative to this file, or in the build folder: `{build}/data`.",
+        examples=["{build}/inputs/small.in"],
+    )
+    name: OfRun[Text | None] = Field(
+        None,
+        description="Its name in the run's folder; by default its own. `.`: what is in the folder, without the folder.",
+        examples=["case.in"],
+    )
+    link: OfRun[bool] = Field(
+        False,
+        description="Whether runs get a symbolic link instead of a copy: for large files. A run that writes to one "
+        "fails.",
+    )
+
+
+def _input_kind(value: object) -> str:
+    return "<input>" if isinstance(value, Mapping | InputKeys) else "<path>"
+
+
+Input = Annotated[Annotated[Text, Tag("<path>")] | Annotated[InputKeys, Tag("<input>")], Discriminator(_input_kind)]
+ExitCode = Annotated[int, Field(ge=0, le=255)]
+
+
 class TargetKeys(Keys, title="Target"):
     """The program that is measured: where it is, how it is built and run."""
 
@@ -54,7 +81,8 @@ class TargetKeys(Keys, title="Target"):
     build: OfTarget[Text] = Field(
         description="Shell command that builds the program, run in a copy of the sources. Placeholders: `{cc}`, "
         "`{cxx}`, `{fc}`, `{mpicc}`, `{mpicxx}`, `{mpifort}` (one of the last three must appear), `{flags}`, and "
-        "parameters, for sizes that are fixed at compile time. `{{` and `}}` stand for braces.",
+        "parameters, `values` and `{=expressions}`, for sizes that are fixed at compile time. `{{` and `}}` stand for "
+        "braces.",
         examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
     )
     flags: OfTarget[str] = Field("-O2", description="Compiler flags, put in at `{flags}`.")
@@ -63,8 +91,34 @@ class TargetKeys(Keys, title="Target"):
     )
     run: OfRun[Text] = Field(
         description="Command that runs the program, without the MPI launcher and without a shell. Placeholders: "
-        "`{binary}` (needed), `{build}` (the build folder), `{ranks}`, `{threads}` and parameters.",
-        examples=["{binary} {n} 10"],
+        "`{binary}` (needed), `{build}` (the build folder), `{ranks}`, `{threads}`, parameters, `values`, and "
+        "expressions over these behind `=`, which must give whole numbers: `{=min(p, 2)}`.",
+        examples=["{binary} {n} 10", "{binary} -grid {px} {py} -steps {=max(1, 1000 // n)}"],
+    )
+    inputs: OfRun[tuple[Input, ...]] = Field(
+        (),
+        description="Files and folders that are copied into the folder in which a run starts, which is empty else. A "
+        "change of their content measures again.",
+        examples=[["data/mesh.dat", {"path": "{build}/inputs", "name": "."}, {"path": "big.h5", "link": True}]],
+    )
+    start_in: OfRun[Text] = Field(
+        ".",
+        description="Where a run starts: a folder below its own, which `inputs` brought or which is made.",
+        examples=["cases/small"],
+    )
+    exit_codes: OfRun[Annotated[tuple[ExitCode, ...], Field(min_length=1)]] = Field(
+        (0,), description="Exit codes of the program that do not make a run fail.", examples=[[0, 1]]
+    )
+    keep_output: OfQueue[tuple[Text, ...]] = Field(
+        (),
+        description="Patterns of files, relative to where runs start, that stay in the store with each run, in its "
+        "folder `output`; else only what a run prints stays. Runs made before have none.",
+        examples=[["*.log", "stats/**/*.csv"]],
+    )
+    output_limit_mb: OfQueue[Annotated[float, Field(gt=0, le=100_000)]] = Field(
+        10.0,
+        description="What stays of the output of one run, in MB (10^6 bytes): of its standard output and error output "
+        "beginning and end, of kept files those that still fit. The run's record says what was left out.",
     )
 
 

@@ -12,10 +12,12 @@ from buran.campaign.identity import Keys
 from buran.campaign.values import (
     BackendName,
     CounterName,
+    Formula,
     MetricName,
     OfAnalysis,
     OfPlace,
     OfPlan,
+    OfRun,
     OfTarget,
     PointMapping,
     Text,
@@ -58,6 +60,12 @@ class CampaignFile(Keys):
     )
     parameters: Annotated[dict[str, sections.ParameterKeys], Field(min_length=1)] = Field(
         description="What is varied, by name: letters, digits and `_`."
+    )
+    values: OfRun[dict[str, Formula]] = Field(
+        default_factory=dict,
+        description="Named expressions over parameters and the values above them, for commands, constraints and "
+        "resources.",
+        examples=[{"px": "isqrt_factor(p)", "py": "p // px"}],
     )
     constraints: OfPlan[tuple[Text, ...]] = Field(
         (),

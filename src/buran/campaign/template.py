@@ -1,10 +1,10 @@
-"""Commands with ``{placeholders}``."""
+"""Commands with ``{placeholders}``, and with ``{=expressions}`` where these are allowed."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from buran.campaign.mistakes import TextError, did_you_mean, listed
@@ -29,7 +29,7 @@ class Template:
     literals
         What stands around the placeholders; one more than `names`.
     names
-        The placeholders, in order.
+        The placeholders, in order; an expression with its ``=``.
     """
 
     text: str
@@ -82,8 +82,13 @@ def _quote_after(literal: str, quote: str) -> str:
     return quote
 
 
-def parse_template(text: str, allowed: Collection[str]) -> Template:
+def parse_template(text: str, allowed: Collection[str], *, expressions: bool = False) -> Template:
     """Split a text at its placeholders; ``{{`` and ``}}`` stand for braces.
+
+    Parameters
+    ----------
+    expressions
+        Whether an expression may stand in braces, behind ``=``; it is not looked at here.
 
     Raises
     ------
@@ -99,6 +104,9 @@ def parse_template(text: str, allowed: Collection[str]) -> Template:
             literals[-1] += brace[0]
         elif name is None:
             raise TemplateError(f"a single {brace!r} in {text!r}", f"write {brace * 2!r} for a brace")
+        elif expressions and name.startswith("="):
+            names.append(name)
+            literals.append("")
         elif name.strip() not in allowed:
             what = f"unknown placeholder {{{name}}}; known are: {listed(f'{{{one}}}' for one in allowed)}"
             hint = did_you_mean(name.strip(), allowed) or f"for braces that are meant as such, write {{{{{name}}}}}"
@@ -110,7 +118,7 @@ def parse_template(text: str, allowed: Collection[str]) -> Template:
     return Template(text, tuple(literals), tuple(names))
 
 
-def parse_words(text: str, allowed: Collection[str]) -> tuple[Template, ...]:
+def parse_words(text: str, allowed: Collection[str], *, expressions: bool = False) -> tuple[Template, ...]:
     """Split a command into words as a shell would, then each word at its placeholders.
 
     The command is not run by a shell: values that are put in stay inside their word.
@@ -120,18 +128,39 @@ def parse_words(text: str, allowed: Collection[str]) -> tuple[Template, ...]:
     TemplateError
         If a placeholder or a quote is wrong, or the command counts on a shell.
     """
-    parse_template(text, allowed)  # before splitting, so that errors show the whole command
-    lexer = shlex.shlex(text, posix=False, punctuation_chars=False)
+    parse_template(text, allowed, expressions=expressions)  # before splitting, so that errors show the whole command
+    numbered, fields = _without_fields(text)
+    lexer = shlex.shlex(numbered, posix=False, punctuation_chars=False)
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
-        raw, words = list(lexer), shlex.split(text)
+        raw, words = list(lexer), shlex.split(numbered)
     except ValueError as error:
         raise TemplateError(f"{text!r} cannot be split into words: {error}") from None
     for word in raw:
         if _OPERATOR.match(word):
             hint = "the command is not run by a shell; if it needs one, write: bash -c '...'"
-            raise TemplateError(f"{word!r} in {text!r} would reach the program as an argument", hint)
+            raise TemplateError(
+                f"{_with_fields(word, fields)!r} in {text!r} would reach the program as an argument", hint
+            )
     if words and _ASSIGNMENT.match(words[0]):
-        hint = f"write `env {words[0]} ...`, or set it under environments"
-        raise TemplateError(f"{words[0]!r} in {text!r} is not a program", hint)
-    return tuple(parse_template(word, allowed) for word in words)
+        first = _with_fields(words[0], fields)
+        hint = f"write `env {first} ...`, or set it under environments"
+        raise TemplateError(f"{first!r} in {text!r} is not a program", hint)
+    return tuple(parse_template(_with_fields(word, fields), allowed, expressions=expressions) for word in words)
+
+
+def _without_fields(text: str) -> tuple[str, list[str]]:
+    """Put numbers into the placeholders: spaces of an expression must not split words; return what was there too."""
+    fields: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        fields.append(match[1])
+        return f"{{{len(fields) - 1}}}"
+
+    return _BRACES.sub(number, text), fields
+
+
+def _with_fields(word: str, fields: Sequence[str]) -> str:
+    return _BRACES.sub(lambda match: match[0] if match[1] is None else f"{{{fields[int(match[1])]}}}", word)

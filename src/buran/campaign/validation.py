@@ -61,8 +61,7 @@ def validate(document: YamlDocument) -> tuple[CampaignFile | None, list[Mistake]
 
 def _key_path(detail: ErrorDetails) -> KeyPath:
     """Return where an error stands in the file; the tags of unions are no keys."""
-    tags = ("<folder>", "<git>")
-    return tuple(part for part in detail["loc"] if part not in tags and part != "[key]")
+    return tuple(part for part in detail["loc"] if part != "[key]" and not (isinstance(part, str) and part[:1] == "<"))
 
 
 def _without(data: Any, paths: set[KeyPath], here: KeyPath = ()) -> Any:

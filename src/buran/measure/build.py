@@ -10,7 +10,6 @@ from pathlib import Path
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode
-from buran.campaign.point import Point
 from buran.campaign.records import BuildOutcome, BuildRecord, Status, read_build
 from buran.errors import BuildError, BuranError
 from buran.files import digest, file_sha256, write_text
@@ -118,7 +117,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         shutil.copy(filter_file, temporary / FILTER)
     copy_source(target.source, folder, target.skipped)
     campaign, backend = target.campaign, target.backend
-    command = campaign.build_command(Point.of(dict(spec.values)), backend.tools(spec.mode))
+    command = campaign.build_command(dict(spec.values), backend.tools(spec.mode))
     environment = {**os.environ, **campaign.active_environment.variables}
     environment.update(backend.build_environment(spec.mode, filter_file))
     binary, log = folder / campaign.binary, temporary / LOG

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import time
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +25,7 @@ from buran.measure.build import run_filter, tree
 from buran.measure.machine.machine import RunJob
 from buran.measure.machine.process import Interrupted, Outcome, interruptible
 from buran.measure.machine.provenance import environment_of, record_node, tool_versions
+from buran.measure.run_folder import bring_inputs, changed_input, keep_output, size_of
 from buran.measure.schedulers.base import Allocation, Outages, Scheduler, mismatch, misplaced
 from buran.measure.schedulers.registry import current_scheduler, first_failure
 from buran.measure.store import claims, ledger, store
@@ -30,6 +33,8 @@ from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
+OUTPUT = "output"
+_WORK = "work"
 _TRIES = 4  # at a run from which the scheduler went away, before the job ends
 _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 
@@ -37,8 +42,11 @@ _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 def configuration(target: Target, point: Point) -> dict[str, Any]:
     """Return everything beside the build that decides how a point is run."""
     campaign = target.campaign
-    resources, placement = campaign.config.resources, campaign.placement(point)
+    resources, placement, program = campaign.config.resources, campaign.placement(point), campaign.config.target
     special = {
+        "inputs": campaign.input_contents or None,
+        "start_in": None if program.start_in == "." else program.start_in,
+        "exit_codes": None if program.exit_codes == (0,) else sorted(program.exit_codes),
         "partition": resources.partition,
         "constraint": resources.constraint,
         "tasks_per_node": placement.tasks_per_node,
@@ -186,7 +194,7 @@ def _measure(attempt: _Attempt) -> None:
         _give_up(attempt, record, f"interrupted by {interrupted}")
         raise
     if reason:
-        check_room(temporary)  # a program that cannot write says nothing about itself
+        reason = _with_room(attempt, reason)
     ended = scheduler.why_ended(allocation) if reason and allocation is not None else None
     if ended is not None:  # no verdict on the program
         _give_up(attempt, record, f"{ended}; before that: {reason}")
@@ -198,7 +206,7 @@ def _measure(attempt: _Attempt) -> None:
         record = replace(record, disturbances=(*record.disturbances, f"{scheduler.title} was away for some time"))
     status = Status.FAILED if reason else Status.MEASURED
     record = replace(record, status=status, reason=reason, after=machine.state())
-    _clean(job.cwd)
+    _clean(temporary / _WORK)
     if not reason or not any(job.raw.iterdir()):
         _clean(job.raw)
     _finish(attempt, record)
@@ -247,7 +255,7 @@ def _job(attempt: _Attempt) -> RunJob:
     """Return how a run is started; makes its folders."""
     layout, run, point, temporary = attempt.layout, attempt.run, attempt.bundle.point, attempt.temporary
     campaign, backend = attempt.target.campaign, attempt.target.backend
-    work, raw = temporary / "work", temporary / "raw"
+    work, raw = temporary / _WORK, temporary / "raw"
     work.mkdir()
     raw.mkdir()
     built = tree(layout, run.build)
@@ -262,7 +270,7 @@ def _job(attempt: _Attempt) -> RunJob:
     )
     return RunJob(
         argv=argv,
-        cwd=work,
+        cwd=work / campaign.config.target.start_in,
         environment={**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)},
         stdout=temporary / "stdout.log",
         stderr=temporary / "stderr.log",
@@ -275,6 +283,7 @@ def _job(attempt: _Attempt) -> RunJob:
         filter_file=filter_file,
         key=f"{run.build} {point.key} {attempt.slot.key.slot} {len(attempt.slot.failures())}",
         beat=attempt.beat,
+        output_limit=campaign.output_limit,
     )
 
 
@@ -282,24 +291,50 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
     """Run the program and read its profile; return what it took, and why the run is worth nothing, if it is not."""
     record = replace(record, cost_core_hours=0.0)
     outcome: Outcome | None = None
+    campaign = attempt.target.campaign
+    keys = campaign.config.target
     try:
+        linked = bring_inputs(campaign.inputs, tree(attempt.layout, attempt.run.build), attempt.temporary / _WORK)
+        job.cwd.mkdir(parents=True, exist_ok=True)
         outcome = attempt.target.backend.machine.run(job)
-        record = _with_usage(record, outcome)
-        reason = _failure(attempt.target.backend, outcome, job.stderr)
+        left_out = keep_output(job.cwd, keys.keep_output, campaign.output_limit, attempt.temporary / OUTPUT)
+        record = replace(_with_usage(record, outcome), output_left_out={**outcome.left_out, **left_out} or None)
+        reason = changed_input(linked) or _failure(attempt.target.backend, outcome, keys.exit_codes, job.stderr)
         if reason is None and job.mode is not Mode.VANILLA:
             record, reason = _collect(attempt, job, record)
     except OSError as error:
-        if outcome is not None:
+        if outcome is not None and error.errno != errno.ENOSPC:
             raise
-        reason = f"cannot start the run: {error.strerror}: {error.filename}"
+        before = "cannot start the run: " if outcome is None else ""
+        reason = f"{before}{error.strerror}: {error.filename}"
     except BuranError as error:
         reason = str(error).replace(f"{attempt.temporary}/", "")
     return record, reason
 
 
-def _failure(backend: Backend, outcome: Outcome, log: Path) -> str | None:
-    first = (backend.why_failed(log) or first_failure(log)) if outcome.failure else None
-    return f"{outcome.failure} ({first})" if first else outcome.failure
+def _failure(backend: Backend, outcome: Outcome, exit_codes: Collection[int], log: Path) -> str | None:
+    failure = outcome.failure_unless(exit_codes)
+    first = (backend.why_failed(log) or first_failure(log)) if failure else None
+    return f"{failure} ({first})" if first else failure
+
+
+def _with_room(attempt: _Attempt, reason: str) -> str:
+    """Return why a run failed: a program that filled the disk says nothing about itself.
+
+    Raises
+    ------
+    OSError
+        The disk is full of other things.
+    """
+    try:
+        check_room(attempt.temporary)
+    except OSError:
+        work = attempt.temporary / _WORK
+        written = size_of(work)
+        _clean(work)
+        check_room(attempt.temporary)
+        return f"the disk was full: the run had written {written / 1e6:.0f} MB into its folder; {reason}"
+    return reason
 
 
 def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRecord, str | None]:
@@ -338,7 +373,7 @@ def _give_up(attempt: _Attempt, record: RunRecord, why: str) -> None:
     if record.clock != "virtual" and record.started is not None:
         wall_s = (datetime.now(UTC) - datetime.fromisoformat(record.started)).total_seconds()
     cost = wall_s * record.cores / 3600.0
-    _clean(attempt.temporary / "work", attempt.temporary / "raw")
+    _clean(attempt.temporary / _WORK, attempt.temporary / "raw")
     _finish(attempt, replace(record, status=Status.INTERRUPTED, reason=why, wall_s=wall_s, cost_core_hours=cost))
 
 

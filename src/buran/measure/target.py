@@ -58,7 +58,7 @@ class Target:
 
     def build_spec(self, mode: Mode, filter_text: str, point: Point, hooks: str | None = None) -> BuildSpec:
         """Return the build that a point needs; `hooks` as in `BuildSpec`, for timed runs."""
-        values = tuple((name, point[name]) for name in sorted(self.campaign.build_parameters))
+        values = self.campaign.build_values(point)
         return BuildSpec(self.id, mode, "" if mode is Mode.VANILLA else filter_text, values, hooks)
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from buran.campaign.plan import BuildSpec, Mode
-from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BuildRecord, Status, read_build
 from buran.loop.history import History
 from buran.loop.session import Session
@@ -94,7 +93,7 @@ def _what_of_backend(record: BuildRecord, now: str) -> str:
 def _command_now(spec: BuildSpec, target: Target) -> str | None:
     if {name for name, _ in spec.values} != set(target.campaign.build_parameters):
         return None
-    return _command(target.campaign.build_command(Point.of(dict(spec.values)), target.backend.tools(spec.mode)))
+    return _command(target.campaign.build_command(dict(spec.values), target.backend.tools(spec.mode)))
 
 
 def _command(text: str) -> str:

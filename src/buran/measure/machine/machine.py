@@ -15,7 +15,7 @@ from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.errors import ToolError
 from buran.files import digest
-from buran.measure.machine.process import Outcome, kill_marked, run_limited
+from buran.measure.machine.process import OUTPUT_LIMIT, Outcome, kill_marked, run_limited
 from buran.measure.machine.provenance import machine_state, read_system_file
 from buran.measure.schedulers.registry import current_scheduler
 
@@ -65,6 +65,8 @@ class RunJob(Command):
         What tells this run from all others of the campaign: build, point, repetition, and earlier failures.
     beat
         To be called every few seconds.
+    output_limit
+        Bytes that are kept of what it prints, and of its errors.
     """
 
     mode: Mode
@@ -74,6 +76,7 @@ class RunJob(Command):
     filter_file: Path | None
     key: str
     beat: Callable[[], None]
+    output_limit: int = OUTPUT_LIMIT
 
 
 class Machine(Protocol):
@@ -121,13 +124,13 @@ class ThisMachine:
 
     def build(self, job: BuildJob) -> Outcome:
         """Run the build command."""
-        return self._start(job, free_marker(), lambda: None)
+        return self._start(job, free_marker(), OUTPUT_LIMIT, lambda: None)
 
     def run(self, job: RunJob) -> Outcome:
         """Start the program."""
-        return self._start(job, new_marker(), job.beat)
+        return self._start(job, new_marker(), job.output_limit, job.beat)
 
-    def _start(self, job: Command, marker: str, beat: Callable[[], None]) -> Outcome:
+    def _start(self, job: Command, marker: str, output_limit: int, beat: Callable[[], None]) -> Outcome:
         return run_limited(
             job.argv,
             cwd=job.cwd,
@@ -136,6 +139,7 @@ class ThisMachine:
             stdout=job.stdout,
             stderr=job.stderr,
             time_limit_s=job.time_limit_s,
+            output_limit=output_limit,
             beat=beat,
         )
 

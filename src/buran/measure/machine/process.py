@@ -9,14 +9,19 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from buran.measure.machine.output import CappedOutput
+
 MARKER = "BURAN_RUN"
 """Environment variable that tells the processes of a run from all others, whatever session they move to."""
+
+OUTPUT_LIMIT = 10_000_000
+"""Bytes of an output that are kept where nobody says otherwise."""
 
 _BEAT_S = 5.0  # between two beats while a process runs
 _GRACE_S = 2.0  # for killed processes to go
@@ -58,6 +63,8 @@ class Outcome:
         Elapsed time; CPU time of the program and all children it waited for.
     max_rss_kib
         Largest resident set of a single process.
+    left_out
+        Bytes that it printed and that were not kept, by file; see `CappedOutput`.
     """
 
     exit_code: int | None
@@ -67,15 +74,20 @@ class Outcome:
     user_s: float
     system_s: float
     max_rss_kib: int
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def failure(self) -> str | None:
         """Reason in words; None for a clean end."""
+        return self.failure_unless((0,))
+
+    def failure_unless(self, exit_codes: Collection[int]) -> str | None:
+        """Return the reason in words; None for an end with one of these codes."""
         if self.timed_out:
             return f"time limit reached after {self.wall_s:.1f} s"
         if self.signal is not None:
             return f"killed by signal {self.signal} ({signal.Signals(self.signal).name})"
-        return f"exit code {self.exit_code}" if self.exit_code else None
+        return None if self.exit_code in exit_codes else f"exit code {self.exit_code}"
 
 
 def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
@@ -140,6 +152,7 @@ def run_limited(
     stdout: Path,
     stderr: Path,
     time_limit_s: float,
+    output_limit: int = OUTPUT_LIMIT,
     beat: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run a program to its end or its time limit.
@@ -150,6 +163,8 @@ def run_limited(
         The whole environment of the program.
     marker
         Unique name of the run; no process that carries it survives this call.
+    output_limit
+        Bytes that are kept of each of its two outputs.
     beat
         Called every few seconds while the program runs.
 
@@ -158,18 +173,24 @@ def run_limited(
     OSError
         The program cannot be started.
     """
-    with stdout.open("wb") as out, stderr.open("wb") as err:
-        start = time.monotonic()
-        process = subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env={**environment, MARKER: marker},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-            preexec_fn=die_with_parent,
-        )
+    start = time.monotonic()
+    with subprocess.Popen(
+        list(argv),
+        cwd=cwd,
+        env={**environment, MARKER: marker},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=die_with_parent,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        outputs = [
+            CappedOutput(pipe.fileno(), path, output_limit)
+            for pipe, path in ((process.stdout, stdout), (process.stderr, stderr))
+        ]
+        for output in outputs:
+            output.start()
         try:
             handle = os.pidfd_open(process.pid)
             try:
@@ -183,6 +204,8 @@ def run_limited(
             process.returncode = os.waitstatus_to_exitcode(status)
         finally:
             kill_marked(marker)
+            for output in outputs:
+                output.finish(_GRACE_S)
     code = process.returncode
     return Outcome(
         exit_code=code if code >= 0 else None,
@@ -192,6 +215,7 @@ def run_limited(
         user_s=usage.ru_utime,
         system_s=usage.ru_stime,
         max_rss_kib=usage.ru_maxrss,
+        left_out={output.path.name: output.left_out for output in outputs if output.left_out},
     )
 
 

@@ -1,0 +1,77 @@
+"""What a program prints, kept up to a limit: beginning and end stay, however much there is between them."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from pathlib import Path
+
+_CHUNK = 1 << 16  # bytes that a pipe holds
+_LOOK_S = 0.2  # between two looks whether somebody wants the end of it
+
+
+class CappedOutput(threading.Thread):
+    """Reads a pipe to its end and writes a file from it.
+
+    Parameters
+    ----------
+    pipe
+        Handle to read from.
+    limit
+        Bytes of the file; half of it for the beginning, half for the end.
+
+    Attributes
+    ----------
+    left_out
+        Bytes that were printed and are not in the file: beyond the limit, or the disk was full.
+    """
+
+    def __init__(self, pipe: int, path: Path, limit: int) -> None:
+        super().__init__(daemon=True, name=f"output to {path.name}")
+        self.left_out = 0
+        self.path, self._pipe, self._half = path, pipe, limit // 2
+        self._given_up = threading.Event()
+
+    def run(self) -> None:
+        """Read until all who could print are gone."""
+        room, end = self._half, bytearray()
+        with self.path.open("wb", buffering=0) as file:
+            while chunk := self._next():
+                self._write(file.fileno(), chunk[:room])
+                rest = chunk[room:]
+                room -= len(chunk) - len(rest)
+                end += rest
+                if len(end) > 2 * self._half:
+                    self._forget(end)
+            self._forget(end)
+            if self.left_out:
+                self._write(file.fileno(), f"\n[{self.left_out} bytes are left out here]\n".encode())
+            self._write(file.fileno(), end)
+
+    def finish(self, patience_s: float) -> None:
+        """Wait until everything is written; whoever holds the pipe open cannot keep us for longer than that."""
+        self.join(patience_s)
+        self._given_up.set()
+        self.join()
+
+    def _next(self) -> bytes:
+        """Return the next bytes; none at the end."""
+        while not select.select([self._pipe], [], [], _LOOK_S)[0]:
+            if self._given_up.is_set():
+                return b""
+        return os.read(self._pipe, _CHUNK)
+
+    def _forget(self, end: bytearray) -> None:
+        """Leave out what is too much."""
+        more = max(len(end) - self._half, 0)
+        self.left_out += more
+        del end[:more]
+
+    def _write(self, file: int, data: bytes | bytearray) -> None:
+        while data:
+            try:
+                data = data[os.write(file, data) :]
+            except OSError:  # the program must not wait for a disk that is full
+                self.left_out += len(data)
+                return
