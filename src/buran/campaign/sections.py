@@ -56,7 +56,7 @@ class InputKeys(Keys, title="Input"):
         description="Its name in the run's folder; by default its own. `.`: what is in the folder, without the folder.",
         examples=["case.in"],
     )
-    link: OfRun[bool] = Field(
+    link: OfQueue[bool] = Field(
         False,
         description="Whether runs get a symbolic link instead of a copy: for large files. A run that writes to one "
         "fails.",
