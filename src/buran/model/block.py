@@ -14,8 +14,8 @@ from buran.model.candidates import Ids, TermTable
 from buran.model.discrepancy import Discrepancy, Refit, discrepancies
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
+from buran.model.structures import Layout, with_structures
 from buran.model.terms import Array, ModelFunction
-from buran.model.together import together
 from buran.model.tuning import CERTAIN, UNCERTAINTY
 
 
@@ -92,14 +92,22 @@ class Block:
             )
         for row, alternative in zip(place.tolist(), order.tolist(), strict=True):
             alternatives[row].append(alternative)
+        layout = Layout.of(self.points)
+        doubts = self._doubts(call_rows, of_best)
+        values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
+        return [
+            with_structures(_merged(group, doubts.get(row)), self.points, values[row], layout)
+            for row, group in enumerate(alternatives)
+        ]
+
+    def _doubts(self, calls: Ids, spread: Array) -> dict[int, Discrepancy]:
+        """Return what no hypothesis says, by the place of the call path, for those whose values are not exact."""
         if self.refit is None:
-            return [_merged(group, None) for group in alternatives]
-        noise = np.where(self.scatter.degrees[call_rows] > 0, self.scatter.share[call_rows], np.sqrt(of_best))
-        inexact = np.flatnonzero(~(of_best < CERTAIN**2) | (len(together(self.points)) > 1))
-        asked = call_rows[inexact]
-        doubts = discrepancies(self.points, self.values[asked], noise[inexact], asked, self.refit)
-        by_row = dict(zip(inexact.tolist(), doubts, strict=True))
-        return [_merged(group, by_row.get(row)) for row, group in enumerate(alternatives)]
+            return {}
+        noise = np.where(self.scatter.degrees[calls] > 0, self.scatter.share[calls], np.sqrt(spread))
+        inexact = np.flatnonzero(~(spread < CERTAIN**2))
+        doubts = discrepancies(self.points, self.values[calls[inexact]], noise[inexact], calls[inexact], self.refit)
+        return dict(zip(inexact.tolist(), doubts, strict=True))
 
     def _redundancy(self, calls: Ids, spread: Array) -> Array:
         """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.

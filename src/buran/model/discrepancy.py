@@ -10,7 +10,7 @@ import numpy as np
 
 from buran.model.candidates import Ids
 from buran.model.terms import Array
-from buran.model.together import together, usual_values
+from buran.model.together import pairs_apart, usual_values
 from buran.model.tuning import UNCERTAINTY
 
 Refit = Callable[[Array, Array, Ids], Callable[[Array], Array]]
@@ -27,16 +27,11 @@ class Discrepancy:
         Of each parameter: the largest value that was measured, and the one before it.
     miss
         Of each parameter: what a step as from `before` to `largest` on a logarithmic scale adds.
-    base, groups
-        Where parameters were not all varied together: the values at which lines meet, and the groups of those that
-        were; see `together`.
     """
 
     largest: tuple[float, ...]
     before: tuple[float, ...]
     miss: tuple[float, ...]
-    base: tuple[float, ...] = ()
-    groups: tuple[tuple[int, ...], ...] = ()
 
     def at(self, points: Array) -> Array:
         """Return shape (point,) at `points` (point, parameter): 0 between the measured values."""
@@ -49,15 +44,12 @@ class Discrepancy:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists."""
-        lines = {"base": list(self.base), "groups": [list(group) for group in self.groups]} if self.groups else {}
-        return {"largest": list(self.largest), "before": list(self.before), "miss": list(self.miss), **lines}
+        return {"largest": list(self.largest), "before": list(self.before), "miss": list(self.miss)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Discrepancy:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
-        largest, before, miss = (tuple(map(float, data[name])) for name in ("largest", "before", "miss"))
-        groups = tuple(tuple(map(int, group)) for group in data.get("groups", ()))
-        return cls(largest, before, miss, tuple(map(float, data.get("base", ()))), groups)
+        return cls(*(tuple(map(float, data[name])) for name in ("largest", "before", "miss")))
 
 
 def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit: Refit) -> list[Discrepancy]:
@@ -85,12 +77,12 @@ def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit:
     floor = 1e-3 * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
     size = np.maximum(np.abs(values), np.where(floor > 0, floor, 1.0))
     squares = np.zeros((len(values), parameters))
-    groups, usual = together(points), usual_values(points)
+    apart, usual = pairs_apart(points), usual_values(points)
     for p in range(parameters):
         seen = points[:, p] < levels[p][-1]
         if len(levels[p]) >= UNCERTAINTY.values:
             judged = ~seen
-            if len(together(points[seen])) > len(groups):  # the rest no longer tells a sum from a product
+            if len(pairs_apart(points[seen])) > len(apart):  # the rest no longer tells a sum from a product
                 judged &= (np.delete(points, p, axis=1) == np.delete(usual, p)).all(axis=1)
             if not judged.any():
                 continue
@@ -104,5 +96,4 @@ def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit:
     misses = UNCERTAINTY.farther * np.sqrt(squares * left[:, None])
     largest = tuple(float(column[-1]) for column in levels)
     before = tuple(float(column[max(len(column) - 2, 0)]) for column in levels)
-    base = tuple(usual.tolist()) if len(groups) > 1 else ()
-    return [Discrepancy(largest, before, tuple(miss), base, groups if base else ()) for miss in misses.tolist()]
+    return [Discrepancy(largest, before, tuple(miss)) for miss in misses.tolist()]

@@ -35,6 +35,7 @@ from buran.model.rational import (
     term_residues,
     term_sets,
 )
+from buran.model.structures import Layout, with_structures
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import EXACT
 from buran.numerics.modular import PRIME, Residues, checks, reduced
@@ -404,4 +405,7 @@ def _as_model(points: Array, values: Array, formulas: Sequence[Formula]) -> Mode
         alternatives.append(Alternative(function, weight, nothing, 0.0, max(len(points) - size, 1)))
     varied = float("nan") if (values == values[0]).all() else 1.0
     quality = Quality(len(points), 0.0, 0.0, 0.0, varied, 0.0)
-    return Model(alternatives[0].function, quality, alternatives[0].covariance, tuple(alternatives))
+    best = alternatives[0]
+    return Model(
+        best.function, quality, best.covariance, with_structures(alternatives, points, values, Layout.of(points))
+    )

@@ -11,7 +11,6 @@ from buran.errors import UsageError
 from buran.model.alternative import Alternative, prepare
 from buran.model.mixture import Target, mixture_interval
 from buran.model.terms import Array, ModelFunction, predict
-from buran.model.together import other_structures
 from buran.numerics.intervals import of_sum
 
 
@@ -104,8 +103,7 @@ def prediction_interval(
     Every alternative predicts a t distribution around its value: with the uncertainty of its coefficients and,
     `of` a "value" (such as were modelled: one measurement, or a mean of repetitions), its noise; `of` the "mean",
     without. The interval holds the middle of their mixture by weight, so that what the measurements cannot decide
-    makes it wide, and always the prediction itself. Where parameters were never varied together, it also holds what
-    their parts give as a sum and as a product. The interval of a sum takes the errors of its parts as independent:
+    makes it wide, and always the prediction itself. The interval of a sum takes the errors of its parts as independent:
     their distances from the predictions add up in quadrature.
 
     Parameters
@@ -144,13 +142,6 @@ def prediction_interval(
         rows = [row for row, number in zip(modelled, counts, strict=True) if number == count]
         ends = mixture_interval([groups[row] for row in rows], at, level, of)
         lower[rows], upper[rows] = np.minimum(ends[0], predicted[rows]), np.maximum(ends[1], predicted[rows])
-    for row, group in groups.items():
-        doubt = group[0].discrepancy if len(group) else None
-        if doubt is not None and doubt.groups:
-            function = models[row].function  # type: ignore[union-attr]
-            shifts = other_structures(function, np.array(doubt.base), doubt.groups, at) - predicted[row]
-            lower[row] += np.minimum(shifts.min(axis=0), 0.0)
-            upper[row] += np.maximum(shifts.max(axis=0), 0.0)
     sums = [(row, model.parts) for row, model in enumerate(models) if model is not None and model.parts]
     if sums:
         _of_sums(sums, at, level, of, predicted, lower, upper)

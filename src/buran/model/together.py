@@ -1,12 +1,15 @@
-"""Which parameters were varied together: how they act together is not known of the others."""
+"""Which parameters were varied together: how the others act together is not known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
-from buran.model.terms import Array, ModelFunction
+from buran.model.terms import Array
+
+Pairs = tuple[tuple[int, int], ...]
 
 
 def usual_values(points: Array) -> Array:
@@ -18,55 +21,34 @@ def usual_values(points: Array) -> Array:
     return np.array(out)
 
 
-def together(points: Array) -> tuple[tuple[int, ...], ...]:
-    """Return the groups of parameters that are linked by points (point, parameter) at which two of them differ.
+def pairs_apart(points: Array, most: int = 0) -> Pairs:
+    """Return the pairs of parameters that were varied, but never both at once: no point differs in both.
 
-    Parameters with a single value are in none. One group: every interaction shows in the values. Two and more, as of
-    lines through one point: whether their shares are added or multiplied, no value says.
+    Whether their shares are added or multiplied, no value says. With `most`: those that up to so many points differ in.
     """
-    differs = points != usual_values(points)
-    groups = [{p} for p in range(points.shape[1]) if differs[:, p].any()]
-    for row in np.unique(differs, axis=0):
-        met = [group for group in groups if group & set(np.flatnonzero(row).tolist())]
-        if len(met) > 1:
-            groups = [group for group in groups if group not in met] + [set().union(*met)]
-    return tuple(sorted(tuple(sorted(group)) for group in groups))
-
-
-def other_structures(function: ModelFunction, base: Array, groups: Sequence[Sequence[int]], at: Array) -> Array:
-    """Return what the function's parts along each group predict as a sum, and as a product: shape (2, point).
-
-    Parameters
-    ----------
-    function
-        That fits the points.
-    base
-        Shape (parameter,): where the lines meet.
-    groups
-        Parameters that were varied together; see `together`.
-    at
-        Shape (point, parameter).
-    """
-    parts = []
-    for group in groups:
-        moved = np.tile(base, (len(at), 1))
-        moved[:, list(group)] = at[:, list(group)]
-        parts.append(function.evaluate(moved))
-    middle = float(function.evaluate(base))
-    along = np.stack(parts)
-    total = along.sum(axis=0) - (len(groups) - 1) * middle
-    product = along.prod(axis=0) / middle ** (len(groups) - 1) if middle else total
-    return np.stack([total, product])
+    differs = (points != usual_values(points)).astype(np.int64)
+    together = differs.T @ differs
+    varied = np.flatnonzero(differs.any(axis=0)).tolist()
+    return tuple((i, j) for i, j in combinations(varied, 2) if together[i, j] <= most)
 
 
 def undecided(points: Array, parameters: Sequence[str]) -> str | None:
-    """Return what the points do not tell and the run that would, in words; None where every interaction shows."""
-    groups = together(points) if len(points) else ()
-    if len(groups) < 2:
+    """Return what the points do not tell and the runs that would, in words; None where they tell everything."""
+    if not len(points):
         return None
-    names = [", ".join(parameters[p] for p in group) for group in groups]
-    decides = ", ".join(f"{parameters[p]} = {points[:, p].max():g}" for group in groups for p in group)
-    return (
-        f"{' and '.join(names)} were never varied together: whether what grows with them is added or multiplied is not "
-        f"known, and intervals hold both. One run with {decides} decides it"
-    )
+    notes = []
+    if pairs := pairs_apart(points):
+        acting = sorted({p for pair in pairs for p in pair})
+        names = ", ".join(f"{parameters[i]} and {parameters[j]}" for i, j in pairs)
+        decides = ", ".join(f"{parameters[p]} = {points[:, p].max():g}" for p in acting)
+        notes.append(
+            f"{names} were never varied together: whether what grows with them is added or multiplied is not known; "
+            f"both count as equally likely, and intervals hold both. One run with {decides} decides it"
+        )
+    for name, column in zip(parameters, points.T, strict=True):
+        if (column == column[0]).all():
+            notes.append(
+                f"{name} has one value, {column[0]:g}: what another one would change is not known. One run with "
+                f"another {name} says whether anything changes"
+            )
+    return ". ".join(notes) or None

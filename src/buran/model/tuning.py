@@ -90,6 +90,22 @@ UNCERTAINTY = UncertaintyTuning()
 
 
 @dataclass(frozen=True)
+class StructureTuning:
+    """Of parameters that were never varied together."""
+
+    prior: float = tuned(
+        1 / 3,
+        "plausibility of a sum, of a product, and of what the hypothesis says itself: nothing tells them apart",
+        "equal parts, the distribution that claims least",
+    )
+    few: int = tuned(2, "points at which a pair is varied together, that noise may deceive", JUDGED)
+    within: float = tuned(0.1, "of the largest weight: hypotheses with less stay as they are", JUDGED)
+
+
+STRUCTURES = StructureTuning()
+
+
+@dataclass(frozen=True)
 class ExactTuning:
     """Of formulas that explain exact counts.
 

@@ -1,0 +1,211 @@
+"""Sums and products: what hypotheses say where no point tells how two parameters act together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations, product
+from math import prod
+
+import numpy as np
+
+from buran.model.alternative import Alternative
+from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.together import Pairs, pairs_apart, usual_values
+from buran.model.tuning import SEARCH, STRUCTURES, UNCERTAINTY
+
+Polynomial = dict[tuple[Factor, ...], Array]
+"""Of the factors of each term to its coefficient, followed by what that changes with each of the hypothesis's."""
+Subset = tuple[int, ...]  # of the parameters
+_ROUNDING = 1e-9  # relative
+
+
+def with_structures(
+    alternatives: Sequence[Alternative], points: Array, values: Array, layout: Layout | None
+) -> tuple[Alternative, ...]:
+    """Put beside each hypothesis what it makes a sum of, and a product, where points hardly tell them apart.
+
+    Where no point does, all three give the same values at the points, so that nothing but their prior plausibility,
+    `STRUCTURES.prior`, divides the weight of a hypothesis. Where few points do, a structure also counts by how much
+    worse it gives the values there, in units of the noise. For hypotheses with little weight, none of this is done.
+
+    Parameters
+    ----------
+    points, values
+        Shapes (point, parameter) and (point,).
+    layout
+        Of these points; None where all parameters were varied together often enough.
+    """
+    if layout is None or not alternatives:
+        return tuple(alternatives)
+    most = max(alternative.weight for alternative in alternatives)
+    out: list[Alternative] = []
+    beside: list[Alternative] = []
+    for alternative in alternatives:
+        others: list[Alternative] = []
+        if alternative.weight >= STRUCTURES.within * most:
+            others = _beside(alternative, points, values, layout)
+        out.append(replace(alternative, weight=alternative.weight - sum(other.weight for other in others)))
+        beside += others
+    return (*out, *beside)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """What points leave open.
+
+    Attributes
+    ----------
+    base
+        Shape (parameter,): the usual values.
+    open
+        Pairs of parameters that no point tells a sum or a product of; then, if there are any, with those that hardly
+        any does.
+    far
+        Shape (point, parameter): the ends of the range in which no prediction may be negative.
+    """
+
+    base: Array
+    open: tuple[Pairs, ...]
+    far: Array
+
+    @classmethod
+    def of(cls, points: Array) -> Layout | None:
+        """Return None where every pair was varied together more than `STRUCTURES.few` times."""
+        apart, few = pairs_apart(points), pairs_apart(points, STRUCTURES.few)
+        if not few:
+            return None
+        ends = [np.unique([column.min(), column.max(), SEARCH.reach * column.max()]) for column in points.T]
+        far = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(ends))
+        return cls(usual_values(points), tuple(pairs for pairs in dict.fromkeys((apart, few)) if pairs), far)
+
+
+def _beside(alternative: Alternative, points: Array, values: Array, layout: Layout) -> list[Alternative]:
+    """Return the other structures of a hypothesis with their weights."""
+    function = alternative.function
+    size = max(alternative.noise, _ROUNDING) * np.maximum(np.abs(values), SEARCH.floor * np.abs(values).max())
+    size = np.where(size > 0, size, 1.0)
+    positive = bool((function.evaluate(layout.far) >= 0).all())
+    least = (((function.evaluate(points) - values) / size) ** 2).sum()
+    out: list[Alternative] = []
+    for pairs in layout.open:
+        for other in structures(alternative, layout.base, pairs):
+            if positive and not (other.function.evaluate(layout.far) >= 0).all():
+                continue  # what cannot be negative is not, in any structure
+            gap = (((other.function.evaluate(points) - values) / size) ** 2).sum() - least
+            weight = STRUCTURES.prior / len(layout.open) * np.exp(-max(gap, 0.0) / 2) * alternative.weight
+            if weight > UNCERTAINTY.least * alternative.weight:
+                out.append(replace(other, weight=float(weight)))
+    return out
+
+
+def structures(alternative: Alternative, base: Array, pairs: Pairs) -> list[Alternative]:
+    """Return the hypothesis with the parameters of `pairs` acting as a sum, and as a product, where that differs.
+
+    The value of a function is a sum of effects, one for each set of parameters: what changes when all of them leave the
+    `base`, beyond the effects of its subsets (an anchored analysis of variance). Effects of sets that hold one of the
+    `pairs` show at no point. In a sum they are 0; in a product they are what the effects of the parts of a set
+    multiply to, as shares of the value at the base, which a function that is 0 there does not have.
+    """
+    effects = _effects(alternative.function, base)
+    middle = effects[()][()]
+    used = sorted({p for subset in effects for p in subset})
+    subsets = [subset for size in range(len(used) + 1) for subset in combinations(used, size)]
+    shown = [subset for subset in subsets if not any(i in subset and j in subset for i, j in pairs)]
+    candidates = [_added(effects.get(subset, {}) for subset in shown)]
+    if middle[0] > 0:
+        hidden = [
+            [effects.get(part, {}) for part in _parts(subset, shown)] for subset in subsets if subset not in shown
+        ]
+        products = (reduce(_multiplied, parts, _power(middle, 1 - len(parts))) for parts in hidden)
+        candidates.append(_added([candidates[0], *products]))
+    out: list[Alternative] = []
+    for polynomial in candidates:
+        other = _alternative(alternative, polynomial)
+        if not any(_same(other.function, one.function) for one in (alternative, *out)):
+            out.append(other)
+    return out
+
+
+def _effects(function: ModelFunction, base: Array) -> dict[Subset, Polynomial]:
+    """Return the effect of each set of parameters that has one; the empty set's is the value at the base."""
+    size = 2 + len(function.terms)
+    out: dict[Subset, Polynomial] = {(): {(): np.zeros(size)}}
+    parts = zip(
+        (function.constant, *function.coefficients), ((), *(term.factors for term in function.terms)), strict=True
+    )
+    for number, (coefficient, factors) in enumerate(parts):
+        dual = np.zeros(size)
+        dual[0], dual[1 + number] = coefficient, 1.0
+        at_base = {p: prod(float(f.evaluate(base)) for f in factors if f.parameter == p) for p in _parameters(factors)}
+        for subset, moved in _pairs_of_subsets(tuple(at_base)):
+            sign = (-1) ** (len(subset) - len(moved))
+            stays = prod(value for p, value in at_base.items() if p not in moved)
+            key = tuple(factor for factor in factors if factor.parameter in moved)
+            effect = out.setdefault(subset, {})
+            effect[key] = effect.get(key, 0.0) + sign * stays * dual
+    return out
+
+
+def _parameters(factors: Sequence[Factor]) -> Subset:
+    return tuple(dict.fromkeys(factor.parameter for factor in factors))
+
+
+def _pairs_of_subsets(parameters: Subset) -> Iterable[tuple[Subset, Subset]]:
+    """Yield each subset with each of its subsets."""
+    for choice in product(range(3), repeat=len(parameters)):
+        subset = tuple(p for p, part in zip(parameters, choice, strict=True) if part)
+        yield subset, tuple(p for p, part in zip(parameters, choice, strict=True) if part == 2)
+
+
+def _parts(subset: Subset, shown: Sequence[Subset]) -> list[Subset]:
+    """Divide a set into sets that show at points, the largest first."""
+    out: list[Subset] = []
+    rest = set(subset)
+    while rest:
+        out.append(max((part for part in shown if rest.issuperset(part)), key=len))
+        rest -= set(out[-1])
+    return out
+
+
+def _added(polynomials: Iterable[Polynomial]) -> Polynomial:
+    out: Polynomial = {}
+    for polynomial in polynomials:
+        for factors, coefficient in polynomial.items():
+            out[factors] = out[factors] + coefficient if factors in out else coefficient
+    return out
+
+
+def _multiplied(one: Polynomial, other: Polynomial) -> Polynomial:
+    return _added(
+        {tuple(sorted((*left, *right))): np.array([a[0] * b[0], *(a[0] * b[1:] + b[0] * a[1:])])}
+        for left, a in one.items()
+        for right, b in other.items()
+    )
+
+
+def _power(number: Array, power: int) -> Polynomial:
+    """Return a number with its derivatives to a power."""
+    return {(): np.array([number[0] ** power, *(power * number[0] ** (power - 1) * number[1:])])}
+
+
+def _alternative(alternative: Alternative, polynomial: Polynomial) -> Alternative:
+    """Return the hypothesis with another function, and the covariance of that one's coefficients."""
+    size = np.abs([coefficient[0] for coefficient in polynomial.values()]).max(initial=0.0)
+    constant = polynomial.get((), np.zeros(2 + len(alternative.function.terms)))
+    terms = {Term(factors): polynomial[factors] for factors in polynomial if factors}
+    kept = sorted((term for term, c in terms.items() if abs(c[0]) > _ROUNDING**2 * size), key=lambda t: t.growth_order)
+    rows = np.array([constant, *(terms[term] for term in reversed(kept))])
+    function = ModelFunction(float(rows[0, 0]), tuple(rows[1:, 0].tolist()), tuple(reversed(kept)))
+    covariance: tuple[tuple[float, ...], ...] = ()
+    if alternative.covariance:
+        covariance = tuple(map(tuple, (rows[:, 1:] @ np.array(alternative.covariance) @ rows[:, 1:].T).tolist()))
+    return replace(alternative, function=function, covariance=covariance)
+
+
+def _same(one: ModelFunction, other: ModelFunction) -> bool:
+    """Tell whether two functions differ by rounding alone."""
+    both = [{(): f.constant} | dict(zip(f.terms, f.coefficients, strict=True)) for f in (one, other)]
+    size = max(abs(coefficient) for part in both for coefficient in part.values())
+    return all(abs(both[0].get(key, 0.0) - both[1].get(key, 0.0)) <= _ROUNDING * size for key in both[0] | both[1])
