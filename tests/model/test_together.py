@@ -8,7 +8,7 @@ import pytest
 from buran.model import Factor, ModelFunction, ModelSet, PowerLog, Term, fit_models
 from buran.model.alternative import Alternative
 from buran.model.repetitions import scatter_of
-from buran.model.structures import Layout, structures, with_structures
+from buran.model.structures import OpenStructure, structures, with_structures
 from buran.model.together import pairs_apart, undecided
 from buran_studies.functions import grid
 from buran_studies.noise import inject
@@ -100,7 +100,7 @@ def weights_with(extra, noise):
     """Return the weights of a product, and of what stands beside it, on lines and one more point."""
     function, points = function_of(0.0, (2.0, 1, 1, 1)), np.vstack([LINES, extra])
     only = Alternative(function, 1.0, (), noise, 5)
-    alternatives = with_structures([only], points, function.evaluate(points), Layout.of(points))
+    alternatives = with_structures([only], points, function.evaluate(points), OpenStructure.of(points))
     return [alternative.weight for alternative in alternatives]
 
 
@@ -108,10 +108,10 @@ def test_structures_without_evidence_weigh_alike():
     function = function_of(0.0, (2.0, 1, 1, 0))
     points = LINES[LINES[:, 2] == LINES[0, 2]]
     alternatives = with_structures(
-        [Alternative(function, 1.0, (), 0.05, 5)], points, function.evaluate(points), Layout.of(points)
+        [Alternative(function, 1.0, (), 0.05, 5)], points, function.evaluate(points), OpenStructure.of(points)
     )
     assert [alternative.weight for alternative in alternatives] == pytest.approx([2 / 3, 1 / 3])
-    assert Layout.of(FULL) is None
+    assert OpenStructure.of(FULL) is None
 
 
 def test_one_point_counts_by_how_much_it_tells():

@@ -14,7 +14,7 @@ from buran.model.candidates import Ids, TermTable
 from buran.model.discrepancy import Discrepancy, Refit, discrepancies
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
-from buran.model.structures import Layout, with_structures
+from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, ModelFunction
 from buran.model.tuning import CERTAIN, UNCERTAINTY
 
@@ -92,11 +92,11 @@ class Block:
             )
         for row, alternative in zip(place.tolist(), order.tolist(), strict=True):
             alternatives[row].append(alternative)
-        layout = Layout.of(self.points)
+        left_open = OpenStructure.of(self.points)
         doubts = self._doubts(call_rows, of_best)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
         return [
-            with_structures(_merged(group, doubts.get(row)), self.points, values[row], layout)
+            with_structures(_merged(group, doubts.get(row)), self.points, values[row], left_open)
             for row, group in enumerate(alternatives)
         ]
 

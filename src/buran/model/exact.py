@@ -35,7 +35,7 @@ from buran.model.rational import (
     term_residues,
     term_sets,
 )
-from buran.model.structures import Layout, with_structures
+from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import EXACT
 from buran.numerics.modular import PRIME, Residues, checks, reduced
@@ -407,5 +407,5 @@ def _as_model(points: Array, values: Array, formulas: Sequence[Formula]) -> Mode
     quality = Quality(len(points), 0.0, 0.0, 0.0, varied, 0.0)
     best = alternatives[0]
     return Model(
-        best.function, quality, best.covariance, with_structures(alternatives, points, values, Layout.of(points))
+        best.function, quality, best.covariance, with_structures(alternatives, points, values, OpenStructure.of(points))
     )

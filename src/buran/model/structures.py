@@ -22,7 +22,7 @@ _ROUNDING = 1e-9  # relative
 
 
 def with_structures(
-    alternatives: Sequence[Alternative], points: Array, values: Array, layout: Layout | None
+    alternatives: Sequence[Alternative], points: Array, values: Array, left_open: OpenStructure | None
 ) -> tuple[Alternative, ...]:
     """Put beside each hypothesis what it makes a sum of, and a product, where points hardly tell them apart.
 
@@ -34,10 +34,10 @@ def with_structures(
     ----------
     points, values
         Shapes (point, parameter) and (point,).
-    layout
+    left_open
         Of these points; None where all parameters were varied together often enough.
     """
-    if layout is None or not alternatives:
+    if left_open is None or not alternatives:
         return tuple(alternatives)
     most = max(alternative.weight for alternative in alternatives)
     out: list[Alternative] = []
@@ -45,14 +45,14 @@ def with_structures(
     for alternative in alternatives:
         others: list[Alternative] = []
         if alternative.weight >= STRUCTURES.within * most:
-            others = _beside(alternative, points, values, layout)
+            others = _beside(alternative, points, values, left_open)
         out.append(replace(alternative, weight=alternative.weight - sum(other.weight for other in others)))
         beside += others
     return (*out, *beside)
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class OpenStructure:
     """What points leave open.
 
     Attributes
@@ -71,7 +71,7 @@ class Layout:
     far: Array
 
     @classmethod
-    def of(cls, points: Array) -> Layout | None:
+    def of(cls, points: Array) -> OpenStructure | None:
         """Return None where every pair was varied together more than `STRUCTURES.few` times."""
         apart, few = pairs_apart(points), pairs_apart(points, STRUCTURES.few)
         if not few:
@@ -81,20 +81,20 @@ class Layout:
         return cls(usual_values(points), tuple(pairs for pairs in dict.fromkeys((apart, few)) if pairs), far)
 
 
-def _beside(alternative: Alternative, points: Array, values: Array, layout: Layout) -> list[Alternative]:
+def _beside(alternative: Alternative, points: Array, values: Array, left_open: OpenStructure) -> list[Alternative]:
     """Return the other structures of a hypothesis with their weights."""
     function = alternative.function
     size = max(alternative.noise, _ROUNDING) * np.maximum(np.abs(values), SEARCH.floor * np.abs(values).max())
     size = np.where(size > 0, size, 1.0)
-    positive = bool((function.evaluate(layout.far) >= 0).all())
+    positive = bool((function.evaluate(left_open.far) >= 0).all())
     least = (((function.evaluate(points) - values) / size) ** 2).sum()
     out: list[Alternative] = []
-    for pairs in layout.open:
-        for other in structures(alternative, layout.base, pairs):
-            if positive and not (other.function.evaluate(layout.far) >= 0).all():
+    for pairs in left_open.open:
+        for other in structures(alternative, left_open.base, pairs):
+            if positive and not (other.function.evaluate(left_open.far) >= 0).all():
                 continue  # what cannot be negative is not, in any structure
             gap = (((other.function.evaluate(points) - values) / size) ** 2).sum() - least
-            weight = STRUCTURES.prior / len(layout.open) * np.exp(-max(gap, 0.0) / 2) * alternative.weight
+            weight = STRUCTURES.prior / len(left_open.open) * np.exp(-max(gap, 0.0) / 2) * alternative.weight
             if weight > UNCERTAINTY.least * alternative.weight:
                 out.append(replace(other, weight=float(weight)))
     return out
