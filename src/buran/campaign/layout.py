@@ -42,6 +42,10 @@ class Layout:
         """Path of what was known of each function when the filter of an iteration was decided."""
         return self.decided_filter(target, refinement, iteration).with_name(f"verdicts-{iteration}.json")
 
+    def taken_over(self, target: str) -> Path:
+        """Which measured target a target stands for, because it was found or declared to be the same program."""
+        return self.root / "decisions" / "targets" / f"{target}.json"
+
     def bundle_claim(self, bundle: str) -> Path:
         """Claim of whoever measures a bundle now."""
         return self.root / "claims" / f"{bundle}.claim"

@@ -31,7 +31,7 @@ class Verb(Protocol):
 
 
 VERBS = (
-    "init", "doctor", "check", "plan", "estimate", "run", "status", "verify", "remeasure", "model",
+    "init", "doctor", "check", "plan", "estimate", "run", "status", "verify", "adopt", "remeasure", "model",
     "convert", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
 DOOR: Door[Verb] = Door(

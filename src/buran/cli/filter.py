@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from buran.cli.arguments import CAMPAIGN_FILE, add_optional_campaign_file
@@ -78,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         _put(text, arguments.output)
         return int(Exit.DONE)
     universe = filters.Universe.open(arguments.file, arguments.experiment, arguments.callgraph, arguments.functions)
+    for remark in universe.remarks:
+        print(f"note: {remark}", file=sys.stderr)
     if arguments.check or arguments.diff:
         if arguments.check:
             text, fine = filters.check(arguments.check, universe, as_json=arguments.json)

@@ -73,6 +73,8 @@ def drive(
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )
+    if not dry_run:
+        session = _with_todays_program(session)
     for note in (*session.target.backend.notes, *changes_in_words(History.open(session))):
         print(f"{style('note:', 'yellow')} {note}")
     first_plan(session)
@@ -99,6 +101,15 @@ def drive(
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
     return _finish(session, end.code, log, since)
+
+
+def _with_todays_program(session: Session) -> Session:
+    """Look whether changed sources make the program that was measured; return the campaign with what is in use."""
+    from buran.loop.session import Session
+    from buran.measure.same_program import same_program
+
+    same_program(session.target, session.layout, _say)
+    return Session(session.campaign, session.folder)
 
 
 def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:

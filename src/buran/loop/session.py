@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,10 +35,13 @@ class Session:
     ----------
     folder
         Results folder, if not the campaign's own.
+    stands_for
+        Measured target that is looked at instead of today's.
     """
 
     campaign: Campaign
     folder: Path | None = None
+    stands_for: str | None = None
 
     @cached_property
     def layout(self) -> Layout:
@@ -67,7 +70,8 @@ class Session:
     def target(self) -> Target:
         """Source, backend and identity."""
         self.layout.root.mkdir(parents=True, exist_ok=True)
-        return open_target(self.campaign, self.layout)
+        target = open_target(self.campaign, self.layout)
+        return target if self.stands_for is None else replace(target, stands_for=self.stands_for)
 
     @property
     def id(self) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
-from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.plan import SCHEMA, BuildSpec, Mode
 from buran.campaign.point import Point
 from buran.campaign.sections import GitSource
-from buran.files import digest
+from buran.files import digest, read_document
 from buran.measure.backends.base import Backend
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.source import SourceTree, git_source, local_source
@@ -26,16 +26,24 @@ class Target:
     ----------
     skipped
         Files and folders inside the source folder that do not belong to it.
+    stands_for
+        Identity of the measured target whose runs count as its own, if there is one: the same program, or so declared.
     """
 
     campaign: Campaign
     source: SourceTree
     backend: Backend
     skipped: tuple[Path, ...]
+    stands_for: str | None = None
+
+    @property
+    def id(self) -> str:
+        """Identity of everything that all builds share, part of the paths of the store."""
+        return self.stands_for or self.made_from
 
     @cached_property
-    def id(self) -> str:
-        """Identity of everything that all builds share."""
+    def made_from(self) -> str:
+        """Identity of what builds are made from, as it is now."""
         campaign = self.campaign
         environment = campaign.active_environment
         shared: list[Any] = [
@@ -73,7 +81,13 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
     system = SYSTEMS.load(campaign.config.backend)
     of_its_own = system.source(campaign, layout.root)
     source, skipped = _source_of(campaign, layout) if of_its_own is None else (of_its_own, ())
-    return Target(campaign, source, system.open(campaign, layout.root), skipped)
+    target = Target(campaign, source, system.open(campaign, layout.root), skipped)
+    decision = layout.taken_over(target.made_from)
+    if not decision.is_file():
+        return target
+    hint = "delete it; `buran run` looks again whether the program is the same"
+    measured = read_document(decision, SCHEMA, lambda data: str(data["target"]), what="decision", hint=hint)
+    return replace(target, stands_for=measured)
 
 
 def _source_of(campaign: Campaign, layout: Layout) -> tuple[SourceTree, tuple[Path, ...]]:

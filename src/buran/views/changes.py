@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 
 from buran.campaign.plan import BuildSpec, Mode
-from buran.campaign.records import RECORD, BuildRecord, Status, read_build
+from buran.campaign.records import BuildRecord, Status
 from buran.loop.history import History
 from buran.loop.session import Session
+from buran.measure.same_program import measured_targets
 from buran.measure.store import ledger
 from buran.measure.target import Target
 
@@ -36,24 +38,29 @@ def changes_in_words(history: History) -> tuple[str, ...]:
             f"{ours} finished runs are of this target, but the campaign file has changed since they were planned, or "
             "an earlier version of Buran planned them; a new plan uses them wherever it asks for them",
         )
-    record = _newest_build(session, runs)
-    if record is None:
+    measured = measured_targets(session.layout)
+    if not measured:
         return ()
-    count = runs[record.spec.target]
+    newest, records = measured[0]
+    changed = differences(records[0], session.target)
+    looked = " (a program that is the same but for comments keeps its runs)" if "the sources" in changed else ""
     return (
-        f"{count} finished runs do not fit today's target; since then has changed: "
-        f"{'; '.join(differences(record, session.target))}. They are kept, and every point is measured again",
+        f"{runs[newest]} finished runs do not fit today's target; since then has changed: {'; '.join(changed)}. "
+        f"They are kept, and every point is measured again{looked}, unless `buran adopt {session.campaign.path.name}` "
+        "takes them over",
     )
 
 
-def _newest_build(session: Session, targets: Mapping[str, int]) -> BuildRecord | None:
-    """Return the record of the build that was made last of all that have finished runs."""
-    paths = session.layout.store.glob(f"*/build/{RECORD}")
-    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
-        record = read_build(path.parent)
-        if record.spec.target in targets:
-            return record
-    return None
+def as_measured(session: Session) -> tuple[Session, tuple[str, ...]]:
+    """Return the campaign with the target that was measured last, and a note, where today's has no plans yet."""
+    if History.open(session).plans:
+        return session, ()
+    for measured, records in measured_targets(session.layout):
+        earlier = replace(session, stands_for=measured)
+        if History.open(earlier).plans:
+            changed = "; ".join(differences(records[0], session.target))
+            return earlier, (f"this is of the program that was measured; since then has changed: {changed}",)
+    return session, ()
 
 
 def differences(record: BuildRecord, target: Target) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ from buran.measure.toolchain.static_features import StaticFeatures
 from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
 from buran.profile.symbols import variants
+from buran.views.changes import as_measured
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,14 @@ class Universe:
         Measurements from elsewhere.
     callgraph
         A call graph that was given, or a bare list of functions.
+    remarks
+        What to know of the campaign's measurements, in sentences.
     """
 
     history: History | None
     experiment: Experiment | None
     callgraph: CallGraph | None
+    remarks: tuple[str, ...] = ()
 
     @classmethod
     def open(
@@ -89,10 +93,12 @@ class Universe:
         given_graph = None if callgraph is None else read_callgraph(callgraph)
         if functions is not None:
             given_graph = make_graph(_lines(functions), ())
+        session, remarks = (None, ()) if campaign is None else as_measured(open_session(campaign))
         return cls(
-            None if campaign is None else History.open(open_session(campaign)),
+            None if session is None else History.open(session),
             None if experiment is None else read_experiment(experiment),
             given_graph,
+            remarks,
         )
 
     @cached_property

@@ -11,7 +11,8 @@ from pathlib import Path
 from buran.errors import FormatError
 
 MAGIC = b"\x7fELF"
-SYMBOL_TABLE, DYNAMIC, NOBITS = 2, 6, 8
+SYMBOL_TABLE, DYNAMIC, NOTE, NOBITS = 2, 6, 7, 8
+PROGRAM, LIBRARY = 2, 3
 NEEDED, RUNPATHS = 1, (15, 29)
 FUNCTION, LOCAL, UNDEFINED = 2, 0, 0
 
@@ -123,6 +124,18 @@ class Elf:
             raise self._damaged(f"the section {name} is cut off")
         return b"".join(self.data[s.offset : s.offset + s.size] for s in sections) if sections else None
 
+    @property
+    def is_linked(self) -> bool:
+        """Whether it is a program or a shared library, not an object."""
+        return self._unpack("H", 16)[0] in (PROGRAM, LIBRARY)
+
+    @property
+    def loaded(self) -> Iterator[tuple[str, bytes]]:
+        """Name and contents of the sections that a running program has in memory, notes left out."""
+        for section in self.sections:
+            if section.address and section.type not in (NOTE, NOBITS):
+                yield section.name, self.data[section.offset : section.offset + section.size]
+
     def text_at(self, address: int) -> str:
         """Return the text at an address of the running program; raise `FormatError` where there is none."""
         for section in self.sections:
@@ -157,6 +170,11 @@ class Elf:
             for name, info, place, value in self._symbols()
             if info & 15 == FUNCTION and info >> 4 != LOCAL and place != UNDEFINED
         )
+
+    @cached_property
+    def function_names(self) -> frozenset[str]:
+        """Names of all functions it defines, local ones too; none if the symbol table was stripped."""
+        return frozenset(n for n, info, place, _ in self._symbols() if info & 15 == FUNCTION and place != UNDEFINED)
 
     @cached_property
     def symbols(self) -> frozenset[str] | None:

@@ -1,0 +1,173 @@
+"""Whether changed sources make the program that was measured: a comment, or a file no build reads, costs no new run.
+
+What the compiler makes decides: the program and its libraries as they are loaded, without debug information, and the
+functions with their sizes, calls and loops as the builds with hooks list them, without line numbers. Where that could
+miss something, the answer is no and the campaign measures again: a changed file that a run may read counts as a change.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import SCHEMA, BuildSpec, Mode
+from buran.campaign.records import RECORD, BuildRecord, Status, read_build
+from buran.files import write_json
+from buran.measure.build import STATIC, build, tree
+from buran.measure.source import source_files
+from buran.measure.store import ledger
+from buran.measure.target import Target
+from buran.measure.toolchain.elf import Elf, is_elf
+from buran.measure.toolchain.static_features import StaticFeatures
+
+# Files that compilers and build systems read, and that people and editors do: what they say shows in the program.
+# fmt: off
+_READ_BY_NO_RUN = (
+    "*.c", "*.cc", "*.cpp", "*.cxx", "*.C", "*.h", "*.hh", "*.hpp", "*.hxx", "*.inc", "*.inl", "*.ipp", "*.tcc",
+    "*.f", "*.for", "*.ftn", "*.f77", "*.f90", "*.f95", "*.f03", "*.f08", "*.fpp", "*.F", "*.F90", "*.F95", "*.F03",
+    "*.s", "*.S", "Makefile*", "makefile*", "GNUmakefile", "*.mk", "CMakeLists.txt", "*.cmake", "CMakePresets.json",
+    "*.am", "*.ac", "*.m4", "meson.build", "meson_options.txt", "configure",
+    "README*", "LICENSE*", "COPYING*", "CHANGELOG*", "AUTHORS*", "*.md", "*.rst", ".gitignore", ".clang-format",
+    ".editorconfig", "*~", "*.swp", "*.orig", "*.rej",
+)
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Resemblance:
+    """A target that was measured and today's, which may make the same program.
+
+    Attributes
+    ----------
+    target
+        Identity of the one that was measured.
+    builds
+        Records of its builds without a filter, vanilla ones first.
+    """
+
+    target: str
+    builds: tuple[BuildRecord, ...]
+
+
+def measured_targets(layout: Layout) -> list[tuple[str, list[BuildRecord]]]:
+    """Return the targets that have finished runs of their own, the one built last first, with their finished builds."""
+    entries = (entry for entry in ledger.read(layout.store) if entry.status == Status.MEASURED)
+    measured = {entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.key.is_build}
+    paths = sorted(layout.store.glob(f"*/build/{RECORD}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    builds: dict[str, list[BuildRecord]] = {}
+    for record in (read_build(path.parent) for path in paths):
+        if record.spec.target in measured:
+            builds.setdefault(record.spec.target, []).append(record)
+    return list(builds.items())
+
+
+def of_other_sources(target: Target, layout: Layout) -> list[Resemblance]:
+    """Return the measured targets that only their sources tell from today's, the one built last first."""
+    resembling = []
+    for name, records in measured_targets(layout):
+        sources = {str(record.source["identity"]) for record in records}
+        then = (replace(target, source=replace(target.source, identity=source), stands_for=None) for source in sources)
+        plain = [record for record in records if not record.spec.filter_text and record.spec.hooks is None]
+        plain.sort(key=lambda record: record.spec.mode is not Mode.VANILLA)
+        if name != target.made_from and any(other.made_from == name for other in then) and plain:
+            resembling.append(Resemblance(name, tuple(plain)))
+    return resembling
+
+
+def take_over(target: Target, layout: Layout, measured: str, why: str) -> Target:
+    """Let the finished runs of a measured target count as today's; return today's target."""
+    write_json(layout.taken_over(target.made_from), {"schema": SCHEMA, "target": measured, "why": why})
+    return replace(target, stands_for=measured)
+
+
+def same_program(target: Target, layout: Layout, say: Callable[[str], None]) -> Target:
+    """Build today's sources, and take the runs of a measured target over if it is the same program.
+
+    Every build that is made for this is one that the campaign needs if the program is another.
+    """
+    if target.stands_for is not None or any(name == target.made_from for name, _ in measured_targets(layout)):
+        return target
+    others = of_other_sources(target, layout)
+    if others:
+        say("the sources are not what they were: the program is built, to see whether it is another one")
+    for other in others:
+        difference = _difference(target, layout, other.builds)
+        if difference is None:
+            say("it is the same program: what was measured stays in use")
+            return take_over(target, layout, other.target, "the same program")
+        say(f"it is another program: {difference}")
+    return target
+
+
+def _difference(target: Target, layout: Layout, builds: Sequence[BuildRecord]) -> str | None:
+    """Say what is not the same in the first build that differs; None if all are the same."""
+    if builds[0].spec.mode is not Mode.VANILLA:
+        return "the earlier one was never built without hooks"
+    for then in (record.spec for record in builds):
+        now = replace(then, target=target.made_from)
+        if build(target, layout, now).status is not Status.MEASURED:
+            return f"it does not build ({now.mode})"
+        difference = _of_builds(target, layout, then, now)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _of_builds(target: Target, layout: Layout, then: BuildSpec, now: BuildSpec) -> str | None:
+    before, after = tree(layout, then.hash), tree(layout, now.hash)
+    if not before.is_dir():
+        return f"{before} is gone"
+    for name in _changed_files(target, before, after):
+        if not any(fnmatch(name.name, pattern) for pattern in _READ_BY_NO_RUN):
+            return f"{name} has changed, and a run may read it"
+    if then.mode is Mode.VANILLA:
+        programs = [_programs(folder, spec.hash) for folder, spec in ((before, then), (after, now))]
+        if not programs[0]:
+            return "the earlier one is no program that was compiled"
+        names = sorted({*programs[0], *programs[1]})
+        return next((f"{n} differs" for n in names if programs[0].get(n) != programs[1].get(n)), None)
+    features = [_features(layout.build(spec.hash) / STATIC, spec.hash) for spec in (then, now)]
+    return "its functions differ" if features[0] != features[1] else None
+
+
+def _changed_files(target: Target, before: Path, after: Path) -> Iterator[Path]:
+    """Yield the sources that differ, and the files of the earlier build that are no more."""
+    for name in source_files(target.source.folder, target.skipped):
+        if not (before / name).is_file() or not filecmp.cmp(before / name, after / name, shallow=False):
+            yield name
+    for name in source_files(before):
+        if not (after / name).exists() and not is_elf(before / name):
+            yield name
+
+
+def _programs(folder: Path, build_hash: str) -> dict[str, tuple[Any, ...]]:
+    """Return what is loaded of every program and library of a build, and its functions' names, by its path."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink() and is_elf(path))
+    files = ((str(path.relative_to(folder)), Elf.read(path)) for path in paths)
+    return {
+        name: (elf.function_names, *((section, _plain(content, build_hash)) for section, content in elf.loaded))
+        for name, elf in files
+        if elf.is_linked
+    }
+
+
+def _plain(content: bytes, build_hash: str) -> bytes:
+    """Return a content without the name of the folder that it was built in."""
+    return content.replace(build_hash.encode(), b"*" * len(build_hash))
+
+
+def _features(path: Path, build_hash: str) -> list[str]:
+    """Return what a build tells of its functions, one text for each, without line numbers."""
+    if not path.is_file():
+        return []
+    features = StaticFeatures.from_jsonl(path.read_text().replace(build_hash, "*"), path)
+    return [
+        json.dumps(asdict(replace(function, line=0, loops=tuple(replace(loop, line=0) for loop in function.loops))))
+        for function in features.functions
+    ]

@@ -1,0 +1,91 @@
+"""Changed sources: what makes the program that was measured keeps its runs, everything else does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from workbench import Workbench
+
+from buran.loop.session import Session, open_session
+from buran.measure.same_program import same_program
+
+pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+
+
+def edit(file: Path, before: str, after: str) -> None:
+    text = file.read_text()
+    assert before in text
+    file.write_text(text.replace(before, after))
+
+
+def looked_at(bench: Workbench) -> tuple[str | None, list[str]]:
+    """What today's program stands for, and what was said about it."""
+    session, said = open_session(bench.file), list[str]()
+    target = same_program(session.target, session.layout, said.append)
+    again = Session(session.campaign).target
+    assert (again.id, again.stands_for) == (target.id, target.stands_for)
+    return target.stands_for, said
+
+
+def test_a_comment_and_a_readme_measure_nothing(copy: Workbench) -> None:
+    before, report = copy.started(), (copy.results / "latest" / "report.json").read_bytes()
+    edit(
+        copy.folder / "source" / "program.c", "static volatile double sink;", "static volatile double sink; /* what */"
+    )
+    (copy.folder / "source" / "README.md").write_text("How it works\n")
+    assert "`buran adopt campaign.yaml`" in copy.buran("status")
+    shown = copy.buran("filter", "campaign.yaml")
+    assert "this is of the program that was measured; since then has changed: the sources" in shown
+    shown = copy.buran("run")
+    assert "it is the same program: what was measured stays in use" in shown and "nothing is left to do" in shown
+    assert copy.started() == before
+    assert (copy.results / "latest" / "report.json").read_bytes() == report
+    assert "do not fit" not in copy.buran("status")
+
+
+def changes(bench: Workbench) -> dict[str, Callable[[], object]]:
+    source = bench.folder / "source"
+    program = source / "program.c"
+    return {
+        "another constant": lambda: edit(program, "sum += (double)i / (j + 1)", "sum += (double)i / (j + 2)"),
+        "another name": lambda: edit(program, "work(", "toil("),
+        "a file to read": lambda: (source / "input.dat").write_text("3\n"),
+        "a build that fails": lambda: edit(program, "int main(", "int main["),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("another constant", "it is another program: program differs"),
+        ("another name", "it is another program: program differs"),
+        ("a file to read", "it is another program: input.dat has changed, and a run may read it"),
+        ("a build that fails", "it is another program: it does not build (vanilla)"),
+    ],
+)
+def test_what_could_change_a_number_is_another_program(copy: Workbench, change: str, why: str) -> None:
+    changes(copy)[change]()
+    assert looked_at(copy) == (
+        None,
+        ["the sources are not what they were: the program is built, to see whether it is another one", why],
+    )
+
+
+def test_what_only_builds_with_hooks_show_is_another_program(copy: Workbench) -> None:
+    edit(copy.folder / "source" / "program.c", "double sum = 0;", "double sum = 0; if (n > 7) {}")
+    assert looked_at(copy)[1][-1] == "it is another program: its functions differ"
+
+
+def test_runs_are_taken_over_knowingly(copy: Workbench) -> None:
+    assert "its finished runs are in use" in copy.buran("adopt", expect=2)
+    before = copy.started()
+    copy.write(target={**copy.config["target"], "flags": "-O2 -DNOTHING"})
+    assert "although this has changed: the flags ('-O2' then, '-O2 -DNOTHING' now)" in copy.buran("adopt")
+    copy.buran("run")
+    assert copy.started() == before
+
+
+def test_without_measurements_there_is_nothing_to_take_over(workbench: Workbench) -> None:
+    assert "it has no finished runs" in workbench.buran("adopt", expect=2)
