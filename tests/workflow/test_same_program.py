@@ -73,6 +73,13 @@ def test_what_could_change_a_number_is_another_program(copy: Workbench, change: 
     )
 
 
+def test_code_that_compiles_to_the_same_is_the_same_program(copy: Workbench) -> None:
+    edit(copy.folder / "source" / "program.c", "double sum = 0;", "double total = 0;")
+    edit(copy.folder / "source" / "program.c", "sum += (", "total += (")
+    edit(copy.folder / "source" / "program.c", "sink = sum;", "sink = total;")
+    assert looked_at(copy)[1][-1] == "it is the same program: what was measured stays in use"
+
+
 def test_what_only_builds_with_hooks_show_is_another_program(copy: Workbench) -> None:
     edit(copy.folder / "source" / "program.c", "double sum = 0;", "double sum = 0; if (n > 7) {}")
     assert looked_at(copy)[1][-1] == "it is another program: its functions differ"

@@ -1,8 +1,9 @@
 """Whether changed sources make the program that was measured: a comment, or a file no build reads, costs no new run.
 
-What the compiler makes decides: the program and its libraries as they are loaded, without debug information, and the
-functions with their sizes, calls and loops as the builds with hooks list them, without line numbers. Where that could
-miss something, the answer is no and the campaign measures again: a changed file that a run may read counts as a change.
+Sources that differ in comments and blanks alone are the same. Else what the compiler makes decides: the program and
+its libraries as they are loaded, without debug information, and the functions with their sizes, calls and loops as the
+builds with hooks list them, without line numbers. Where that could miss something, the answer is no and the campaign
+measures again: a changed file that a run may read counts as a change.
 """
 
 from __future__ import annotations
@@ -20,21 +21,24 @@ from buran.campaign.plan import SCHEMA, BuildSpec, Mode
 from buran.campaign.records import RECORD, BuildRecord, Status, read_build
 from buran.files import write_json
 from buran.measure.build import STATIC, build, tree
+from buran.measure.comments import words
 from buran.measure.source import source_files
 from buran.measure.store import ledger
 from buran.measure.target import Target
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.static_features import StaticFeatures
 
-# Files that compilers and build systems read, and that people and editors do: what they say shows in the program.
 # fmt: off
-_READ_BY_NO_RUN = (
+_READ_BY_PEOPLE = (
+    "README*", "LICENSE*", "COPYING*", "CHANGELOG*", "AUTHORS*", "*.md", "*.rst", ".gitignore", ".clang-format",
+    ".editorconfig", "*~", "*.swp", "*.orig", "*.rej",
+)
+# What these say shows in the program.
+_READ_BY_BUILDS = (
     "*.c", "*.cc", "*.cpp", "*.cxx", "*.C", "*.h", "*.hh", "*.hpp", "*.hxx", "*.inc", "*.inl", "*.ipp", "*.tcc",
     "*.f", "*.for", "*.ftn", "*.f77", "*.f90", "*.f95", "*.f03", "*.f08", "*.fpp", "*.F", "*.F90", "*.F95", "*.F03",
     "*.s", "*.S", "Makefile*", "makefile*", "GNUmakefile", "*.mk", "CMakeLists.txt", "*.cmake", "CMakePresets.json",
     "*.am", "*.ac", "*.m4", "meson.build", "meson_options.txt", "configure",
-    "README*", "LICENSE*", "COPYING*", "CHANGELOG*", "AUTHORS*", "*.md", "*.rst", ".gitignore", ".clang-format",
-    ".editorconfig", "*~", "*.swp", "*.orig", "*.rej",
 )
 # fmt: on
 
@@ -113,21 +117,35 @@ def _difference(target: Target, layout: Layout, builds: Sequence[BuildRecord]) -
         now = replace(then, target=target.made_from)
         if build(target, layout, now).status is not Status.MEASURED:
             return f"it does not build ({now.mode})"
-        difference = _of_builds(target, layout, then, now)
+        before, after = tree(layout, then.hash), tree(layout, now.hash)
+        if not before.is_dir():
+            return f"{before} is gone"
+        changed = [name for name in _changed_files(target, before, after) if not _is_like(name, _READ_BY_PEOPLE)]
+        of_runs = [str(name) for name in changed if not _is_like(name, _READ_BY_BUILDS)]
+        if of_runs:
+            return f"{of_runs[0]} has changed, and a run may read it"
+        if all(_has_same_words(before / name, after / name) for name in changed):
+            return None
+        difference = _of_builds(layout, then, now)
         if difference is not None:
             return difference
     return None
 
 
-def _of_builds(target: Target, layout: Layout, then: BuildSpec, now: BuildSpec) -> str | None:
-    before, after = tree(layout, then.hash), tree(layout, now.hash)
-    if not before.is_dir():
-        return f"{before} is gone"
-    for name in _changed_files(target, before, after):
-        if not any(fnmatch(name.name, pattern) for pattern in _READ_BY_NO_RUN):
-            return f"{name} has changed, and a run may read it"
+def _is_like(name: Path, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name.name, pattern) for pattern in patterns)
+
+
+def _has_same_words(before: Path, after: Path) -> bool:
+    if not (before.is_file() and after.is_file()):
+        return False
+    then = words(before)
+    return then is not None and then == words(after)
+
+
+def _of_builds(layout: Layout, then: BuildSpec, now: BuildSpec) -> str | None:
     if then.mode is Mode.VANILLA:
-        programs = [_programs(folder, spec.hash) for folder, spec in ((before, then), (after, now))]
+        programs = [_programs(tree(layout, spec.hash), spec.hash) for spec in (then, now)]
         if not programs[0]:
             return "the earlier one is no program that was compiled"
         names = sorted({*programs[0], *programs[1]})

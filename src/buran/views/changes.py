@@ -43,7 +43,7 @@ def changes_in_words(history: History) -> tuple[str, ...]:
         return ()
     newest, records = measured[0]
     changed = differences(records[0], session.target)
-    looked = " (a program that is the same but for comments keeps its runs)" if "the sources" in changed else ""
+    looked = " (a program that turns out the same keeps its runs)" if "the sources" in changed else ""
     return (
         f"{runs[newest]} finished runs do not fit today's target; since then has changed: {'; '.join(changed)}. "
         f"They are kept, and every point is measured again{looked}, unless `buran adopt {session.campaign.path.name}` "
