@@ -47,7 +47,7 @@ def built(backend, folder, make, binary, filter_text=""):
         filter_file.write_text(filter_text)
     tools = backend.tools(Mode.TIME)
     environment = {**os.environ, **backend.build_environment(Mode.TIME, filter_file)}
-    words = ["make", binary, *(f"{name}={tools[tool]}" for name, tool in make.items())]
+    words = ["make", binary, *(f"{name}={tools.get(tool, tool)}" for name, tool in make.items())]
     subprocess.run(words, cwd=folder, env=environment, check=True, capture_output=True)
     return folder / binary
 
@@ -72,6 +72,7 @@ def names(profile):
 
 # Destructors for `delete`, of what nobody deletes; and what gfortran makes of a type.
 NEVER_CALLED = {"_ZN4BaseD0Ev", "_ZN4SideD0Ev", "_ZN6SharedD0Ev", "__kernels_MOD___copy_kernels_Field"}
+THUNKS = ("_ZTh", "_ZTv")  # clang's ways from a base to a virtual function: it gives them hooks, most are never called
 EVERYTHING = "SCOREP_REGION_NAMES_BEGIN\nINCLUDE *\nINCLUDE ?*\nSCOREP_REGION_NAMES_END\n"
 
 
@@ -79,7 +80,14 @@ def kinds(backend, folder, filter_text):
     """Build functions of every kind, in C++ and Fortran, under a filter."""
     folder.mkdir()
     shutil.copy(KINDS, folder / "names.cpp")
-    return built(backend, folder, {"MPICXX": "mpicxx", "MPIFC": "mpifort"}, "names", filter_text)
+    make = {"MPICXX": "mpicxx", "MPIFC": "mpifort"}
+    if is_clang(backend):  # whose plugin comes after inlining, and which has no Fortran here
+        make |= {"FLAGS": "-O2 -fno-inline", "MPIFC": "mpif90"}
+    return built(backend, folder, make, "names", filter_text)
+
+
+def is_clang(backend):
+    return backend.scorep.family == "clang"
 
 
 def test_what_it_records_is_what_the_list_says(backend, tmp_path):
@@ -91,7 +99,7 @@ def test_what_it_records_is_what_the_list_says(backend, tmp_path):
     ours = sorted(
         {function.symbol for function in functions if function.file.endswith(("names.cpp", "solver.f90"))} - {"main"}
     )
-    assert len(ours) >= 60
+    assert len(ours) >= (70 if is_clang(backend) else 60)
     chosen = sorted({variants(symbol)[0] for symbol in ours})
     for number, half in enumerate((chosen[::2], chosen[1::2])):
         listed = [symbol for symbol in ours if variants(symbol)[0] in half]
@@ -101,11 +109,13 @@ def test_what_it_records_is_what_the_list_says(backend, tmp_path):
         visited = [profile.tree.regions[each] for each in set(profile.tree.region.tolist())]
         recorded = {each.mangled for each in visited if each.paradigm == "compiler"}
         assert recorded <= {*listed, "main"}
-        assert set(listed) - recorded <= NEVER_CALLED
+        assert {symbol for symbol in set(listed) - recorded if not symbol.startswith(THUNKS)} <= NEVER_CALLED
 
 
 def test_a_filter_at_run_time_leaves_regions_of_the_program(backend, tmp_path):
     """Threads, a dynamic region and a parameter inside of one: `EXCLUDE *` would end the program."""
+    if backend.scorep.version.startswith("9."):
+        pytest.skip("Score-P 9 ends programs that record a parameter inside of a dynamic region, filtered or not")
     program = built(backend, tmp_path / "built", {"MPICXX": "mpicxx"}, "omp")
     _, everything = run(backend, program, "3", ranks=2)
     assert [region.name for region in everything.tree.regions if region.role == PARAMETRIZED] == ["double solve(int)"]
@@ -213,13 +223,14 @@ def hybrid(backend, folder, system, mode=Mode.TIME):
 def test_programs_with_threads_and_a_configure_step(backend, tmp_path, system):
     threads = replace(backend, options="--thread=omp")
     program = hybrid(threads, tmp_path / "timed", system)
-    assert {each.symbol for each in hooked_functions(Elf.read(program))} == {"main", "relax", "cell"}
+    inlined = {"cell"} if is_clang(backend) and system == "autoconf" else set()  # by clang, before its plugin comes
+    assert {each.symbol for each in hooked_functions(Elf.read(program))} == {"main", "relax", "cell"} - inlined
     log, profile = run(threads, program, ranks=2)
     assert log is None
     assert {(each.rank, each.thread) for each in profile.locations} == {(0, 0), (0, 1), (1, 0), (1, 1)}
     visits = {name: count.tolist() for name, count in zip(profile.tree.names, profile.exclusive("visits"), strict=True)}
     cells = [count for name, count in visits.items() if name.endswith("->cell")]
-    assert sum(map(sum, cells)) == 2 * 1000 and all(each > 0 for each in cells[0])  # of every thread
+    assert inlined or (sum(map(sum, cells)) == 2 * 1000 and all(each > 0 for each in cells[0]))  # of every thread
     assert any("!$omp parallel" in name for name in visits)
     plain = hybrid(threads, tmp_path / "plain", system, Mode.VANILLA)
     assert not any("scorep" in name for name in Elf.read(plain).needed)

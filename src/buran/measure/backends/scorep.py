@@ -141,7 +141,13 @@ class ScorePBackend(Backend):
         """
         if self._leaves_it_to_ours(mode):
             return self.embedded.build_environment(mode, filter_file)
-        ours = self.embedded.build_environment(Mode.VANILLA, None)
+        # Whatever an MPI's wrappers call otherwise: the plain program too is made by the compiler of the other one.
+        compilers = {
+            f"{mpi}_{role.upper()}": program
+            for role, program in self.scorep.compilers.items()
+            for mpi in ("OMPI", "MPICH")
+        }
+        ours = {**self.embedded.build_environment(Mode.VANILLA, None), **compilers}
         if mode is Mode.VANILLA:
             return {**ours, "SCOREP_WRAPPER": "off"}
         filtered = "" if filter_file is None else f"{_FILTERED}={filter_file.resolve()}"

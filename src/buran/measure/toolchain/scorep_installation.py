@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from buran.errors import ToolError
 from buran.measure.toolchain.tool import find_tool, run_tool
 
 _WRAPPERS = {
-    "cc": ("scorep-gcc",),
-    "cxx": ("scorep-g++",),
+    "cc": ("scorep-gcc", "scorep-clang"),
+    "cxx": ("scorep-g++", "scorep-clang++"),
     "fc": ("scorep-gfortran",),
     "mpicc": ("scorep-mpicc",),
     "mpicxx": ("scorep-mpicxx",),
@@ -34,12 +34,15 @@ class Installation:
         That it was made for, as ``gnu 12.2.0``; empty if it does not tell.
     instrumentation
         How functions get hooks, as ``gcc_plugin``; ``no`` where they do not; empty if it does not tell.
+    compilers
+        Programs that it was made for, by our placeholders ``cc`` and ``cxx``: no others take its plugin.
     """
 
     version: str
     wrappers: Mapping[str, str]
     compiler: str = ""
     instrumentation: str = ""
+    compilers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def filters_builds(self) -> bool:
@@ -84,23 +87,29 @@ def find_scorep() -> Installation:
             why="neither scorep-mpicc nor scorep-mpicxx is in PATH",
             hint="install a Score-P that was configured with an MPI",
         )
-    compiler, instrumentation = _made_for()
-    if instrumentation == "no":
+    installation = Installation(version.group(1), found, *_made_for())
+    if installation.instrumentation == "no":
         raise ToolError(
             "this Score-P gives functions no hooks",
             where=program,
             why="its summary (scorep-info config-summary) says: compiler instrumentation no",
             hint="install one that was configured with a compiler plugin, or choose backend: embedded",
         )
-    return Installation(version.group(1), found, compiler, instrumentation)
+    return installation
 
 
-def _made_for() -> tuple[str, str]:
-    """Return the C++ compiler a Score-P was made for and how functions get hooks, as far as its summary tells."""
+def _made_for() -> tuple[str, str, Mapping[str, str]]:
+    """Return the C++ compiler a Score-P was made for, how functions get hooks, and its compilers' programs.
+
+    As far as its summary tells.
+    """
     program = find_tool("scorep-info")
     if program is None:
-        return "", ""
+        return "", "", {}
     summary = run_tool([program, "config-summary"], what="Score-P does not tell how it was configured")
     compiler = re.search(r"C\+\+11 compiler:.*\(([^()]+)\)\s*$", summary, re.MULTILINE)
+    lines = {"cc": re.search(r"^ *C99 compiler:\s+(/\S+)", summary, re.MULTILINE)}
+    lines["cxx"] = re.search(r"^ *C\+\+11 compiler:\s+(/\S+)", summary, re.MULTILINE)
+    programs = {role: line[1] for role, line in lines.items() if line}
     hooks = re.search(r"Compiler instrumentation:\s*(\S+)(?:\n\s+C:.*)?(?:\n\s+C\+\+:\s*(\S+))?", summary)
-    return compiler[1] if compiler else "", (hooks[2] or hooks[1]).rstrip(",") if hooks else ""
+    return compiler[1] if compiler else "", (hooks[2] or hooks[1]).rstrip(",") if hooks else "", programs
