@@ -91,6 +91,11 @@ PROGRAMS = (
         "-s {n} -i 20", (8, 12, 16, 20, 24), "-s 24 -i 60", repetitions=1, two_ranks=False,
     ),
     Program(
+        # Small enough for a pass with hooks in everything, which takes 60 times as long: the reference of recall.
+        "lulesh-small", "make CXX='{mpicxx} -DUSE_MPI=1' CXXFLAGS='{flags} -I.' LDFLAGS='{flags}'", "-O3", "lulesh2.0",
+        "-s {n} -i 20", (4, 6, 8, 10, 12), "-s 12 -i 60", repetitions=1, two_ranks=False,
+    ),
+    Program(
         "hpcg",
         "SCOREP_WRAPPER=off cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER={mpicxx} "
         "-DCMAKE_CXX_FLAGS={flags} -DHPCG_ENABLE_MPI=ON && cmake --build build",
@@ -315,7 +320,12 @@ def main() -> None:
     if shutil.which("scorep") is None:
         parser.error("there is no program scorep in PATH")
     folder.mkdir(parents=True, exist_ok=True)
-    given = {"lulesh": options.lulesh, "hpcg": options.hpcg, "relax": Path(__file__).parent / "relax"}
+    given = {
+        "lulesh": options.lulesh,
+        "lulesh-small": options.lulesh,
+        "hpcg": options.hpcg,
+        "relax": Path(__file__).parent / "relax",
+    }
     for program in programs:
         source = given.get(program.name, EXAMPLES / program.name)
         if options.command == "run" and source is not None:

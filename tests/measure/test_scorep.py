@@ -79,6 +79,23 @@ def test_it_is_found_with_its_version(installed):
     assert "fc" not in found.wrappers
 
 
+def test_one_made_for_clang_has_other_wrappers_and_wants_its_own_compilers(installed, backend):
+    """Whatever an MPI's wrappers call otherwise: the plugin is one of that compiler, and both builds have it."""
+    for gnu, clang in (("scorep-gcc", "scorep-clang"), ("scorep-g++", "scorep-clang++")):
+        (installed / gnu).rename(installed / clang)
+    says(
+        installed,
+        SUMMARY.replace("gnu", "clang").replace("/usr/bin/gcc", "/opt/clang").replace("/usr/bin/g++", "/opt/clang++"),
+    )
+    found = find_scorep()
+    assert found.wrappers["cc"] == str(installed / "scorep-clang")
+    assert found.wrappers["cxx"] == str(installed / "scorep-clang++")
+    assert found.compilers == {"cc": "/opt/clang", "cxx": "/opt/clang++"}
+    for mode in (Mode.TIME, Mode.VANILLA):
+        environment = replace(backend, scorep=found).build_environment(mode, None)
+        assert (environment["OMPI_CC"], environment["MPICH_CXX"]) == ("/opt/clang", "/opt/clang++")
+
+
 def test_without_it_the_way_out_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("buran.measure.toolchain.scorep_installation.find_tool", lambda name: None)
     with pytest.raises(ToolError) as caught:

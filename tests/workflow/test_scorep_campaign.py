@@ -112,3 +112,66 @@ def test_functions_without_hooks_below_a_kernel_are_tried(workbench):
     assert any("inner" in {each.mangled for each in every} for every in regions)
     filters = [path.read_text() for path in workbench.results.glob("decisions/*/*.filter")]
     assert any("inner: never measured, 1 loops below a function that matters" in text for text in filters)
+
+
+HYBRID = """
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) static double cell(double x, int i) {
+    for (int k = 0; k < 200; k++) x = 0.5 * x + 1.0 / (i + k + 1);
+    return x;
+}
+__attribute__((noinline)) static double relax(int n) {
+    double sum = 0;
+#pragma omp parallel for reduction(+ : sum) schedule(static)
+    for (int i = 0; i < 1000 * n; i++) sum += cell(i, i);
+    return sum;
+}
+int main(int argc, char **argv) {
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    double x = relax(argc > 1 ? atoi(argv[1]) : 1), sum = 0;
+    MPI_Reduce(&x, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (sum < 0) puts("never");
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+def test_programs_with_ranks_and_threads(workbench):
+    """What every rank and thread did is there, exactly; parallel regions are call paths."""
+    (workbench.folder / "source" / "program.c").write_text(HYBRID)
+    workbench.write(
+        backend="scorep",
+        target={**workbench.config["target"], "flags": "-O2 -fopenmp"},
+        parameters={
+            "p": {"role": "ranks", "values": [1, 2]},
+            "t": {"role": "threads", "values": [1, 2]},
+            "n": {"role": "size", "values": [10, 20, 40]},
+        },
+        constraints=["n == 40 or p + t == 2"],
+        refinement={"start": "everything", "pilot": False, "target": {"p": 4, "t": 4, "n": 80}},
+    )
+    assert " 0 failed" in workbench.buran("run", "campaign.yaml")
+    seen = set()
+    for path in workbench.results.glob("store/*/*~*/rep-*/run.json"):
+        record = json.loads(path.read_text())
+        assert record["status"] == "measured"
+        if record["mode"] != "time":
+            continue
+        profile = read_cubex(path.with_name("profile.cubex"))
+        ranks, threads = int(record["point"]["p"]), int(record["point"]["t"])
+        places = [(place.rank, place.thread) for place in profile.locations]
+        assert places == [(rank, thread) for rank in range(ranks) for thread in range(threads)]
+        assert any("!$omp parallel" in name for name in profile.tree.names)
+        cells = [number for number, name in enumerate(profile.tree.names) if name.endswith("->cell")]
+        if cells:  # a later filter may leave it out
+            counts = profile.exclusive("visits")[cells].sum(axis=0)
+            assert counts.tolist() == [1000 * record["point"]["n"] / threads] * len(places)
+            seen.add((ranks, threads))
+    assert seen == {(1, 1), (1, 2), (2, 1), (2, 2)}
+    latest = workbench.results / "latest"
+    assert "INCLUDE MANGLED relax" in (latest / "scorep.filter").read_text()
+    assert "!$omp parallel" in (latest / "experiment.jsonl").read_text()
