@@ -78,6 +78,27 @@ def test_functions_left_out_belong_to_their_callers() -> None:
     assert found[1].effort.lead(1) == (2, 0) and found[2].source is Source.COMMUNICATION
 
 
+def test_regions_of_openmp_stand_between_functions_in_times_alone() -> None:
+    """As Score-P has them: what a loop calls has its counts; the loop's own are those of nobody that is timed."""
+    loop = "app->main->relax->!$omp parallel->!$omp for"
+    timed = tree_of(
+        ["app", "app->main", "app->main->relax", loop.rpartition("->")[0], loop, f"{loop}->cell", f"{loop}->MPI_Send",
+         "app->main->twice", "app->main->twice->!$omp one", "app->main->twice->!$omp one->part",
+         "app->main->twice->!$omp two", "app->main->twice->!$omp two->part"]
+    )  # fmt: skip
+    regions = [replace(each, paradigm="openmp") if each.name.startswith("!$omp") else each for each in timed.regions]
+    timed = replace(timed, regions=tuple(regions))
+    relax, twice = "app->main->relax", "app->main->twice"
+    paths = ["app", "app->main", relax, f"{relax}->cell", f"{relax}->cell->small", f"{relax}->MPI_Send", twice]
+    target, itself = project(tree_of([*paths, f"{twice}->part"]), timed)
+    named = {path: timed.names[row] if row >= 0 else None for path, row in zip([*paths, "part"], target, strict=True)}
+    cell = f"{loop}->cell"
+    assert named == dict(
+        zip([*paths, "part"], ["app", "app->main", None, cell, cell, f"{loop}->MPI_Send", None, None], strict=True)
+    )
+    assert itself.tolist() == [True, True, False, True, False, True, False, False]
+
+
 def test_builds_may_have_different_names() -> None:
     other = {path.replace("app", "other", 1): values for path, values in ALL.items()}
     found = models_from_priors(table(TIMES), table(other), processes="p")

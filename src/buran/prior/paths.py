@@ -19,7 +19,7 @@ from buran.prior.prior import ALONE, Prior, communication_prior, computation_pri
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import metric_of, stands_for
 from buran.profile.profile import CallTree, Region
-from buran.profile.regroup import TreeUnion
+from buran.profile.regroup import TreeUnion, fold
 
 TIMES_ALONE = "the model is made of times alone"
 _NONE = ModelFunction(0.0)
@@ -92,7 +92,8 @@ def project(counted: CallTree, timed: CallTree) -> tuple[Ids, Ids]:
         Shape (counted call path,): whether it is the same call path, not a callee that was taken up.
     """
     union = TreeUnion()
-    same = dict(zip(union.add(timed).tolist(), range(len(timed)), strict=True))
+    functions, rows = _without_openmp(timed)
+    same = dict(zip(union.add(functions).tolist(), rows.tolist(), strict=True))
     target = np.full(len(counted), -1, dtype=np.int64)
     itself = np.zeros(len(counted), dtype=bool)
     regions = [union.region_number(*region_key) for region_key in zip(counted.regions, counted.identities, strict=True)]
@@ -103,7 +104,26 @@ def project(counted: CallTree, timed: CallTree) -> tuple[Ids, Ids]:
         itself[row] = number is not None
         numbers[row] = above if number is None else number
         target[row] = same.get(numbers[row], -1)
-    return target, itself
+    return target, itself & (target >= 0)
+
+
+def _without_openmp(timed: CallTree) -> tuple[CallTree, Ids]:
+    """Return the call paths of functions alone, as the build that counts has them, and the timed one of each.
+
+    Score-P has regions of OpenMP between a function and what it calls there. What such a region does itself is counted
+    with the function around it, whose time does not hold it: this function has no timed call path, -1; nor has one
+    that is called in several regions, among which its counts cannot be divided.
+    """
+    inside = np.array([region.paradigm == "openmp" for region in timed.regions], dtype=bool)
+    if not inside.any():
+        return timed, np.arange(len(timed))
+    folding = fold(timed, ~inside)
+    stays = np.flatnonzero(folding.stays)
+    rows = np.full(len(folding.tree), -1, dtype=np.int64)
+    rows[folding.target[stays]] = stays
+    rows[np.bincount(folding.target[stays], minlength=len(rows)) > 1] = -1
+    rows[np.isin(rows, timed.parent[~folding.stays])] = -1
+    return folding.tree, rows
 
 
 @dataclass(frozen=True, eq=False)
