@@ -104,7 +104,8 @@ def project(counted: CallTree, timed: CallTree) -> tuple[Ids, Ids]:
         itself[row] = number is not None
         numbers[row] = above if number is None else number
         target[row] = same.get(numbers[row], -1)
-    return target, itself & (target >= 0)
+    itself &= target >= 0
+    return target, itself
 
 
 def _without_openmp(timed: CallTree) -> tuple[CallTree, Ids]:
