@@ -377,6 +377,11 @@ class ModelKeys(Keys, title="Modelling"):
         description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
         "counts: they give the growth, times only the coefficients. `off`: from times alone.",
     )
+    waiting: OfAnalysis[Literal["auto", "always"]] = Field(
+        "auto",
+        description="Whether models of time may grow with the ranks beyond the counted effort, as waiting does. "
+        "`auto`: not where runs had more ranks and threads than cores, as these take turns. `always`: there too.",
+    )
     pool_filters: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
         description="`auto`: times taken under earlier filters are used too, without what the hooks that are gone have "

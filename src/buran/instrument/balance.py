@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.instrument.prediction import STARTUP, Floats
+from buran.instrument.prediction import Floats
+from buran.prior.communication import STARTUP
 from buran.profile.profile import Profile
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from buran.errors import UsageError
 from buran.instrument.tuning import FILTERS
 from buran.model import ModelSet
+from buran.prior.communication import starts_or_ends
 from buran.profile.profile import SEPARATOR, CallTree, Region
 
 Floats = NDArray[np.float64]
@@ -19,13 +20,6 @@ Mask = NDArray[np.bool_]
 
 MAINS = ("main", "MAIN__")
 FILTERABLE = ("compiler", "user")
-STARTUP = ("MPI_Init", "MPI_Init_thread", "MPI_Session_init", "MPI_Session_finalize", "MPI_Finalize")
-"""Starting and ending MPI: a share of short runs that no function of the program causes."""
-
-
-def starts_or_ends(call_paths: Sequence[str]) -> Mask:
-    """Return shape (call path,): whether it starts or ends MPI."""
-    return np.array([name.rpartition(SEPARATOR)[2] in STARTUP for name in call_paths], dtype=np.bool_)
 
 
 def symbol_of(region: Region) -> str:

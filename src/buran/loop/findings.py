@@ -61,6 +61,10 @@ class Findings(Stored):
         For each call path of `tree`, its time at the points with the least and the most time in all.
     runtime
         Model of the baseline's wall time, one row; None without a baseline.
+    ends
+        Model of starting and ending, one row: what `runtime` has beside the call paths; None where it is no sum.
+    held
+        Models of time of counted call paths that others take up; they add up with these. None without any.
     shortest_run_s
         Shortest baseline run.
     overhead
@@ -101,6 +105,8 @@ class Findings(Stored):
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Mapping[str, Value] | None = None
     imported: tuple[Mapping[str, Any], ...] = ()
+    ends: Annotated[ModelSet | None, PlainValidator(_models)] = None
+    held: Annotated[ModelSet | None, PlainValidator(_models)] = None
     comparison: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
@@ -112,7 +118,10 @@ class Findings(Stored):
                 "region": self.tree.region.tolist(),
                 "parent": self.tree.parent.tolist(),
             },
-            "runtime": self.runtime.to_json() if self.runtime else None,
+            **{
+                name: None if models is None else models.to_json()
+                for name, models in (("runtime", self.runtime), ("ends", self.ends), ("held", self.held))
+            },
             "overhead": [asdict(overhead) for overhead in self.overhead],
             "balance": [asdict(balance) for balance in self.balance],
         }

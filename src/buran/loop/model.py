@@ -22,12 +22,14 @@ from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import ends_s, imbalance_s
 from buran.loop import collect
 from buran.loop.comparison import compare_runs
+from buran.loop.crowded import crowded_points
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.mixing import Judged, judge, plain_imports
 from buran.loop.pool import PooledTimes, pooled_times
 from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
 from buran.loop.refine import tell_growth
+from buran.loop.run_time import add_up
 from buran.loop.session import Session
 from buran.measure.bundle import PROFILE
 from buran.model import SearchOptions
@@ -77,9 +79,10 @@ class _Material:
 
 @dataclass(frozen=True, eq=False)
 class _Program:
-    """What is known of the program's run time."""
+    """What is known of the program's run time, and of starting and ending where that is the rest of a sum."""
 
     runtime: ModelSet | None
+    ends: ModelSet | None
     shortest_s: float
     kind: Literal["pmnf", "cpr"]
     reason: str
@@ -93,8 +96,8 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         return
     session = history.session
     material = _gather(history)
-    tables, sets, priors = _fit(session, material)
-    program = _fit_program(history, material.runs)
+    tables, sets, held, priors = _fit(history, material)
+    program = _fit_program(history, material.runs, sets.get("time"))
     if program.tensor is not None:
         write_program(models_path.with_name(FILE), program.tensor, program.reason)
     for judged in material.imports if len(history.plans) > 1 else ():
@@ -106,7 +109,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         table_path.write_text("")
     else:
         write_jsonl(table, table_path)
-    _findings(history, material, program, priors, table).write(findings_path)
+    _findings(history, material, program, (held, priors), table).write(findings_path)
     config = session.campaign.config
     write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
 
@@ -133,9 +136,17 @@ def _timed_metrics(session: Session) -> list[str]:
 
 
 def _fit(
-    session: Session, material: _Material
-) -> tuple[list[Experiment], dict[str, ModelSet], tuple[dict[str, Any], ...]]:
-    """Fit models of call paths; return the tables they are of, the models by metric, and what is said of priors."""
+    history: History, material: _Material
+) -> tuple[list[Experiment], dict[str, ModelSet], ModelSet | None, tuple[dict[str, Any], ...]]:
+    """Fit models of call paths.
+
+    Returns
+    -------
+    tuple
+        The tables they are of; the models by metric; those of the time of call paths that others take up; and what is
+        said of priors.
+    """
+    session = history.session
     campaign, config = session.campaign, session.campaign.config
     tables, sets = list[Experiment](), dict[str, ModelSet]()
     sources = ((material.timed, _timed_metrics(session)), (material.counted, list(counted_metrics(config.metrics))))
@@ -145,8 +156,8 @@ def _fit(
             sets |= _models(session, tables[-1])
     timed = material.timed
     if config.model.priors != "auto" or config.model.strong_scaling is not None or timed is None or "time" not in sets:
-        return tables, sets, ()
-    sets["time"], priors = noise_resilient(
+        return tables, sets, None, ()
+    sets["time"], held, priors = noise_resilient(
         timed,
         material.counted,
         sets["time"],
@@ -154,8 +165,9 @@ def _fit(
         aggregate=config.aggregate,
         repetition=config.model.repetition,
         target=[campaign.refinement_target[name] for name in campaign.parameters],
+        crowded=config.model.waiting == "auto" and bool(crowded_points(history, material.modelled)),
     )
-    return tables, sets, priors
+    return tables, sets, held, priors
 
 
 def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:
@@ -164,7 +176,7 @@ def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str
     return _models(session, collect.only(table, _timed_metrics(session)))
 
 
-def _fit_program(history: History, runs: Sequence[FinishedRun]) -> _Program:
+def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet | None) -> _Program:
     """Fit models of the program's run time."""
     campaign = history.session.campaign
     parameters, choices = campaign.parameters, campaign.choices
@@ -181,14 +193,19 @@ def _fit_program(history: History, runs: Sequence[FinishedRun]) -> _Program:
         tensor = fit_program(points, medians, tuple(parameters), choices)
     elif kind == "cpr":
         kind, reason = "pmnf", "a tensor model needs two measured points at least"
-    return _Program(runtime, shortest_s, kind, reason, tensor)
+    added = None
+    if walls and times is not None and kind == "pmnf" and not choices:
+        added = add_up(times, points, medians, campaign.ranks_parameter)
+    if added is None:
+        return _Program(runtime, None, shortest_s, kind, reason, tensor)
+    return _Program(added.whole, added.ends, shortest_s, kind, reason, tensor)
 
 
 def _findings(
     history: History,
     material: _Material,
     program: _Program,
-    priors: tuple[dict[str, Any], ...],
+    made: tuple[ModelSet | None, tuple[dict[str, Any], ...]],
     table: Experiment | None,
 ) -> Findings:
     """Say what was found out beside the models."""
@@ -206,12 +223,14 @@ def _findings(
         imbalance_s=() if uncorrected is None else tuple(imbalance_s(uncorrected).tolist()),
         ends_s=() if uncorrected is None else tuple(map(tuple, ends_s(uncorrected).tolist())),
         runtime=program.runtime,
+        ends=program.ends,
+        held=made[0],
         shortest_run_s=program.shortest_s,
         overhead=collect.overhead(material.runs),
         unsteady={} if counted is None else collect.unsteady_call_paths(counted, metrics),
         evaluation=_evaluation(held_out, program.runtime, program.tensor, campaign.parameters),
         program_model=(program.kind, program.reason),
-        priors=priors,
+        priors=made[1],
         balance=_balance(material.modelled, material.filter_text),
         pooled=None if material.pooled is None else material.pooled.account,
         imported=plain_imports(material.imports),

@@ -21,14 +21,15 @@ from buran.report.html import render_page
 from buran.report.noise import TimedRun
 from buran.report.page import Iteration, page_data, predict_call_paths
 from buran.report.tables import as_csv, points_as_csv
-from buran.report.text import Report
+from buran.report.text import Report, render
+from buran.report.words import answers_of
 
-PAGE, CSV, POINTS, DATA = "report.html", "report.csv", "points.csv", "page.json"
+PAGE, TEXT, CSV, POINTS, DATA = "report.html", "report.txt", "report.csv", "points.csv", "page.json"
 _EXCERPT = 2000  # characters at the end of a log
 
 
 def write_page(history: History, folder: Path, report: Report) -> None:
-    """Write the page, its numbers as JSON, and a line for each call path as CSV."""
+    """Write the page, its numbers as JSON, a line for each call path as CSV, and the report as text."""
     paths = predict_call_paths(report)
     course = [_iteration(history, plan) for plan in history.plans if plan.bundles]
     table = _table(folder)
@@ -36,6 +37,7 @@ def write_page(history: History, folder: Path, report: Report) -> None:
     excerpts = [_excerpt(history.layout.root / failure["log"]) for failure in report.failures]
     why = "no run succeeded" if report.failures else "nothing that can be modelled was measured"
     write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why))
+    write_text(folder / TEXT, render(report, answers_of(report, data, why)))
     write_json(folder / DATA, data)
     write_text(folder / CSV, as_csv(paths, table))
     write_text(folder / POINTS, points_as_csv(report.parameters, course))

@@ -32,8 +32,9 @@ from buran.loop.model import imported_models
 from buran.loop.page import write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
+from buran.loop.run_time import with_held, with_parts
 from buran.loop.session import Session
-from buran.report.text import Report, render
+from buran.report.text import Report, total_at_target
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
 from buran.views.latest import CAMPAIGN
@@ -58,7 +59,6 @@ def write_results(history: History, folder: Path) -> None:
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     write_json(folder / "report.json", _plain(report))
     report = _compared(session, folder, report)
-    write_text(folder / "report.txt", render(report))
     write_page(history, folder, report)
 
 
@@ -221,6 +221,12 @@ def gather(history: History) -> Report:
     filters = timed_filters(run for run in runs if run.purpose is plans[last].modelled)
     texts = filter(None, (history.filter(plan.iteration) for plan in reversed(plans)))
     predicted = {rules_of(text): share for text in texts if (share := predicted_overhead(text)) is not None}
+    models = dict(history.models(last))
+    runtime = findings.runtime
+    if "time" in models:
+        models["time"] = with_held(models["time"], findings.held)
+        if runtime is not None and findings.ends is not None:
+            runtime = with_parts(runtime, findings.ends, models["time"], campaign.refinement_target)
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
     return Report(
@@ -236,8 +242,9 @@ def gather(history: History) -> Report:
         parameters=campaign.parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
-        models=history.models(last),
-        runtime=findings.runtime,
+        models=models,
+        runtime=runtime,
+        ends=findings.ends,
         tensor=tensor_model(history, findings),
         overhead=[
             {
@@ -332,7 +339,9 @@ def _plain(report: Report) -> dict[str, Any]:
     del plain["comparison"], plain["tensor"]  # files of their own
     plain["target"] = dict(report.target)
     plain["models"] = {metric: models.to_json() for metric, models in report.models.items()}
-    plain["runtime"] = report.runtime.to_json() if report.runtime else None
+    for name in ("runtime", "ends"):
+        plain[name] = None if plain[name] is None else plain[name].to_json()
+    plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain
 
 

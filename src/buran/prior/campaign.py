@@ -27,7 +27,8 @@ def noise_resilient(
     aggregate: Aggregate,
     repetition: Repetition = "median",
     target: Sequence[float],
-) -> tuple[ModelSet, tuple[dict[str, Any], ...]]:
+    crowded: bool = False,
+) -> tuple[ModelSet, ModelSet, tuple[dict[str, Any], ...]]:
     """Replace models of time by noise-resilient ones where there is a prior.
 
     Parameters
@@ -43,22 +44,32 @@ def noise_resilient(
         Over locations and over repetitions.
     target
         Point that models with and without prior are compared at.
+    crowded
+        Whether runs had more ranks than cores.
 
     Returns
     -------
-    models, statements
-        Models of the same call paths, and for each of them, as JSON values, what it is made from.
+    models, held, statements
+        Models of the same call paths; models of the counted call paths that some of them take up, which add up to
+        theirs; and for each, as JSON values, what its model is made from.
     """
     if counted is None and has_effort(timed):
         counted = timed
-    path_models = models_from_priors(timed, counted, processes=processes, aggregate=aggregate, repetition=repetition)
+    path_models = models_from_priors(
+        timed, counted, processes=processes, aggregate=aggregate, repetition=repetition, crowded=crowded
+    )
     pairs = list(zip(path_models, alone.models, strict=True))
     models = tuple(plain if made.final is None else made.final for made, plain in pairs)
     at = np.array([target], dtype=np.float64)
     statements = tuple(
         _statement(path, *pair, alone.parameters, at) for path, pair in zip(alone.call_paths, pairs, strict=True)
     )
-    return replace(alone, models=models), statements
+    held = {name: model for made in path_models for name, model in made.held.items()}
+    return (
+        replace(alone, models=models),
+        replace(alone, call_paths=tuple(held), models=tuple(held.values())),
+        statements,
+    )
 
 
 def _statement(path: str, made: PathModel, plain: Model | None, parameters: tuple[str, ...], at: Any) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -13,6 +14,7 @@ from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array, ModelFunction
+from buran.prior.algebra import added
 from buran.prior.exact import exact_functions, misfit
 from buran.prior.tuning import COUNTS
 
@@ -120,6 +122,30 @@ def effort_of(
     return Effort(metric, tuple(functions), steadiness, residual)
 
 
+def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], points: Array, counts: Array) -> Effort:
+    """Return efforts, those of some call paths as the sums of their parts' where these give the counts no worse.
+
+    Parameters
+    ----------
+    effort
+        Of the call paths.
+    parts
+        By number of the call path, then by name.
+    points, counts
+        As for `effort_of`.
+    """
+    functions, steadiness, residual = list(effort.functions), list(effort.steadiness), effort.residual.copy()
+    rows = [row for row in parts if steadiness[row] in (Steadiness.EXACT, *OPEN)]
+    sums = [added(parts[row].values()) for row in rows]
+    single = over_repetitions(counts[rows], "median") if rows else np.zeros((0, len(points)))
+    for row, function, rest, measured in zip(rows, sums, misfit(points, single, sums).tolist(), single, strict=True):
+        if rest <= max(COUNTS.loose, residual[row]):
+            functions[row], residual[row] = function, rest
+            if steadiness[row] is not Steadiness.NOISY:
+                steadiness[row] = steadiness_of(points, measured, function, rest)
+    return replace(effort, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
+
+
 def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, residual: float) -> Steadiness:
     """Tell how well a function describes steady counts.
 
@@ -154,8 +180,7 @@ def _functions(
     functions = list[ModelFunction]()
     residual = np.full(len(values), np.inf)
     if exact:
-        fit = exact_functions(points, values, space)
-        functions, residual = list(fit.functions), fit.residual.copy()
+        functions, residual = _of_exact(points, values, space)
     loose = np.flatnonzero(residual > COUNTS.loose)
     if not len(loose):
         return functions, residual
@@ -168,4 +193,24 @@ def _functions(
         return searched, gaps
     for place, row in enumerate(loose.tolist()):
         functions[row], residual[row] = searched[place], gaps[place]
+    return functions, residual
+
+
+def _of_exact(points: Array, values: Array, space: HypothesisSpace | None) -> tuple[list[ModelFunction], Array]:
+    """Return proven formulas; elsewhere, of the two searches that leave a rest, the function with fewer coefficients.
+
+    A search that leaves much less than the other is taken however many coefficients it needs.
+    """
+    proven = fit_models(points, values, space=space, exact=np.ones(len(values), dtype=np.bool_)).models
+    functions = [ModelFunction(0.0) if model is None else model.function for model in proven]
+    residual = misfit(points, values, functions)
+    open_ = np.flatnonzero(residual > COUNTS.exact)
+    if not len(open_):
+        return functions, residual
+    other = exact_functions(points, values[open_], space)
+    for row, function, rest in zip(open_.tolist(), other.functions, other.residual.tolist(), strict=True):
+        fewer = len(function.terms) < len(functions[row].terms)
+        factor = COUNTS.close if fewer else 1 / COUNTS.close
+        if rest < factor * residual[row] or rest <= COUNTS.exact:
+            functions[row], residual[row] = function, rest
     return functions, residual

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -14,7 +14,7 @@ from buran.model.candidates import Ids
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
-from buran.prior.effort import OPEN, Effort, Steadiness, effort_of
+from buran.prior.effort import OPEN, Effort, Steadiness, effort_of, with_sums
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import metric_of, stands_for
@@ -49,6 +49,9 @@ class PathPriors:
         One for each call path; see `buran.prior.tables.PathModel`.
     can_wait
         For each call path, whether it can wait for others: MPI, locks and barriers of threads, and what polls.
+    held
+        For each call path, the efforts of the counted call paths that it takes up, by their names; they add up to its
+        own effort. Empty where it takes up nothing but itself.
     """
 
     sources: tuple[Source, ...]
@@ -57,6 +60,7 @@ class PathPriors:
     efforts: tuple[ModelFunction | None, ...]
     settled: tuple[bool, ...]
     can_wait: tuple[bool, ...]
+    held: tuple[Mapping[str, ModelFunction], ...]
 
 
 def has_effort(table: Experiment) -> bool:
@@ -129,8 +133,18 @@ def _without_openmp(timed: CallTree) -> tuple[CallTree, Ids]:
 
 @dataclass(frozen=True, eq=False)
 class _Counts:
-    """Counts of the wide instrumentation, on the call paths of the narrow one: shape (call path, point, repetition)."""
+    """Counts of the wide instrumentation, on the call paths of the narrow one: shape (call path, point, repetition).
 
+    Attributes
+    ----------
+    wide
+        The counts as they were taken.
+    target
+        Shape (call path of `wide`,): the call path that takes it up, -1 without one.
+    """
+
+    wide: Experiment
+    target: Ids
     points: Array
     values: dict[str, Array]
     counted_itself: Array
@@ -159,7 +173,7 @@ class _Counts:
         polled = np.zeros(len(timed), dtype=bool)
         parents = counted.tree.parent[polls & (counted.tree.parent >= 0)]
         polled[target[parents[target[parents] >= 0]]] = True
-        return cls(counted.points, values, counted_itself, polled)
+        return cls(counted, target, counted.points, values, counted_itself, polled)
 
     @property
     def repeated(self) -> bool:
@@ -171,6 +185,27 @@ class _Counts:
         counts = self.values[metric][rows]
         return effort_of(self.points, counts, metric=metric, exact=metric_of(metric).role == "exact")
 
+    def held(self, metric: str, rows: Ids) -> dict[int, Mapping[str, ModelFunction]]:
+        """Return, for call paths that take up others, the efforts that theirs is the sum of, by name.
+
+        A loop that only one of them has is seen there, where a sum of many hides it. Those of which a part has no
+        effort model are left out.
+        """
+        counts = self.wide.over_locations(metric, "mean")
+        taken = np.isin(self.target, rows) & (np.nan_to_num(counts).max(axis=(1, 2), initial=0.0) > 0)
+        number = np.bincount(self.target[taken], minlength=len(self.counted_itself))
+        parts = np.flatnonzero(taken & (number[self.target] > 1))
+        efforts = effort_of(self.points, counts[parts], metric=metric, exact=metric_of(metric).role == "exact")
+        names, out = self.wide.tree.names, dict[int, dict[str, ModelFunction]]()
+        open_ = set[int]()
+        for part, function, steadiness in zip(parts.tolist(), efforts.functions, efforts.steadiness, strict=True):
+            row = int(self.target[part])
+            if function is None or steadiness not in (Steadiness.EXACT, Steadiness.DATA_DEPENDENT):
+                open_.add(row)
+            else:
+                out.setdefault(row, {})[names[part]] = function
+        return {row: efforts for row, efforts in out.items() if row not in open_}
+
 
 @dataclass(frozen=True)
 class _PathPrior:
@@ -181,6 +216,7 @@ class _PathPrior:
     prior: Prior | None = None
     effort: ModelFunction | None = None
     settled: bool = True
+    held: Mapping[str, ModelFunction] = field(default_factory=dict)
 
 
 def _without(why: str, settled: bool = True) -> _PathPrior:
@@ -202,6 +238,7 @@ def _priors(tree: CallTree, counts: _Counts, points: Array) -> PathPriors:
         tuple(row.effort for row in rows),
         tuple(row.settled for row in rows),
         tuple(waits(region) or bool(polls) for region, polls in zip(regions, counts.polled.tolist(), strict=True)),
+        tuple(row.held for row in rows),
     )
 
 
@@ -217,7 +254,17 @@ def _computation(rows: Ids, counts: _Counts) -> list[_PathPrior]:
     if metric is None:
         return [_PathPrior(Source.TIMES, ("no effort was counted: the model is made of times alone",))] * len(rows)
     effort = counts.model(metric, rows)
-    return [_one_computation(effort, place, counts, row, metric) for place, row in enumerate(rows.tolist())]
+    held = counts.held(metric, rows)
+    effort = with_sums(
+        effort,
+        {place: held[row] for place, row in enumerate(rows.tolist()) if row in held},
+        counts.points,
+        counts.values[metric][rows],
+    )
+    return [
+        replace(_one_computation(effort, place, counts, row, metric), held=held.get(row, {}))
+        for place, row in enumerate(rows.tolist())
+    ]
 
 
 def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metric: str) -> _PathPrior:

@@ -13,7 +13,7 @@ from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.text import format_function
-from buran.prior.algebra import added, multiplied, reciprocal, scaled, single
+from buran.prior.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.prior.communication import CostPart, Operation, Volume
 
 ONE = ModelFunction(1.0)
@@ -93,6 +93,13 @@ def computation_prior(effort: ModelFunction, metric: str = "basic_blocks") -> Pr
     return Prior(tuple(columns), metric)
 
 
+def one_cost(prior: Prior) -> Prior:
+    """Return a prior of computation in which each unit of work costs the same, for points too few to tell more."""
+    constant, *columns = prior.columns
+    work = added(scaled(column.function, column.effort) for column in columns)
+    return Prior((constant, Column("effort", work, 1.0)), prior.source, prior.notes)
+
+
 def communication_prior(
     operation: Operation,
     *,
@@ -145,6 +152,22 @@ def communication_prior(
         if not made.is_zero and not any(_parallel(made, column.function) for column in columns):
             columns.append(Column(part.value, made))
     return Prior(tuple(columns), f"{name}: {operation.source}", tuple(notes))
+
+
+def startup_prior(processes: int | None) -> Prior:
+    """Return what starting and ending takes: a constant and a step for each level of a tree over the processes.
+
+    More growth cannot be told from runs that are short and share their cores.
+
+    Parameters
+    ----------
+    processes
+        Column of the points that counts processes; None if none does, or there is always one.
+    """
+    columns = [Column("constant", ONE)]
+    if processes is not None:
+        columns.append(Column(CostPart.STEPS.value, power(processes, 0, 1)))
+    return Prior(tuple(columns), "starting and ending: a tree over the processes")
 
 
 def _part(

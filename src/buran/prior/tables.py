@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,16 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
+from buran.prior.communication import starts_or_ends
+from buran.prior.held import split
 from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, priors_of
-from buran.prior.prior import Prior
+from buran.prior.prior import Prior, one_cost, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.tuning import COEFFICIENTS
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
+
+CROWDED = "more ranks than cores: they take turns, and what its times have beyond its cost model is not modelled"
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,9 @@ class PathModel:
         Effort model of a computation, bytes of a communication; None if not known.
     settled
         Whether counting at more points would tell nothing more of it.
+    held
+        Models of the counted call paths that it takes up, itself first, which add up to `final`; empty where there are
+        none.
     """
 
     source: Source
@@ -51,6 +58,7 @@ class PathModel:
     final: Model | None = None
     effort: ModelFunction | None = None
     settled: bool = True
+    held: Mapping[str, Model] = field(default_factory=dict)
 
 
 def models_from_priors(
@@ -63,6 +71,7 @@ def models_from_priors(
     repetition: Repetition = "median",
     options: FitOptions | None = None,
     level: float = 0.01,
+    crowded: bool = False,
 ) -> tuple[PathModel, ...]:
     """Make a noise-resilient model of each call path for which effort was counted.
 
@@ -81,7 +90,7 @@ def models_from_priors(
         Over locations and over repetitions of `timed`.
     options
         Of the fit.
-    level
+    level, crowded
         Of the test for waiting; see `diagnose`.
 
     Returns
@@ -117,16 +126,36 @@ def models_from_priors(
 
     for row, prior in enumerate(priors):
         measured = int(np.isfinite(values[row]).sum())
-        if prior is not None and measured <= len(prior.columns):
+        if prior is None or measured > len(prior.columns):
+            continue
+        if sources[row] is Source.COMPUTATION and measured > 2:
+            priors[row] = one_cost(prior)
+        else:
             drop_prior(row, f"{measured} points cannot tell the {len(prior.columns)} coefficients of its prior")
     for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, sources)).tolist():
         drop_prior(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
         settled[row] = True
-    fitted = fit_priors(timed.points, values, priors, options, noise)
     column = None if processes is None else timed.parameters.index(processes)
+    startup = startup_prior(column if column is not None and timed.points[:, column].max() > 1 else None)
+    starting = starts_or_ends(timed.tree.names)
+    for row in np.flatnonzero(starting).tolist():
+        priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
+    fitted = fit_priors(timed.points, values, priors, options, noise)
     companions = _work(efforts, sources)
+    tested = [None if start else prior for prior, start in zip(priors, starting.tolist(), strict=True)]
+    for row, can_wait in enumerate(derived.can_wait if crowded else ()):
+        if can_wait and tested[row] is not None:
+            tested[row], notes[row] = None, (*notes[row], CROWDED)
     waiting = diagnose(
-        timed.points, values, priors, column, companions=companions, level=level, noise=noise, can_wait=derived.can_wait
+        timed.points,
+        values,
+        tested,
+        column,
+        companions=companions,
+        level=level,
+        noise=noise,
+        can_wait=derived.can_wait,
+        crowded=crowded,
     )
     finals = _finals(timed.points, values, priors, fitted, waiting, options, noise)
     return tuple(
@@ -138,9 +167,16 @@ def models_from_priors(
             finals[row],
             efforts[row],
             settled[row],
+            _held(finals[row], efforts[row], derived.held[row], timed.tree.names[row]),
         )
         for row in range(calls)
     )
+
+
+def _held(
+    final: Model | None, effort: ModelFunction | None, held: Mapping[str, ModelFunction], name: str
+) -> Mapping[str, Model]:
+    return {} if final is None or effort is None or not held else split(final, effort, held, name)
 
 
 def _done_elsewhere(

@@ -85,6 +85,7 @@ def diagnose(
     seed: int = 0,
     noise: PointNoise | None = None,
     can_wait: Sequence[bool] | None = None,
+    crowded: bool = False,
 ) -> tuple[Waiting | None, ...]:
     """Test whether times need a term that the effort does not have.
 
@@ -114,6 +115,9 @@ def diagnose(
         Of the values, from repetitions.
     can_wait
         Whether a call path can wait for others at all, as MPI and locks do; a computation cannot. By default all can.
+    crowded
+        Whether runs had more processes than cores: times then grow with the processes as these take turns, so that
+        nothing that grows with them is looked for.
 
     Returns
     -------
@@ -135,7 +139,7 @@ def diagnose(
         assert prior is not None
         group_noise = None if noise is None else PointNoise(noise.deviation[np.ix_(rows, here)], noise.degrees[rows])
         group_verdicts = _diagnose_group(
-            points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed, group_noise
+            points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed, group_noise, crowded
         )
         for row, waiting in zip(rows, group_verdicts, strict=True):
             dearer = not waits[row] and waiting.verdict in (Verdict.WAITING, Verdict.BEYOND)
@@ -152,6 +156,7 @@ def _diagnose_group(
     level: float,
     seed: int,
     point_noise: PointNoise | None,
+    crowded: bool,
 ) -> list[Waiting]:
     design = prior.design(points)
     worth = np.ones(values.shape) if point_noise is None else point_noise.worth
@@ -163,6 +168,8 @@ def _diagnose_group(
         return Waiting(verdict, p_value, plain[row], ModelFunction(0.0), noise=float(base.noise[row]))
 
     terms = _candidates(points, design, prior, processes, companions)
+    if crowded and processes is not None:
+        terms = [term for term in terms if term.lead(processes) == (Fraction(0), 0)]
     degrees = len(points) - rank
     sure = point_noise is not None and point_noise.degrees.max(initial=0) >= WAITING_TEST.fewest
     if degrees < (1 if sure else WAITING_TEST.fewest) or not terms:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from buran.model.model_set import ModelSet
 from buran.profile.profile import SEPARATOR
-from buran.report.text import Report, start_and_end, target_values
+from buran.report.text import LEVEL, Report, start_and_end, target_values
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -23,8 +23,6 @@ MOST_CALLERS = 1000
 
 MOST_PLOTTED = 300
 """Call paths whose measurements and curves are in the page: the largest ones."""
-
-LEVEL = 0.9
 
 
 @dataclass(frozen=True)

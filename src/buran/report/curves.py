@@ -9,8 +9,8 @@ import numpy as np
 
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
-from buran.report.call_paths import LEVEL, Array, CallPaths, Places
-from buran.report.text import Report, start_and_end
+from buran.report.call_paths import Array, CallPaths, Places
+from buran.report.text import LEVEL, Report, start_and_end
 
 STEPS = 13
 MAP_STEPS = 12
@@ -133,11 +133,10 @@ def run_values(models: ModelSet, table: Experiment | None) -> Array | None:
     if table is None or models.metric not in table.values:
         return None
     places = {name: place for place, name in enumerate(table.tree.names)}
-    if any(name not in places for name in models.call_paths):
-        return None
     aggregate = cast(Aggregate, models.aggregate)
-    rows = np.array([places[name] for name in models.call_paths], dtype=np.int64)
+    rows = np.array([places.get(name, -1) for name in models.call_paths], dtype=np.int64)
     values: Array = table.over_locations(models.metric, aggregate)[rows]
+    values[rows < 0] = np.nan
     return values
 
 

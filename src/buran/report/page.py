@@ -12,7 +12,7 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.experiment.table import Experiment
 from buran.model.text import format_function, growth_class
-from buran.report.call_paths import LEVEL, MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
+from buran.report.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
 from buran.report.curves import (
     MAP_STEPS,
     STEPS,
@@ -25,7 +25,7 @@ from buran.report.curves import (
 )
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
 from buran.report.plain import brief
-from buran.report.text import Report, start_and_end
+from buran.report.text import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 
 __all__ = ["Iteration", "page_data", "predict_call_paths"]
 
@@ -101,7 +101,7 @@ def page_data(
     place = {row: index for index, row in enumerate(rows.tolist())}
     chosen = map_parameters(call_paths)
     stack = stack_of(call_paths, report, rows)
-    apart = start_and_end(models)
+    apart, total = start_and_end(models), total_at_target(report)
     return plain | {
         "metric": models.metric,
         "unit": models.unit,
@@ -113,8 +113,13 @@ def page_data(
         "map_axes": [axis_of(call_paths, report, parameter, MAP_STEPS).tolist() for parameter in chosen],
         "paths": _paths(report, call_paths, rows, place, table),
         "stack": {**stack, "rows": [place[row] for row in stack["rows"]]},
-        "runtime": {"curves": runtime_curves(call_paths, report), "measured": _baseline(runs, estimated_s)},
-        "start_and_end": rounded(call_paths.at_target[apart].sum()),
+        "runtime": {
+            "curves": runtime_curves(call_paths, report),
+            "measured": _baseline(runs, estimated_s),
+            "at": [rounded(seconds) for seconds in run_time_reach(report) or ()],
+        },
+        },
+        "start_and_end": rounded(call_paths.at_target[apart].sum() if total is None else total.ends_s),
         "left_out": len(models.call_paths) - len(rows),
         "left_out_share": rounded(max(1.0 - float(np.nansum(call_paths.shares[0][rows])), 0.0)),
         "without_model": sum(model is None for model in models.models),

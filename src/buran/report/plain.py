@@ -30,6 +30,20 @@ def brief(call_path: str, limit: int = 64) -> str:
     return short if len(short) <= limit else "..." + short[-(limit - 3) :]
 
 
+def briefs(call_paths: Sequence[str], limit: int = 64) -> list[str]:
+    """Shorten call paths; different ones that would be called the same keep more of their names."""
+    short = [brief(path, limit) for path in call_paths]
+    while len(set(short)) < len(set(call_paths)) and limit < max(map(len, call_paths)):
+        limit *= 2
+        meant: dict[str, set[str]] = {}
+        for name, path in zip(short, call_paths, strict=True):
+            meant.setdefault(name, set()).add(path)
+        short = [
+            brief(path, limit) if len(meant[name]) > 1 else name for name, path in zip(short, call_paths, strict=True)
+        ]
+    return short
+
+
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table as CSV."""
     out = io.StringIO()

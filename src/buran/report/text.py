@@ -11,16 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.compare.difference import Comparison
-from buran.instrument.prediction import starts_or_ends
 from buran.model.model_set import ModelSet
+from buran.model.terms import ModelFunction
 from buran.model.text import format_function, growth_class
 from buran.model.together import undecided
+from buran.prior.communication import starts_or_ends
 from buran.profile.metrics import metric_of, noise_resilient, reported
 from buran.report.comparison import earlier_text
-from buran.report.plain import brief, named, section
+from buran.report.plain import brief, briefs, named, section
 
 _ROWS = 12
+LEVEL = 0.9
+"""Of the intervals in a report."""
+_TERMS = 4  # of a formula; more are not read
 _FAR = 2.0  # sum of the call paths over the whole program: beyond this, extrapolations contradict each other
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question every reader has, with its answer in a few words, such as a call path, and the facts behind it."""
+
+    question: str
+    answer: str
+    facts: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,8 @@ class Report:
         By metric.
     runtime
         Model of the whole program's wall time, not instrumented, in normal form.
+    ends
+        Model of starting and ending, what `runtime` has beside the call paths; None where it is not their sum.
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
@@ -91,6 +106,7 @@ class Report:
     earlier: str = ""
     checked: Sequence[Mapping[str, Any]] = ()
     comparison: Comparison | None = None
+    ends: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
 
@@ -123,11 +139,51 @@ def run_time_at_target(report: Report) -> float:
     return float(run_times(report, at)[0])
 
 
-def render(report: Report) -> str:
-    """Write the report."""
+@dataclass(frozen=True)
+class Total:
+    """What a run takes at the target, in seconds: the sum of call paths, and starting and ending."""
+
+    whole_s: float
+    call_paths_s: float
+    ends_s: float
+
+
+def total_at_target(report: Report) -> Total | None:
+    """Return what a run takes at the target; None where the program's model is not the sum of its call paths."""
+    if report.ends is None or report.runtime is None or report.runtime.models[0] is None:
+        return None
+    ends_s = float(target_values(report.ends, report.target)[0])
+    whole_s = run_time_at_target(report)
+    return Total(whole_s, whole_s - ends_s, ends_s)
+
+
+def run_time_reach(report: Report) -> tuple[float, float, float] | None:
+    """Return the run time at the target and the ends of its interval, NaN where there is none; None without a model."""
+    if report.runtime is None or report.runtime.models[0] is None:
+        return None
+    at = np.array([[report.target[name] for name in report.runtime.parameters]], dtype=np.float64)
+    if report.tensor is not None:
+        return run_time_at_target(report), np.nan, np.nan
+    low, high = (float(end[0, 0]) for end in report.runtime.predict_interval(at, LEVEL))
+    return (
+        run_time_at_target(report),
+        max(low, 0.0) if np.isfinite(low) else np.nan,
+        high if np.isfinite(high) else np.nan,
+    )
+
+
+def render(report: Report, answers: Sequence[Answer] = ()) -> str:
+    """Write the report.
+
+    Parameters
+    ----------
+    answers
+        To what a reader wants to know first.
+    """
     target = named(report.target)
     parts = [
         f"Buran report: {report.campaign}\n{'=' * (14 + len(report.campaign))}",
+        "\n".join(line for answer in answers for line in _answer(answer)),
         _summary(report, target),
     ]
     if report.earlier:
@@ -187,7 +243,7 @@ def _summary(report: Report, target: str) -> str:
         )
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
-        at, formula = run_time_at_target(report), format_function(model.function, report.parameters)
+        at, formula = run_time_at_target(report), _formula(report, model.function)
         lines.append(
             f"Run time (whole program, s): {formula}\n"
             f"  at {target}: {at:.4g} s; fits the measurements with SMAPE {model.quality.smape:.2g} %"
@@ -195,8 +251,27 @@ def _summary(report: Report, target: str) -> str:
             else f"Run time (whole program, s), by a tensor model\n"
             f"  at {target}: {at:.4g} s; in normal form, for comparison: {formula} (SMAPE {model.quality.smape:.2g} %)"
         )
+    if total := total_at_target(report):
+        lines.append(f"  that is {total.call_paths_s:.4g} s in call paths and {total.ends_s:.4g} s to start and end")
     lines += [f"Note: {note}" for note in warnings_of(report)]
     return "\n".join(lines)
+
+
+def _formula(report: Report, function: ModelFunction) -> str:
+    """Return a formula; of one with many terms, those that matter at the target."""
+    at = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
+    terms = list(zip(function.coefficients, function.terms, strict=True))
+    if len(terms) > _TERMS:
+        terms.sort(key=lambda term: -abs(term[0] * float(term[1].evaluate(at))))
+        kept = sorted(terms[:_TERMS], key=lambda term: term[1].growth_order, reverse=True)
+        function = ModelFunction(function.constant, *map(tuple, zip(*kept, strict=True)))
+    left_out = len(terms) - len(function.terms)
+    text = format_function(function, report.parameters)
+    return text if not left_out else f"{text} + {left_out} terms that matter less"
+
+
+def _answer(answer: Answer) -> list[str]:
+    return [f"{answer.question} {answer.answer}", *(f"  {fact}" for fact in answer.facts)]
 
 
 def _corrections(report: Report, target: str) -> str:
@@ -223,13 +298,14 @@ def _largest(report: Report, metric: str) -> list[tuple[float, str, str, str, fl
     values = target_values(models, report.target)
     values[start_and_end(models)] = 0.0
     largest, total = [], values.sum()
-    for row in np.argsort(-values, kind="stable")[:_ROWS].tolist():
+    rows = np.argsort(-values, kind="stable")[:_ROWS].tolist()
+    for row, name in zip(rows, briefs([models.call_paths[row] for row in rows]), strict=True):
         model = models.models[row]
         if model is not None and values[row] > 0:
             growth = growth_class(model.function, report.parameters)
             formula = format_function(model.function, report.parameters)
             share = values[row] / total
-            largest.append((share, brief(models.call_paths[row]), growth, formula, model.quality.smape))
+            largest.append((share, name, growth, formula, model.quality.smape))
     return largest
 
 
@@ -240,9 +316,16 @@ def _time_table(report: Report, target: str) -> str:
     ]
     title = f"Where the time goes at {target} (exclusive, seconds per rank)"
     text = section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
+    apart = _ends_at_target(report)
+    return f"{text}\n\nBeside it, starting and ending: {apart:.4g} s, in no share." if text and apart else text
+
+
+def _ends_at_target(report: Report) -> float:
+    """Return what starting and ending takes at the target in seconds; MPI's part of it where no more is known."""
+    if total := total_at_target(report):
+        return total.ends_s
     models = report.models["time"]
-    apart = target_values(models, report.target)[start_and_end(models)].sum()
-    return f"{text}\n\nBeside it, starting and ending MPI: {apart:.3g} s, in no share." if text and apart else text
+    return float(target_values(models, report.target)[start_and_end(models)].sum())
 
 
 def _metric_table(report: Report, metric: str) -> str:

@@ -10,9 +10,8 @@ import numpy as np
 
 from buran.experiment.collect import split_call_path
 from buran.model.text import format_function
-from buran.report.call_paths import LEVEL
 from buran.report.plain import brief, named
-from buran.report.text import Report, run_time_at_target, warnings_of
+from buran.report.text import LEVEL, Answer, Report, run_time_reach, total_at_target, warnings_of
 
 # By how a finding beyond the counted effort begins: what it is called.
 _BEYOND_EFFORT = {
@@ -24,6 +23,9 @@ _WORST = 3
 _STEPS = 3
 _RISES = 0.05  # of the whole: less is no answer to what stops scaling
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a sentence
+_TRUSTED = 30.0  # % SMAPE: models that miss more have not even the size of what was measured
+_ERRORS = 2.0  # standard errors from which on two predictions differ
+_CONTRADICTS = 0.5  # of the prediction: models that differ by less tell the same story
 
 
 def sentence(text: str, names: Sequence[str]) -> str:
@@ -35,15 +37,6 @@ def sentence(text: str, names: Sequence[str]) -> str:
 def percent(ratio: float | None) -> str:
     """Return by how much a ratio is above one."""
     return "–" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A question every reader has, with its answer in a few words, such as a call path, and the facts behind it."""
-
-    question: str
-    answer: str
-    facts: Sequence[str]
 
 
 def answers_of(report: Report, data: Mapping[str, Any], no_models: str) -> list[Answer]:
@@ -82,33 +75,73 @@ class Rise:
 
 
 def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
+    """Name the call path whose share rises most, of those whose models can be trusted where there are some."""
     question, target = "Where does it stop scaling?", _target(report)
     paths = data["paths"]
     if not any(path["share"] for path in paths):
         return Answer(question, "Not known", [f"There are no models: {no_models}." if not paths else "All is 0."])
-    rises = rises_of(data)
-    largest = max(paths, key=lambda path: path["share"] or 0.0)
-    if not rises or rises[0].share_last - rises[0].share_first < _RISES:
-        share = f"{100 * largest['share']:.0f} % of the {data['metric']} at {named(target)}"
-        facts = [share, "No call path's share rises much on the way there.", _growth(largest)]
-        return Answer(question, _name(largest["name"]), [*facts, *_doubt(largest, data), *_apart(data)])
-    rise = rises[0]
-    path = paths[rise.row]
-    ends = [f"{100 * share:.0f} %" for share in (rise.share_first, rise.share_last)]
-    facts = [
-        f"From {ends[0]} of the {data['metric']} at {rise.parameter}={rise.first:g} to {ends[1]} at "
-        f"{rise.parameter}={rise.last:g}",
-        _growth(path),
+    ranked = sorted((path for path in paths if path["share"]), key=lambda path: -path["share"])
+    largest = next(filter(trusted, ranked), ranked[0])
+    aside = _left_aside(largest, ranked, data)
+    rises = [rise for rise in rises_of(data) if trusted(paths[rise.row]) or not trusted(largest)]
+    if rises and rises[0].share_last - rises[0].share_first >= _RISES:
+        rise = rises[0]
+        path = paths[rise.row]
+        ends = [f"{100 * share:.0f} %" for share in (rise.share_first, rise.share_last)]
+        facts = [
+            f"From {ends[0]} of the {data['metric']} at {rise.parameter}={rise.first:g} to {ends[1]} at "
+            f"{rise.parameter}={rise.last:g}"
+        ]
+        if largest is not path:
+            facts.append(f"Largest there: {_name(largest['name'])}, {100 * largest['share']:.0f} %")
+    else:
+        growing = [path for path in ranked if trusted(path) and path["grows"] != "1" and path["share"] > _MATTERS]
+        path = largest if largest["grows"] != "1" or not growing else growing[0]
+        facts = [f"{100 * path['share']:.0f} % of the {data['metric']} at {named(target)}"]
+        if path is not largest:
+            facts.append(
+                f"Largest there: {_name(largest['name'])}, {100 * largest['share']:.0f} %, which does not grow"
+            )
+        facts.append("No call path's share rises much on the way there.")
+    facts = [facts[0], _growth(path), *facts[1:], *_beyond(path), *_doubt(path, data), *_contradiction(path, data)]
+    return Answer(question, _name(path["name"]), [*facts, *aside, *_apart(data)])
+
+
+def trusted(path: Mapping[str, Any]) -> bool:
+    """Tell whether a model of a call path can carry a claim: it gives its measurements, at least roughly."""
+    return path["smape"] is not None and path["smape"] <= _TRUSTED
+
+
+def _left_aside(largest: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) -> list[str]:
+    """Say which larger call paths are not named, and why."""
+    if not trusted(largest):
+        return ["No larger call path has a model that gives its measurements: this is a guess."]
+    larger = [path for path in ranked if path["share"] > largest["share"] and not trusted(path)]
+    return [
+        f"Left aside: {_name(path['name'])}, {100 * path['share']:.0f} % there, as its model misses its measurements by "
+        f"{path['smape']:.2g} % (SMAPE)"
+        for path in larger[:_WORST]
     ]
+
+
+def _beyond(path: Mapping[str, Any]) -> list[str]:
+    """Say what a call path's time has beyond its counted effort."""
     if path["waiting"] and path["waiting"].startswith("waiting"):
-        facts.append("It waits: its time grows beyond its counted effort.")
+        return ["It waits: its time grows beyond its counted effort."]
     if path["waiting"] and path["waiting"].startswith("dearer work"):
-        facts.append(
-            "Its work gets dearer: its time grows beyond its counted effort, as where memory or cores are shared."
-        )
-    if largest is not path:
-        facts.append(f"Largest there: {_name(largest['name'])}, {100 * largest['share']:.0f} %")
-    return Answer(question, _name(path["name"]), [*facts, *_doubt(path, data), *_apart(data)])
+        return ["Its work gets dearer: its time grows beyond its counted effort, as where memory or cores are shared."]
+    return []
+
+
+def _contradiction(path: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
+    """Say where times alone would tell another story than counts, which of both is shown, and why."""
+    gap, error = path["difference_s"], path["difference_error_s"]
+    if not path["prior"] or gap is None or error is None or abs(gap) <= max(_ERRORS * error, _CONTRADICTS * path["at"]):
+        return []
+    return [
+        f"Its times alone say {path['at'] + gap:.3g} s there; shown is what its counts say, as these have no noise: "
+        "they give the growth, times only the cost of a unit of work"
+    ]
 
 
 def _doubt(path: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
@@ -121,12 +154,12 @@ def _doubt(path: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
 
 
 def _apart(data: Mapping[str, Any]) -> list[str]:
-    """Name the time that starts and ends MPI where it is worth a sentence."""
+    """Name the time that it takes to start and end where it is worth a sentence."""
     seconds = data["start_and_end"]
     others = sum(path["at"] or 0.0 for path in data["paths"] if path["share"] is not None)
     if seconds <= _RISES * others:
         return []
-    return [f"Starting and ending MPI is in no share: {seconds:.3g} s there"]
+    return [f"Starting and ending is in no share: {seconds:.3g} s there"]
 
 
 def _target(report: Report) -> dict[str, float]:
@@ -143,13 +176,14 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     facts = []
     answer = "Not known"
     if report.runtime is not None and (model := report.runtime.models[0]) is not None:
-        at = np.array([[report.target[name] for name in report.runtime.parameters]])
-        answer = f"{run_time_at_target(report):.3g} s"
-        low, high = (float(bound[0, 0]) for bound in report.runtime.predict_interval(at, LEVEL))
-        reach = f"{max(low, 0):.3g} to {high:.3g} s" if np.isfinite(low + high) else "no interval: too few points"
+        at, low, high = run_time_reach(report) or (np.nan,) * 3
+        answer = f"{at:.4g} s"
+        reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "no interval: too few points"
         if report.tensor is not None:
             reach = "not known: a tensor model has none beyond what was measured"
         facts.append(f"Run time at {named(target)}; {100 * LEVEL:.0f} % interval {reach}")
+        if total := total_at_target(report):
+            facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.ends_s:.4g} s to start and end")
         if report.tensor is None:
             facts.append(f"Fits the measurements with SMAPE {model.quality.smape:.2g} %")
     if report.evaluation:

@@ -1,0 +1,112 @@
+"""The run time of the program as the sum of its call paths and of what it takes to start and end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.model.combine import add_models
+from buran.model.model import Model
+from buran.model.model_set import ModelSet
+from buran.prior.communication import starts_or_ends
+from buran.prior.prior import startup_prior
+from buran.prior.resilient import fit_priors
+
+_MOST_PARTS = 2000
+"""Call paths whose errors are added up for the interval of the whole, the largest first: of more it takes minutes."""
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """Models of what a run takes.
+
+    Attributes
+    ----------
+    whole
+        One row: wall time of a run without hooks. Its function is the sum of those of the call paths and of `ends`.
+    ends
+        One row: starting and ending, from the launcher to the first line of the program and back, with MPI's share.
+    """
+
+    whole: ModelSet
+    ends: ModelSet
+
+
+def add_up(
+    times: ModelSet, points: NDArray[np.float64], walls_s: NDArray[np.float64], ranks_parameter: str | None
+) -> RunTime | None:
+    """Make the program's run time from the models of its call paths.
+
+    What a run takes beside its call paths is starting and ending. It has a constant and a part that grows with the
+    depth of a tree over the ranks: more growth cannot be told from runs that are small, and share their cores.
+
+    Parameters
+    ----------
+    times
+        Of call paths: exclusive seconds, mean over ranks.
+    points
+        Shape (point, parameter), distinct rows.
+    walls_s
+        Shape (point,): of runs without hooks.
+    ranks_parameter
+        Name of the parameter that counts ranks; None if there is none.
+
+    Returns
+    -------
+    RunTime or None
+        None where models of call paths do not add up to seconds of the program.
+    """
+    if times.unit != "sec" or times.aggregate != "mean" or not any(times.models):
+        return None
+    apart = starts_or_ends(times.call_paths)
+    added = np.nan_to_num(times.predict(points))[~apart].sum(axis=0)
+    ranks = None if ranks_parameter is None else times.parameters.index(ranks_parameter)
+    prior = startup_prior(None if ranks is None or points[:, ranks].max() <= 1 else ranks)
+    made = fit_priors(points, np.maximum(walls_s - added, 0.0)[None], [prior])[0]
+    if made is None:
+        return None
+    measured = tuple(tuple(map(float, point)) for point in points)
+    ends = ModelSet(
+        times.parameters, "runtime", "sec", ("starting and ending",), (made.model,), "wall", "median", measured
+    )
+    whole = add_models([*_models(times), made.model], points, walls_s)
+    return RunTime(replace(ends, call_paths=("whole program, not instrumented",), models=(whole,)), ends)
+
+
+def with_parts(whole: ModelSet, ends: ModelSet, times: ModelSet, target: Mapping[str, float]) -> ModelSet:
+    """Return the model of the program with the models it is the sum of, for its intervals; files do not keep them."""
+    at = np.array([[target[name] for name in times.parameters]], dtype=np.float64)
+    values = np.nan_to_num(times.predict(at))[:, 0]
+    values[starts_or_ends(times.call_paths)] = -np.inf
+    largest = np.argsort(-values, kind="stable")[:_MOST_PARTS]
+    parts = [times.models[row] for row in largest.tolist() if values[row] > -np.inf]
+    model = whole.models[0]
+    if model is None:
+        return whole
+    kept = tuple(part for part in (*parts, *ends.models) if part is not None)
+    return replace(whole, models=(replace(model, parts=kept),))
+
+
+def with_held(times: ModelSet, held: ModelSet | None) -> ModelSet:
+    """Return the models of call paths, those that some take up beside them; all add up to the same."""
+    if held is None:
+        return times
+    parts = dict(zip(held.call_paths, held.models, strict=True))
+    groups: dict[str, dict[str, Model | None]] = {}
+    measured, itself = set(times.call_paths), ""
+    for name in held.call_paths:  # each stands behind the one that takes it up
+        itself = name if name in measured else itself
+        groups.setdefault(itself, {})[name] = parts[name]
+    rows: dict[str, Model | None] = {}
+    for name, model in zip(times.call_paths, times.models, strict=True):
+        rows |= groups.get(name, {name: model})
+    return replace(times, call_paths=tuple(rows), models=tuple(rows.values()))
+
+
+def _models(times: ModelSet) -> list[Model]:
+    """Return the models of the call paths that do not start or end MPI."""
+    apart = starts_or_ends(times.call_paths).tolist()
+    return [model for model, end in zip(times.models, apart, strict=True) if model is not None and not end]
