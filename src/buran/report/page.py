@@ -118,7 +118,6 @@ def page_data(
             "measured": _baseline(runs, estimated_s),
             "at": [rounded(seconds) for seconds in run_time_reach(report) or ()],
         },
-        },
         "start_and_end": rounded(call_paths.at_target[apart].sum() if total is None else total.ends_s),
         "left_out": len(models.call_paths) - len(rows),
         "left_out_share": rounded(max(1.0 - float(np.nansum(call_paths.shares[0][rows])), 0.0)),

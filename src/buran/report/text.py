@@ -165,11 +165,8 @@ def run_time_reach(report: Report) -> tuple[float, float, float] | None:
     if report.tensor is not None:
         return run_time_at_target(report), np.nan, np.nan
     low, high = (float(end[0, 0]) for end in report.runtime.predict_interval(at, LEVEL))
-    return (
-        run_time_at_target(report),
-        max(low, 0.0) if np.isfinite(low) else np.nan,
-        high if np.isfinite(high) else np.nan,
-    )
+    low, high = (end if np.isfinite(low + high) else np.nan for end in (max(low, 0.0), high))
+    return run_time_at_target(report), low, high
 
 
 def render(report: Report, answers: Sequence[Answer] = ()) -> str:

@@ -118,8 +118,8 @@ def _left_aside(largest: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]],
         return ["No larger call path has a model that gives its measurements: this is a guess."]
     larger = [path for path in ranked if path["share"] > largest["share"] and not trusted(path)]
     return [
-        f"Left aside: {_name(path['name'])}, {100 * path['share']:.0f} % there, as its model misses its measurements by "
-        f"{path['smape']:.2g} % (SMAPE)"
+        f"Left aside: {_name(path['name'])}, {100 * path['share']:.0f} % there, as its model misses its measurements "
+        f"by {path['smape']:.2g} % (SMAPE)"
         for path in larger[:_WORST]
     ]
 
