@@ -244,7 +244,7 @@ def test_instructions_of_timed_runs_stand_in_for_effort_runs() -> None:
         {"app": {"time": N, "instructions": N}, "app->main": {"time": 1e-6 * N**2, "instructions": 1000 * N**2}}
     )
     alone = model_experiment(timed, ["time"])["time"]
-    _, said = noise_resilient(timed, None, alone, processes="p", aggregate="mean", target=(64, 320))
+    *_, said = noise_resilient(timed, None, alone, processes="p", aggregate="mean", target=(64, 320))
     assert said[1]["source"] == "computation" and said[1]["prior"] == "c0 + c1 n^2"
 
 
@@ -278,7 +278,7 @@ def test_a_function_without_mpi_whose_time_outgrows_its_blocks_does_dearer_work(
     verdicts = {name: found[name].waiting for name in ("app->main->solve", LAST)}
     assert [verdict and verdict.verdict for verdict in verdicts.values()] == [Verdict.DEARER, Verdict.WAITING]
     alone = model_experiment(timed, ["time"])["time"]
-    _, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
+    *_, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
     assert said[2]["waiting"].startswith("dearer work: ") and said[3]["waiting"].startswith("waiting: ")
 
 
@@ -297,7 +297,7 @@ def test_what_a_campaign_is_told() -> None:
 
     timed = table(TIMES)
     alone = model_experiment(timed, ["time"])["time"]
-    models, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
+    models, _, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
     assert len(said) == len(ALL) and models.call_paths == alone.call_paths
     assert said[2]["prior"] == "c0 + c1 n^2" and said[2]["times_alone"] and said[2]["waiting"] == "nothing"
     assert said[2]["at_target_s"] == pytest.approx(1e-6 + 2e-9 * 320**2, rel=1e-5)
@@ -320,3 +320,55 @@ def test_sparse_plans_are_cheap_and_tell_the_prior() -> None:
 def test_a_prior_needs_lines() -> None:
     with pytest.raises(UsageError, match="one parameter alone"):
         effort_points(np.array([[1.0, 2], [2, 3], [3, 5]]), np.ones(3))
+
+
+def test_what_a_call_path_takes_up_has_its_own_growth_and_share() -> None:
+    counted = {
+        "app": {},
+        "app->main": {"basic_blocks": 5 + 0 * N},
+        "app->main->relax": {"basic_blocks": 300 + 200 * N**2},
+        "app->main->set_up": {"basic_blocks": 7 + 3 * P**2 + 7 * P},
+    }
+    effort = sum(columns["basic_blocks"] for columns in counted.values() if columns)
+    timed = table({"app": {"time": 1e-3 + 0 * N}, "app->main": {"time": 1e-9 * effort}})
+    main = models_from_priors(timed, table(counted), processes="p")[1]
+    assert set(main.held) == {"app->main", "app->main->relax", "app->main->set_up"}
+    far = np.array([[4096.0, 64.0]])
+    parts = {name: float(model.function.evaluate(far)[0]) for name, model in main.held.items()}
+    assert main.final is not None
+    assert sum(parts.values()) == pytest.approx(float(main.final.function.evaluate(far)[0]), rel=1e-9)
+    assert parts["app->main->set_up"] == pytest.approx(1e-9 * (7 * 4096 + 3 * 4096**2), rel=0.02)
+    assert parts["app->main->relax"] == pytest.approx(1e-9 * 200 * 64**2, rel=0.02)
+    assert all(np.isfinite(model.predict_interval(far)[1]).all() for model in main.held.values())
+
+
+def test_starting_mpi_grows_no_faster_than_a_tree() -> None:
+    times = {"app": {"time": 1e-3 + 0 * N}, "app->MPI_Init": {"time": 0.2 + 0.01 * P * np.log2(P)}}
+    counted = table({"app": {"basic_blocks": 9 + 0 * N}, "app->MPI_Init": {"visits": 1 + 0 * N}})
+    start = models_from_priors(table(times), counted, processes="p")[1]
+    assert start.final is not None
+    assert [term.lead(0) for term in start.final.function.terms] == [(0, 1)]
+    assert start.waiting is None
+
+
+def test_ranks_that_take_turns_on_their_cores_tell_nothing_of_waiting() -> None:
+    slow = TIMES | {LAST: {"time": 1e-6 + 8e-6 * np.log2(P) + 3e-3 * P}}
+    slow["app->main->solve"] = {"time": 2e-9 * (7 + 3 * N**2) * P}
+    for crowded in (False, True):
+        made = models_from_priors(table(slow), counts(), processes="p", crowded=crowded)
+        solve, reduce = made[2], made[3]
+        assert (reduce.waiting is None) is crowded
+        assert any("more ranks than cores" in note for note in reduce.notes) is crowded
+        assert solve.final is not None and solve.waiting is not None
+        grows = any(term.lead(0) > (0, 0) for term in solve.final.function.terms)
+        assert grows is not crowded
+
+
+def test_few_points_still_tell_the_cost_of_a_unit_of_work() -> None:
+    blocks = 7 + 3 * N**2 + 5 * N + 2 * P
+    few = [0, 6, 12]
+    timed = table({"app": {"time": 2e-9 * blocks[few]}}, POINTS[few])
+    made = models_from_priors(timed, table({"app": {"basic_blocks": blocks}}), processes="p")[0]
+    assert made.source is Source.COMPUTATION and made.final is not None
+    far = np.array([[64.0, 4096.0]])
+    assert made.final.function.evaluate(far)[0] == pytest.approx(2e-9 * (7 + 3 * 4096**2 + 5 * 4096 + 128), rel=0.01)

@@ -80,8 +80,8 @@ def test_starting_and_ending_mpi_is_an_account_of_its_own(small):
     assert data["paths"].index(init) not in data["stack"]["rows"]
     where = answers_of(said, data, "")[0]
     assert "MPI_Init" not in where.answer
-    assert any(fact.startswith("Starting and ending MPI is in no share: ") for fact in where.facts)
-    assert "Beside it, starting and ending MPI: " in render(said)
+    assert any(fact.startswith("Starting and ending is in no share: ") for fact in where.facts)
+    assert "Beside it, starting and ending: " in render(said)
     line = next(line for line in as_csv(paths).splitlines() if "MPI_Init" in line)
     assert line.split(",")[6:8] == ["", ""]
 
@@ -113,7 +113,7 @@ def test_a_tensor_model_predicts_the_run_time_in_every_place(small):
     assert f"at p=1024, n=8000, k=80: {at:.4g} s; in normal form, for comparison" in render(said)
     data = data_of(said, table)
     sure = next(each for each in answers_of(said, data, "") if each.question == "How sure is that?")
-    assert sure.answer == f"{at:.3g} s" and "interval not known" in sure.facts[0]
+    assert sure.answer == f"{at:.4g} s" and "interval not known" in sure.facts[0]
     values, low, high = data["runtime"]["curves"]
     axes, largest = data["axes"], np.array(data["largest"])
     for parameter, (axis, curve) in enumerate(zip(axes, values, strict=True)):

@@ -8,7 +8,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
 
-REPORT, FINDINGS, TABLE = "report.json", "findings.json", "experiment.jsonl"
+REPORT, FINDINGS, TABLE, MODELS = "report.json", "findings.json", "experiment.jsonl", "models.json"
 READ = (REPORT, FINDINGS, TABLE)
 """Files in a folder of results that other campaigns read."""
 

@@ -47,6 +47,10 @@ def show(estimate: Estimate) -> None:
         f"full matrix:   {_hours(estimate.full_matrix_core_hours)}"
         + ("" if share is None else f"; the next plan is {100 * share:.3g} % of it")
     )
+    if estimate.target_s is not None:
+        from buran.report.plain import named
+
+        print(f"a run at {named(estimate.target)} takes {estimate.target_s:.4g} s")
     if estimate.budget_core_hours is not None:
         print(f"budget:        {_hours(estimate.budget_core_hours)}, {_hours(estimate.spent_core_hours)} spent")
 

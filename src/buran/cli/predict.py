@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,10 @@ HELP = "predict run times with a tensor or corrected model, or find the fastest 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument(
-        "model", metavar="MODEL", type=Path, help="file of `buran model --kind cpr -o` or `buran correct -o`"
+        "model",
+        metavar="MODEL",
+        type=Path,
+        help="file of `buran model --kind cpr -o` or `buran correct -o`, or latest/run-time.json of a campaign",
     )
     parser.add_argument("points", metavar="CSV", type=Path, nargs="?", help="points; the first row names parameters")
     parser.add_argument("--at", metavar="P=V,...", action="append", default=[], help="a point (repeatable)")
@@ -49,16 +53,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print predictions."""
     from buran.cli.predict_corrected import is_corrected, predictions
+    from buran.cli.predict_sum import is_models, run_times
     from buran.tensor import load_model
 
     if not 0 < arguments.level < 1:
         raise UsageError(f"an interval's level lies between 0 and 1, not at {arguments.level:g}")
     corrected = is_corrected(arguments.model)
     notes: dict[str, str] = {}
-    if corrected:
+    if corrected or is_models(arguments.model):
         if arguments.fastest is not None:
             raise UsageError("--fastest needs a tensor model", where=arguments.model)
-        header, rows = predictions(arguments.model, _given_points(arguments))
+        of_kind = predictions if corrected else partial(run_times, level=arguments.level)
+        header, rows = of_kind(arguments.model, _given_points(arguments))
+        notes = {} if corrected else {"metric": "run time", "unit": "s"}
     else:
         model, notes = load_model(arguments.model)
         header, rows = (_fastest if arguments.fastest is not None else _predictions)(model, arguments)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Purpose
+from buran.campaign.point import Point
 from buran.campaign.records import core_hours
 from buran.compare.compare import compare_sides
 from buran.compare.sides import side_of_results
@@ -26,14 +27,16 @@ from buran.loop import program_model
 from buran.loop.collect import baseline, estimated_times, in_store, lost, profiles_of, timed_filters
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
+from buran.loop.crowded import crowded_points
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.model import imported_models
 from buran.loop.page import write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
-from buran.loop.run_time import with_held, with_parts
+from buran.loop.run_time import RUN_TIME, with_held, with_parts
 from buran.loop.session import Session
+from buran.model.model_set import ModelSet, write_models
 from buran.report.text import Report, total_at_target
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
@@ -57,7 +60,9 @@ def write_results(history: History, folder: Path) -> None:
     for mode in (Mode.TIME, Mode.EFFORT):
         _export(history, mode, folder / "extrap" / mode)
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
-    write_json(folder / "report.json", _plain(report))
+    write_json(folder / "report.json", _plain(report, history.models(last)))
+    if report.runtime is not None and report.ends is not None:
+        write_models(folder / RUN_TIME, [report.runtime, report.ends])
     report = _compared(session, folder, report)
     write_page(history, folder, report)
 
@@ -209,6 +214,17 @@ def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
     ]
 
 
+def _crowded(history: History, measured: Collection[Point]) -> list[str]:
+    """Say where ranks and threads took turns on too few cores."""
+    points = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
+    if not points:
+        return []
+    return [
+        f"at {len(points)} of {len(measured)} points there were more ranks and threads than cores: they took turns, so "
+        "that times of MPI say nothing of waiting there. Growth comes from counts and cost models (`model.waiting`)."
+    ]
+
+
 def gather(history: History) -> Report:
     """Collect the values of the report from plans, models and store."""
     session, plans = history.session, history.plans
@@ -238,6 +254,7 @@ def gather(history: History) -> Report:
             *_notes(history, findings),
             *_kind(findings, campaign),
             *_estimated(runs),
+            *_crowded(history, measured),
         ],
         parameters=campaign.parameters,
         target=campaign.refinement_target,
@@ -245,6 +262,7 @@ def gather(history: History) -> Report:
         models=models,
         runtime=runtime,
         ends=findings.ends,
+        held=findings.held,
         tensor=tensor_model(history, findings),
         overhead=[
             {
@@ -271,6 +289,7 @@ def gather(history: History) -> Report:
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
             "latest/points.csv",
             "models": "latest/models.json",
+            **({"run time": f"latest/{RUN_TIME} (`buran predict`)"} if findings.ends else {}),
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
             **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if unpooled else {}),
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
@@ -334,12 +353,13 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
     return steps
 
 
-def _plain(report: Report) -> dict[str, Any]:
+def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
+    """Return the report as plain data, with models of what was measured: what they take up has a place of its own."""
     plain = {name: getattr(report, name) for name in report.__dataclass_fields__}
     del plain["comparison"], plain["tensor"]  # files of their own
     plain["target"] = dict(report.target)
-    plain["models"] = {metric: models.to_json() for metric, models in report.models.items()}
-    for name in ("runtime", "ends"):
+    plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
+    for name in ("runtime", "ends", "held"):
         plain[name] = None if plain[name] is None else plain[name].to_json()
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain

@@ -15,6 +15,8 @@ from buran.prior.communication import starts_or_ends
 from buran.prior.prior import startup_prior
 from buran.prior.resilient import fit_priors
 
+RUN_TIME = "run-time.json"
+"""File with the models of the program's run time, beside those of its call paths."""
 _MOST_PARTS = 2000
 """Call paths whose errors are added up for the interval of the whole, the largest first: of more it takes minutes."""
 

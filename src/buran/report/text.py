@@ -45,11 +45,13 @@ class Report:
     target
         Point that run time is extrapolated to.
     models
-        By metric.
+        By metric; those of time with call paths that others take up, which `held` has, beside them.
     runtime
         Model of the whole program's wall time, not instrumented, in normal form.
     ends
         Model of starting and ending, what `runtime` has beside the call paths; None where it is not their sum.
+    held
+        Models of time of counted call paths that others take up, these first; None without any.
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
@@ -107,6 +109,7 @@ class Report:
     checked: Sequence[Mapping[str, Any]] = ()
     comparison: Comparison | None = None
     ends: ModelSet | None = None
+    held: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from buran.campaign.plan import Plan
 from buran.campaign.point import Point
@@ -25,6 +25,8 @@ class Estimate:
         Where run times come from, in words.
     next_core_hours, full_matrix_core_hours
         None where nothing is known of the run time of some point.
+    target, target_s
+        The point that run time is extrapolated to, and the run time there; None where nothing is known of it.
     """
 
     iteration: int
@@ -36,6 +38,8 @@ class Estimate:
     full_matrix_core_hours: float | None
     spent_core_hours: float
     budget_core_hours: float | None
+    target: Mapping[str, float] = field(default_factory=dict)
+    target_s: float | None = None
 
     @property
     def share_of_full_matrix(self) -> float | None:
@@ -83,6 +87,8 @@ def estimate(history: History) -> Estimate:
         full_matrix_core_hours=question.full_matrix_core_hours(seconds),
         spent_core_hours=ledger.spent_core_hours(ledger.read(layout.store), session.target.id),
         budget_core_hours=plan.budget_core_hours,
+        target=dict(campaign.refinement_target),
+        target_s=seconds(Point.of(campaign.refinement_target)),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from buran.campaign.results import FINDINGS, MODELS, TABLE
 from buran.errors import FormatError, UsageError, check_coordinates
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
@@ -32,6 +33,7 @@ from buran.loop.report import commented_filter, recommended_filter
 from buran.loop.session import open_session
 from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
+from buran.model.model_set import read_models
 from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
 from buran.profile.symbols import variants
@@ -72,12 +74,15 @@ class Universe:
         A call graph that was given, or a bare list of functions.
     remarks
         What to know of the campaign's measurements, in sentences.
+    results
+        Folder of a campaign's results, where the measurements are its table: its models then are those of the list.
     """
 
     history: History | None
     experiment: Experiment | None
     callgraph: CallGraph | None
     remarks: tuple[str, ...] = ()
+    results: Path | None = None
 
     @classmethod
     def open(
@@ -99,6 +104,7 @@ class Universe:
             None if experiment is None else read_experiment(experiment),
             given_graph,
             remarks,
+            None if experiment is None or not _is_table_of_results(experiment) else experiment.parent,
         )
 
     @cached_property
@@ -133,9 +139,17 @@ class Universe:
     @property
     def tree(self) -> CallTree | None:
         """Measured call paths."""
+        if self.results is not None:
+            return self.results_findings.tree
         if self.experiment is not None:
             return self.experiment.tree
         return None if self.history is None else self.findings.tree
+
+    @cached_property
+    def results_findings(self) -> Findings:
+        """Those beside the measurements."""
+        assert self.results is not None
+        return Findings.read(self.results / FINDINGS)
 
     @property
     def needed(self) -> CallGraph:
@@ -237,9 +251,15 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
     if "time" in lacking or not len(experiment.tree):
         raise UsageError("the measurements have no times of call paths", hint="profile with Score-P or Buran first")
     used = {"time", "visits", *work_metrics(experiment.metrics)}
-    sets = model_experiment(experiment, [name for name in experiment.metrics if name in used])
+    if universe.results is None:
+        sets = model_experiment(experiment, [name for name in experiment.metrics if name in used])
+        tree, imbalance, ends = experiment.tree, imbalance_s(experiment), ends_s(experiment)
+    else:
+        sets = {models.metric: models for models in read_models(universe.results / MODELS)}
+        findings = universe.results_findings
+        tree, imbalance, ends = findings.tree, np.array(findings.imbalance_s), np.array(findings.ends_s).reshape(-1, 2)
     chosen = refine(
-        experiment.tree,
+        tree,
         sets["time"],
         sets.get("visits"),
         _target(request.target, experiment),
@@ -252,11 +272,18 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
         ),
         visit_cost_s=FILTERS.visit_cost_s if request.visit_cost_s is None else request.visit_cost_s,
         work=[sets[name] for name in work_metrics(sets)],
-        imbalance=imbalance_s(experiment),
-        ends_s=ends_s(experiment),
+        imbalance=imbalance,
+        ends_s=ends,
         graph=universe.graph,
     )
     return list_of(chosen)
+
+
+def _is_table_of_results(path: Path) -> bool:
+    """Tell whether measurements are the table of a campaign with models of times and visits beside it."""
+    if path.name != TABLE or not all((path.parent / name).is_file() for name in (FINDINGS, MODELS)):
+        return False
+    return {"time", "visits"} <= {models.metric for models in read_models(path.parent / MODELS)}
 
 
 def _target(values: Mapping[str, float] | None, experiment: Experiment) -> np.ndarray:

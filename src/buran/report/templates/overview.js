@@ -22,7 +22,7 @@ function stacked(parameter) {
   for (const share of [0, 0.25, 0.5, 0.75, 1]) drawing.append(make("line", { class: "grid", x1: left, x2: width - 12, y1: y(share), y2: y(share) }), label(left - 6, y(share) + 4, `${100 * share} %`, "end"));
   const measured = x.at(data.largest[parameter]);
   if (data.target[parameter] > data.largest[parameter]) drawing.append(make("line", { class: "border", x1: measured, x2: measured, y1: 8, y2: height - bottom }, make("title", {}, "largest measured value")));
-  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick)));
+  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick, 6)));
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   const others = held(data.target, parameter);
   return make("figure", {}, drawing, make("figcaption", {}, `share of the predicted ${data.metric}${others ? ` at ${others}` : ""}` +
@@ -38,15 +38,28 @@ function legend(parameter) {
     if (action) line.querySelector("button").addEventListener("click", action);
     list.prepend(line);
   };
-  rows.forEach((row, kind) => entry(kind + 1, named(row), paths[row].name, values[parameter][kind], () => show(row)));
+  const names = distinct(rows);
+  rows.forEach((row, kind) => entry(kind + 1, names[kind], paths[row].name, values[parameter][kind], () => show(row)));
   entry(KINDS, "all others", "", sums.map((sum, k) => sum - values[parameter].reduce((all, each) => all + each[k], 0)), null);
   return list;
 }
 
-/* Many call the same MPI operation: the caller tells which one is meant. */
-function named(row) {
-  const path = paths[row];
-  return path.short.startsWith("MPI_") && path.parent >= 0 ? `${paths[path.parent].short} → ${path.short}` : path.short;
+/* The name of a row with some of its callers. Many call the same MPI operation: one caller tells which one is meant. */
+function named(row, callers) {
+  const names = [];
+  for (let at = row, left = callers + (paths[row].short.startsWith("MPI_") ? 1 : 0); at >= 0 && left >= 0; at = paths[at].parent, left -= 1) names.unshift(paths[at].short);
+  return names.join(" → ");
+}
+
+/* Names of rows, with as many callers as tell equal names apart. */
+function distinct(rows) {
+  const callers = rows.map(() => 0), deep = Math.max(...rows.map((row) => paths[row].name.split("->").length));
+  let names = rows.map((row) => named(row, 0));
+  for (let round = 0; round < deep && new Set(names).size < names.length; round += 1) {
+    const same = names.map((name) => names.indexOf(name) !== names.lastIndexOf(name));
+    names = rows.map((row, k) => named(row, callers[k] += same[k] ? 1 : 0));
+  }
+  return names;
 }
 
 function overview() {
@@ -56,7 +69,7 @@ function overview() {
   const choose = (parameter) => {
     for (const button of tools.children) button.setAttribute("aria-pressed", String(Number(button.dataset.parameter) === parameter));
     plots.replaceChildren(stacked(parameter), legend(parameter),
-      ...(data.runtime.curves.length ? [curve(data.runtime.curves, data.runtime.measured, parameter, "run time in s", 400, 240)] : []));
+      ...(data.runtime.curves.length ? [curve(data.runtime.curves, data.runtime.measured, parameter, "run time in s", data.runtime.at, 400, 240)] : []));
   };
   for (const parameter of varied) {
     const button = make("button", { type: "button", "data-parameter": parameter }, `along ${data.parameters[parameter]}`);

@@ -2,22 +2,28 @@
 
 const DOTS = ["point", "point tests", "point estimated"];
 
-/* A curve with its interval along one parameter; `measured` has a point, median, least, most and a kind. */
-function curve(curves, measured, parameter, what, width = 340, height = 220) {
+/* A curve with its interval along one parameter; `measured` has a point, median, least, most and a kind; `goal` is the
+   prediction at the target with its interval, where all parameters have the target's values. */
+function curve(curves, measured, parameter, what, goal, width = 340, height = 220) {
   const left = 62, bottom = 34;
   const axis = data.axes[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
   const on = measured.filter(([point]) => point.every((value, i) => i === parameter || value === data.largest[i]));
-  const heights = [...middle, ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
+  const heights = [...middle, ...lower, ...upper, ...goal, ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
   const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
-  const y = scale(heights.map((value) => Math.max(value, 0)), height - bottom, 8);
+  const y = scale(heights.map((value) => Math.max(value, 0)), height - bottom, 20);
   const drawing = svg(width, height, `${what} over ${data.parameters[parameter]}`);
-  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick)));
+  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick, 6)));
   for (const tick of y.ticks) drawing.append(make("line", { class: "axis", x1: left, x2: width - 12, y1: y.at(tick), y2: y.at(tick) }), label(left - 6, y.at(tick) + 4, short(tick), "end"));
   const line = (values, missing) => values.map((value, k) => `${x.at(axis[k]).toFixed(1)},${y.at(value ?? missing).toFixed(1)}`);
   drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
   drawing.append(make("path", { class: "curve", d: `M${line(middle, 0).join("L")}` }));
-  const goal = x.at(data.target[parameter]);
-  drawing.append(make("line", { class: "target", x1: goal, x2: goal, y1: 8, y2: height - bottom }));
+  const [at, least, most] = goal, right = x.at(data.target[parameter]);
+  drawing.append(make("line", { class: "target", x1: right, x2: right, y1: 20, y2: height - bottom }));
+  if (at !== null && at !== undefined) {
+    if (least !== null && most !== null) drawing.append(make("line", { class: "reach", x1: right, x2: right, y1: y.at(least), y2: y.at(most) }));
+    drawing.append(make("path", { class: "goal", d: `M${right - 5},${y.at(at)}l5,-5l5,5l-5,5Z` },
+      make("title", {}, `${nameOf(data.target)}: ${short(at, 4)}${least === null || most === null ? "" : ` (${short(least)} … ${short(most)})`}, predicted`)));
+  }
   for (const [point, median, least, most, kind] of on) {
     const at = x.at(point[parameter]);
     drawing.append(make("line", { class: "reach", x1: at, x2: at, y1: y.at(least), y2: y.at(most) }),
@@ -25,8 +31,9 @@ function curve(curves, measured, parameter, what, width = 340, height = 220) {
         make("title", {}, `${nameOf(point)}: ${short(median, 4)} (${short(least, 4)} … ${short(most, 4)})${kind === 2 ? ", from runs with hooks" : ""}`)));
   }
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
+  if (y.logarithmic) drawing.append(label(left, 12, "logarithmic", "start"));
   const others = held(data.largest, parameter);
-  return make("figure", {}, drawing, make("figcaption", {}, `${what}${others ? ` at ${others}` : ", all measured points"}`));
+  return make("figure", {}, drawing, make("figcaption", {}, `${what}${others ? ` at ${others}` : ", all measured points"}; diamond: at the target`));
 }
 
 const measuredOf = (path) => path.measured.length ? data.points.flatMap((point, k) => path.measured[0][k] === null ? [] : [[point, ...path.measured.map((each) => each[k]), 0]]) : [];
@@ -119,7 +126,7 @@ function plotsOf(path) {
   const plots = make("div", { class: "plots" });
   if (!path.curves) return plots;
   const measured = measuredOf(path);
-  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(curve(path.curves, measured, k, data.metric)));
+  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(curve(path.curves, measured, k, data.metric, [path.at, path.low, path.high])));
   if (path.surface.length) plots.append(surface(path));
   if (path.residuals.length) plots.append(residuals(path));
   if (path.noise) plots.append(ownNoise(path));

@@ -1,0 +1,113 @@
+"""What a run takes at the target is one number, wherever it is said."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from simulated_campaigns import opened
+
+from buran.cli import main
+from buran.files import not_synced
+from buran.loop.history import History
+from buran.loop.report import link_latest, write_results
+from buran.views.estimate import estimate
+from buran_studies.simulate.in_process import carry_out
+
+TARGET = "p=4096,n=200"
+DIGITS = 1e-3  # of texts, which have four
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    with not_synced():
+        session = opened(tmp_path_factory.mktemp("total"))
+        carry_out(session)
+        write_results(History.open(session), session.layout.results(session.id))
+        link_latest(session)
+    return session.campaign.path
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def number(pattern: str, text: str) -> float:
+    match = re.search(pattern, text)
+    assert match, f"{pattern} is not in\n{text}"
+    return float(match.group(1))
+
+
+def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    latest = campaign.parent / "results" / "sim" / "latest"
+    total = json.loads((latest / "report.json").read_text())["at_target"]
+    whole, call_paths, ends = (total[name] for name in ("whole_s", "call_paths_s", "ends_s"))
+    assert whole == pytest.approx(call_paths + ends, rel=1e-12)
+    # the head and the sentences below, of the text and of the page
+    for text in ((latest / "report.txt").read_text(), (latest / "report.html").read_text()):
+        assert number(r"How sure is that\?(?:</h2><p class=\"said\">)? ?([\d.e+-]+) s", text) == pytest.approx(
+            whole, rel=DIGITS
+        )
+        assert number(r"([\d.e+-]+) s in call paths, ", text) == pytest.approx(call_paths, rel=DIGITS)
+        assert number(r"call paths, ([\d.e+-]+) s to start and end", text) == pytest.approx(ends, rel=DIGITS)
+    text = (latest / "report.txt").read_text()
+    assert number(r"at p=4096, n=200: ([\d.e+-]+) s;", text) == pytest.approx(whole, rel=DIGITS)
+    assert number(r"starting and ending: ([\d.e+-]+) s", text) == pytest.approx(ends, rel=DIGITS)
+    # tables and plots
+    page = json.loads((latest / "page.json").read_text())
+    assert sum(path["at"] for path in page["paths"] if path["share"] is not None) == pytest.approx(
+        call_paths, rel=DIGITS
+    )
+    assert [curve[-1] for curve in page["stack"]["total"]] == pytest.approx([call_paths] * 2, rel=DIGITS)
+    assert page["runtime"]["at"][0] == pytest.approx(whole, rel=DIGITS)
+    assert page["runtime"]["at"][1] < whole < page["runtime"]["at"][2]
+    assert page["start_and_end"] == pytest.approx(ends, rel=DIGITS)
+    with (latest / "report.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["share at target"]]
+    assert sum(float(row["at target"]) for row in rows) == pytest.approx(call_paths, rel=DIGITS)
+    # commands
+    predicted = json.loads(said(capsys, "predict", str(latest / "run-time.json"), "--at", TARGET, "--json"))
+    (row,) = predicted["predictions"]
+    assert [row["predicted"], row["call paths"], row["start and end"]] == pytest.approx([whole, call_paths, ends])
+    assert row["lower"] == pytest.approx(page["runtime"]["at"][1], rel=DIGITS)
+    listed = said(capsys, "filter", str(campaign), "--target", TARGET)
+    assert number(r"time at the target: ([\d.e+-]+) s a rank", listed) == pytest.approx(call_paths, rel=DIGITS)
+    table = str(latest / "experiment.jsonl")
+    listed = said(capsys, "filter", "--from", table, "--target", TARGET)
+    assert number(r"time at the target: ([\d.e+-]+) s a rank", listed) == pytest.approx(call_paths, rel=DIGITS)
+    assert estimate(History.open(opened_again(campaign))).target_s == pytest.approx(whole)
+    assert number(r"a run at .* takes ([\d.e+-]+) s", said(capsys, "estimate", str(campaign))) == pytest.approx(
+        whole, rel=DIGITS
+    )
+
+
+def opened_again(campaign: Path):
+    from buran.loop.session import open_session
+
+    return open_session(campaign)
+
+
+def test_the_sum_gives_what_was_measured_at_every_point(campaign: Path) -> None:
+    latest = campaign.parent / "results" / "sim" / "latest"
+    page = json.loads((latest / "page.json").read_text())
+    report = json.loads((latest / "report.json").read_text())
+    from buran.model.model_set import ModelSet
+
+    whole = ModelSet.from_json(report["runtime"])
+    order = [page["parameters"].index(name) for name in whole.parameters]
+    measured = {tuple(point): median for point, median, _, _, kind in page["runtime"]["measured"] if kind == 0}
+    points = np.array(list(measured))[:, order]
+    assert whole.predict(points)[0] == pytest.approx(list(measured.values()), rel=0.06)
+
+
+def test_a_file_without_a_run_time_is_named(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    latest = campaign.parent / "results" / "sim" / "latest"
+    assert main(["predict", str(latest / "models.json"), "--at", TARGET]) == 2
+    assert "have no run time of a program" in capsys.readouterr().err
+    assert main(["predict", str(latest / "run-time.json"), "--at", "p=4096"]) == 2
+    assert "n" in capsys.readouterr().err
