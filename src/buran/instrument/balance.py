@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.instrument.prediction import Floats
-from buran.prior.communication import STARTUP
 from buran.profile.profile import Profile
+from buran.profile.startup import STARTUP
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from buran.errors import UsageError
 from buran.instrument.tuning import FILTERS
 from buran.model import ModelSet
-from buran.prior.communication import starts_or_ends
 from buran.profile.profile import SEPARATOR, CallTree, Region
+from buran.profile.startup import starts_or_ends
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from buran.model.combine import add_models
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
-from buran.prior.communication import starts_or_ends
 from buran.prior.prior import startup_prior
 from buran.prior.resilient import fit_priors
+from buran.profile.startup import starts_or_ends
 
 RUN_TIME = "run-time.json"
 """File with the models of the program's run time, beside those of its call paths."""

@@ -13,7 +13,6 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
-from buran.prior.communication import starts_or_ends
 from buran.prior.held import split
 from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, priors_of
@@ -21,6 +20,7 @@ from buran.prior.prior import Prior, one_cost, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.tuning import COEFFICIENTS
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
+from buran.profile.startup import starts_or_ends
 
 CROWDED = "more ranks than cores: they take turns, and what its times have beyond its cost model is not modelled"
 

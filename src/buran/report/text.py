@@ -15,8 +15,8 @@ from buran.model.model_set import ModelSet
 from buran.model.terms import ModelFunction
 from buran.model.text import format_function, growth_class
 from buran.model.together import undecided
-from buran.prior.communication import starts_or_ends
 from buran.profile.metrics import metric_of, noise_resilient, reported
+from buran.profile.startup import starts_or_ends
 from buran.report.comparison import earlier_text
 from buran.report.plain import brief, briefs, named, section
 
