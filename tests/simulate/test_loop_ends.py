@@ -17,6 +17,7 @@ from buran.campaign.plan import Mode, Plan
 from buran.files import not_synced, read_json
 from buran.instrument.filter_file import parse
 from buran.loop.history import History
+from buran.loop.plan import choice_of
 from buran.loop.report import gather
 from buran.loop.session import Session
 from buran.report.text import render
@@ -223,3 +224,20 @@ def test_the_reason_for_no_more_points_outlives_the_evaluation_points(tmp_path: 
     assert evaluation.phase == "evaluation"
     assert evaluation.reason == f"{last.reason}; evaluation points last, to compare with the models' predictions"
     assert end.reason == "nothing more fits into the budget" and end.budget_reached  # exit code 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("", "a b", "the models chose 2 functions"),
+        ("a b c", "a b", "the models chose fewer functions, 2 of 3"),
+        ("a b", "a b c", "the models chose 1 more function"),
+        ("a b", "a c d", "the models chose 2 more functions and 1 fewer"),
+    ],
+)
+def test_fewer_functions_are_only_called_so_where_they_are_fewer(before: str, after: str, words: str) -> None:
+    def text(names: str) -> str:
+        rules = "".join(f"INCLUDE MANGLED {name}\n" for name in names.split())
+        return f"SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\n{rules}SCOREP_REGION_NAMES_END\n" if names else ""
+
+    assert choice_of(text(before), text(after)) == words

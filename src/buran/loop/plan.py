@@ -14,6 +14,7 @@ from buran.campaign.point import Point
 from buran.compare.fold import fold
 from buran.errors import ConfigError
 from buran.files import digest
+from buran.instrument.filter_file import parse
 from buran.loop import program_model
 from buran.loop.collect import as_array, baseline, experiment_of, run_times, walls_by_point
 from buran.loop.comparison import changes_so_far
@@ -137,6 +138,7 @@ def make_plan(history: History) -> Plan:
         outcomes=tuple(history.outcomes(plan for plan in plans if not plan.imported)),
         runtime=runtime_model(history, findings),
         filter_text=rules_of(filter_text),
+        choice=choice_of(plans[-1].filter_text, filter_text),
         build_core_hours=_build_core_hours(history),
         unsteady=findings.unsteady,
         changes=changes_so_far(history),
@@ -154,6 +156,19 @@ def make_plan(history: History) -> Plan:
         observations = _measured(history, usable) if knowledge.rounds else _measured_elsewhere(history.session, usable)
         knowledge = replace(knowledge, measured=observations, errors=_errors(history))
     return next_plan(question, knowledge)
+
+
+def choice_of(before: str, after: str) -> str:
+    """Say which functions a filter chooses beside the one before, which may be the default selection."""
+    old, new = (parse(text).functions(True) for text in (before, after))
+    if not old or not new:
+        return f"the models chose {len(new)} functions" if new else "the models chose other functions"
+    more, less = len(new - old), len(old - new)
+    if not more:
+        return f"the models chose fewer functions, {len(new)} of {len(old)}"
+    return f"the models chose {more} more {'function' if more == 1 else 'functions'}" + (
+        f" and {less} fewer" if less else ""
+    )
 
 
 def usable_imports(history: History, filter_text: str) -> list[FinishedRun]:

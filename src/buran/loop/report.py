@@ -240,9 +240,9 @@ def gather(history: History) -> Report:
     models = dict(history.models(last))
     runtime = findings.runtime
     if "time" in models:
-        models["time"] = with_held(models["time"], findings.held)
         if runtime is not None and findings.ends is not None:
             runtime = with_parts(runtime, findings.ends, models["time"], campaign.refinement_target)
+        models["time"] = with_held(models["time"], findings.held)
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
     return Report(

@@ -163,6 +163,8 @@ class Knowledge:
         Prediction of a run's wall time from models.
     filter_text
         Filter that the models suggest for the next iteration.
+    choice
+        How it differs from the last one, in words.
     measured
         Times of the call paths, and of the whole program, at the modelling points, their parameters in the order of
         a point's names; None before the first run.
@@ -190,6 +192,7 @@ class Knowledge:
     outcomes: tuple[BundleOutcome, ...] = ()
     runtime: Runtime = lambda point: None
     filter_text: str = ""
+    choice: str = "the models chose other functions"
     measured: Observations | None = None
     errors: tuple[float, ...] = ()
     build_core_hours: float = 0.0

@@ -51,7 +51,7 @@ def next_round(draft: Draft) -> Plan | None:
         return None if advice.stop is None else draft.ending(advice.stop, advice.budget_reached)
     reasons = []
     if changed:
-        reasons.append("the models chose fewer functions: their points are measured again under the new filter")
+        reasons.append(f"{knowledge.choice}: their points are measured again under the new filter")
     if rest:
         reasons.append(f"strategy {question.strategy!r}: {_why(advice)}")
     points = again if changed else dict[Point, int]()
