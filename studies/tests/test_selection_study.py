@@ -110,7 +110,7 @@ def test_strategies_are_compared_on_the_same_functions() -> None:
 
 def test_a_hundred_thousand_functions_are_a_hundred_shards_a_cell() -> None:
     found = selection.shards(Settings("selection", preset="main-m2", draws=100_000))
-    assert len(found) == 16 * 100
+    assert len(found) == 17 * 100
     own = [each for each in found if each["strategy"] == "gpr" and each["budget"] == 5.0]
     numbers = [k for each in own for k in (each["first"], each["first"] + each["functions"])]
     assert numbers[0] == 0 and numbers[-1] == 100_000 and numbers[1:-1:2] == numbers[2::2]

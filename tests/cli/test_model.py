@@ -133,6 +133,15 @@ def test_points_that_are_none(file, text):
         run(file, "--at", text)
 
 
+@pytest.mark.parametrize("value", ["0", "-1", "0.0"])
+def test_nothing_is_said_at_a_value_of_zero(file, value):
+    with pytest.raises(BuranError) as caught:
+        run(file, "--at", f"n={value}")
+    text = str(caught.value)
+    assert f"n is {float(value):g}: logarithms and negative powers have no value at 0" in text
+    assert "give a n above 0" in text
+
+
 STRONG = "PARAMETER p\nPOINTS 2 4 8 16 32\nMETRIC time\nREGION main\n" + "".join(
     f"DATA {960 / p}\n" for p in (2, 4, 8, 16, 32)
 )

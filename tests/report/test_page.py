@@ -7,18 +7,20 @@ import io
 import json
 import re
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from made_up import NASTY, data_of, experiment, report
 from markupsafe import escape
 
+from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.report import call_paths
 from buran.report.call_paths import predict_call_paths, with_rows
 from buran.report.html import render_page
 from buran.report.page import page_data
 from buran.report.tables import as_csv
-from buran.report.text import render
+from buran.report.text import render, warnings_of
 from buran.report.words import answers_of
 
 
@@ -212,3 +214,12 @@ def test_predicted_and_measured_overhead_stand_beside_each_other(small, text):
     (line,) = [line for line in said.splitlines() if "12 functions" in line]
     assert "+1.3 %" in line and "+2.0 %" in line
     assert "predicted at most" in text and "+1.3 %" in text
+
+
+def test_models_at_the_end_of_the_space_are_named():
+    points = np.array([[4.0, 10], [8, 10], [16, 10], [32, 10], [64, 10]])
+    cubic = ModelFunction(1.0, (2.0,), (Term((Factor(0, PowerLog(Fraction(3))),)),))
+    model = Model(cubic, Quality(5, 1.0, 1.0, 0.01, 1.0, 3.0))
+    models = ModelSet(("p", "n"), "time", "s", ("main",), (model,), "sum", "mean", tuple(map(tuple, points.tolist())))
+    (note,) = [text for text in warnings_of(report(None, models={"time": models})) if "of time:" in text]
+    assert "1 model has p^3, the largest power of the full space" in note and "model.space" in note

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from json import dumps
 
 import numpy as np
 
 from buran.cli.terminal import table
-from buran.model import ModelSet, format_function, full_space, models_to_json, python_names
+from buran.model import ModelSet, format_function, models_to_json, python_names
 from buran.model.compare import ranking
+from buran.model.model_set import at_the_end
 
 
 def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
@@ -40,24 +40,8 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
         if at:
             title += " at " + ", ".join(f"{name} = {value:g}" for name, value in at.items())
         blocks.append(title + "\n" + table(header, rows, right=tuple(range(2, len(header)))))
-        blocks += at_the_end(models)
+        blocks += [f"note: {sentence}" for sentence in at_the_end(models)]
     return "\n\n".join(blocks)
-
-
-def at_the_end(models: ModelSet) -> list[str]:
-    """Return a note on models with the steepest term of the full space: a steeper one may be the right one."""
-    steepest = max(power for power, _ in full_space().pairs)
-    counts = Counter(
-        models.parameters[parameter]
-        for model in models.models
-        if model is not None and model.quality.rss > 0
-        for parameter in {f.parameter for t in model.function.terms for f in t.factors if f.basis.lead[0] == steepest}
-    )
-    return [
-        f"note: {number} {'model has' if number == 1 else 'models have'} {name}^{steepest}, the largest power of the "
-        f"full space: if {name} may matter more, give steeper terms (--space FILE, or model.space in a campaign file)"
-        for name, number in counts.items()
-    ]
 
 
 def _predictions(models: ModelSet, at: Mapping[str, float], level: float) -> list[tuple[float, float, float]]:

@@ -43,6 +43,12 @@ def named_numbers(text: str, example: str, option: str = "--at", *, positive: bo
             out[name] = float(number)
         except ValueError:
             out[name] = math.nan
-        if not math.isfinite(out[name]) or (positive and out[name] <= 0):
+        if positive and out[name] <= 0:
+            raise UsageError(
+                f"{option} {text} is no point of models",
+                why=f"{name} is {out[name]:g}: logarithms and negative powers have no value at 0 and below",
+                hint=f"give a {name} above 0, best one that was measured or a larger one",
+            )
+        if not math.isfinite(out[name]):
             raise no_point(text, f"{name}={number}", example, option)
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from buran.model.alternative import Alternative, prepare
 from buran.model.discrepancy import Discrepancy
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
+from buran.model.space import full_space
 from buran.model.terms import Array, ModelFunction, predict
 
 SCHEMA = "buran-models/1"
@@ -102,6 +104,22 @@ class ModelSet:
             str(data["repetition"]),
             tuple(tuple(map(float, point)) for point in data["points"]),
         )
+
+
+def at_the_end(models: ModelSet) -> list[str]:
+    """Return a sentence on models with the steepest term of the full space: a steeper one may be the right one."""
+    steepest = max(power for power, _ in full_space().pairs)
+    counts = Counter(
+        models.parameters[parameter]
+        for model in models.models
+        if model is not None and model.quality.rss > 0
+        for parameter in {f.parameter for t in model.function.terms for f in t.factors if f.basis.lead[0] == steepest}
+    )
+    return [
+        f"{number} {'model has' if number == 1 else 'models have'} {name}^{steepest}, the largest power of the "
+        f"full space: if {name} may matter more, give steeper terms (--space FILE, or model.space in a campaign file)"
+        for name, number in counts.items()
+    ]
 
 
 def models_to_json(sets: Sequence[ModelSet]) -> dict[str, Any]:

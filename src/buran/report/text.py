@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.compare.difference import Comparison
-from buran.model.model_set import ModelSet
+from buran.model.model_set import ModelSet, at_the_end
 from buran.model.terms import ModelFunction
 from buran.model.text import format_function, growth_class
 from buran.model.together import undecided
@@ -214,6 +214,7 @@ def warnings_of(report: Report) -> list[str]:
     unknown = report.runtime and undecided(np.array(report.runtime.points), report.runtime.parameters)
     if unknown:
         notes.append(unknown)
+    notes += [f"of {metric}: {note}" for metric, models in report.models.items() for note in at_the_end(models)]
     if report.runtime is None or report.runtime.models[0] is None or "time" not in report.models:
         return notes
     at = run_time_at_target(report)

@@ -109,6 +109,8 @@ def _main() -> Iterator[Cell]:
     for each in HEADLINE:
         for strategy in MAIN:
             yield _of(FAIR, strategy, *each)
+    for parameters in (2, 3):  # what no choice of points can be expected to beat
+        yield _of(FAIR, "full", parameters, 5.0, 100.0)
 
 
 def _others() -> Iterator[Cell]:
