@@ -31,21 +31,26 @@ def test_without_flags_what_is_unknown_is_marked(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "campaign"
-    assert main(["init", str(folder), "--from", str(project), "--yes"]) == 0
+    assert main(["init", str(folder), "--no-build", "--from", str(project), "--yes"]) == 0
     text = (folder / "campaign.yaml").read_text()
     shown = capsys.readouterr()
     assert f"{text.count('# <-')} places" in shown.out and not shown.err
+    assert main(["check", str(folder / "campaign.yaml")]) == 2
+    shown_by_check = capsys.readouterr().err
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if "# <-" in line]
+    assert len(lines) == 1 and f"campaign.yaml:{lines[0]}: a place that is still to be filled in" in shown_by_check
+    (folder / "campaign.yaml").write_text(text.replace("# <-", "#"))
     campaign = load_campaign(folder / "campaign.yaml")
     assert campaign.name == "my-solver" and isinstance(campaign.source, Path)
     assert campaign.source.resolve() == project
     assert campaign.config.target.build == "make CC={mpicc}"
-    assert campaign.config.target.binary == "solve" and "# <- or other" in text
+    assert campaign.config.target.binary == "solve" and "# proposed: or other" in text
     assert "its arguments" in text and "MPI ranks" in text
     assert campaign.config.parameters["p"].role == "ranks"
     assert main(["check", str(folder / "campaign.yaml")]) == 0
 
 
-def test_flags_leave_no_marks_but_the_time_limit(project: Path, tmp_path: Path) -> None:
+def test_flags_leave_nothing_to_fill_in(project: Path, tmp_path: Path) -> None:
     words = [
         "--name",
         "x",
@@ -61,9 +66,9 @@ def test_flags_leave_no_marks_but_the_time_limit(project: Path, tmp_path: Path) 
         "3",
     ]
     command = "{binary} -m {m} -n {n}"
-    assert main(["init", str(tmp_path / "c"), "--from", str(project), "--run", command, *words]) == 0
+    assert main(["init", str(tmp_path / "c"), "--no-build", "--from", str(project), "--run", command, *words]) == 0
     text = (tmp_path / "c" / "campaign.yaml").read_text()
-    assert text.count("# <-") == 1
+    assert "# <-" not in text
     campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
     assert campaign.name == "x" and len(campaign.points) == 12
     assert campaign.config.budget.core_hours == 3
@@ -72,7 +77,7 @@ def test_flags_leave_no_marks_but_the_time_limit(project: Path, tmp_path: Path) 
 def test_a_program_without_mpi_has_no_ranks(project: Path, tmp_path: Path) -> None:
     (project / "solve.c").write_text("int main(void) { return 0; }\n")
     (project / "Makefile").write_text(MAKEFILE.replace("mpicc", "gcc"))
-    assert main(["init", str(tmp_path / "c"), "--from", str(project)]) == 0
+    assert main(["init", str(tmp_path / "c"), "--no-build", "--from", str(project), "--run", "{binary} {n}"]) == 0
     campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
     assert list(campaign.parameters) == ["n"] and campaign.ranks(campaign.points[0]) == 1
 
@@ -80,6 +85,7 @@ def test_a_program_without_mpi_has_no_ranks(project: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["--point", "p=x"], "--point 'p=x' is not understood"),
         (["--size", "n"], "--size 'n' is not understood"),
         (["--size", "n=1,x"], "at least two different positive numbers"),
         (["--ranks", "4"], "at least two different positive numbers"),
@@ -89,7 +95,7 @@ def test_a_program_without_mpi_has_no_ranks(project: Path, tmp_path: Path) -> No
 def test_wrong_flags_are_named(
     words: list[str], said: str, project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["init", str(tmp_path / "c"), "--from", str(project), *words]) == 2
+    assert main(["init", str(tmp_path / "c"), "--no-build", "--from", str(project), *words]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
@@ -97,8 +103,19 @@ def test_wrong_flags_are_named(
 def test_mistakes_in_what_was_said_are_shown_at_once(
     project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["init", str(tmp_path / "c"), "--from", str(project), "--run", "solve {n}"]) == 0
+    assert main(["init", str(tmp_path / "c"), "--no-build", "--from", str(project), "--run", "solve {n}"]) == 0
     assert "{binary}" in capsys.readouterr().err
+
+
+def test_grids_and_a_point_of_interest_need_no_edit(project: Path, tmp_path: Path) -> None:
+    command = "{binary} -g {px} {py} -n {=n * px} -s {s}"
+    words = ["--run", command, "--point", "p=64,n=60,s=1.5", "--size", "s=0.5,1"]
+    assert main(["init", str(tmp_path / "c"), "--no-build", "--from", str(project), *words]) == 0
+    campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
+    assert sorted(campaign.parameters) == ["n", "p", "s"]
+    assert sorted({point["n"] for point in campaign.points}) == [10, 20, 30, 40, 50]
+    assert dict(campaign.refinement_target) == {"n": 60, "p": 64, "s": 1.5}
+    assert campaign.run_command({"p": 6, "n": 10, "s": 1}, "x", "y") == ["x", "-g", "3", "2", "-n", "30", "-s", "1"]
 
 
 def answered(folder: Path, answers: list[str], *words: str) -> str:
@@ -124,7 +141,7 @@ def answered(folder: Path, answers: list[str], *words: str) -> str:
 
 def test_on_a_terminal_it_asks(project: Path, tmp_path: Path) -> None:
     answers = [str(project), "other", "{binary} {cells}", "1", "1,2", "", "4"]
-    shown = answered(tmp_path / "c", answers)
+    shown = answered(tmp_path / "c", answers, "--no-build")
     assert "one of solve, other [solve]" in shown
     assert "at least two different positive numbers" in shown  # of the answer "1", and it asks again
     campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
@@ -137,5 +154,5 @@ def test_on_a_terminal_it_asks(project: Path, tmp_path: Path) -> None:
 def test_on_a_terminal_enter_is_enough(project: Path, tmp_path: Path) -> None:
     answered(tmp_path / "a", [""])
     assert "path/to/sources" in (tmp_path / "a" / "campaign.yaml").read_text()
-    answered(tmp_path / "b", ["", "", "", "", ""], "--from", str(project))
+    answered(tmp_path / "b", ["", "", "", "", ""], "--no-build", "--from", str(project))
     assert load_campaign(tmp_path / "b" / "campaign.yaml").config.target.binary == "solve"

@@ -1,80 +1,51 @@
-"""The campaign files for well-known codes: checked as they are, and dry-run with stand-ins for the sources."""
+"""The page of well-known codes: its commands write campaigns that are right, with stand-ins for the checkouts."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
-import jsonschema
 import pytest
-import yaml
 
-import campaign_file as schema
+from buran.campaign.config import Campaign
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
+from buran.cli import main
 
-FOLDER = Path(__file__).resolve().parents[2] / "config" / "examples" / "codes"
-FILES = sorted(FOLDER.glob("*.yaml"))
-CODES = ("amg", "hpcg", "kripke", "lulesh", "minife", "quicksilver")
-
-# Points that were measured, and the one that predictions were judged at, in published case studies.
-PUBLISHED = {
-    "kripke": ((8, 2, 32), (32768, 10, 160), 125, (32768, 12, 160)),
-    "lulesh": ((125, 10), (729, 30), 25, (1000, 35)),
-    "minife": ((64, 75), (1024, 95), 25, (2048, 100)),
-    "quicksilver": ((16, 2, 10), (256, 16, 50), 125, (512, 20, 60)),
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "example-codes.md"
+COMMANDS = {
+    words[2]: words[3:]
+    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    for line in block.replace("\\\n", " ").splitlines()
+    if (words := shlex.split(line))[:2] == ["buran", "init"]
 }
 
 
-def with_stand_in(path: Path, folder: Path) -> Path:
-    """Copy a campaign file beside an empty source, so that nothing is fetched."""
-    (folder / "source").mkdir()
-    (folder / "source" / "Makefile").touch()
-    text, changed = re.subn(r"(?m)^  source: .*$", "  source: source", path.read_text())
-    assert changed == 1
-    copy = folder / path.name
-    copy.write_text(text)
-    return copy
+def campaign_of(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
+    """Write the campaign of a code as the page says, beside a checkout that says how a program is built."""
+    words = COMMANDS[name]
+    source = folder / words[words.index("--from") + 1]
+    source.mkdir(parents=True)
+    (source / "Makefile").write_text("prog: prog.c\n\t$(CC) -o prog prog.c\n")
+    (source / "prog.c").write_text("#include <mpi.h>\nint main(void) { return 0; }\n")
+    monkeypatch.chdir(folder)
+    assert main(["init", name, *words, "--yes", "--no-build"]) == 0
+    assert "# <-" not in (folder / name / "campaign.yaml").read_text()
+    return load_campaign(folder / name / "campaign.yaml")
 
 
-def test_every_code_has_one_file_for_a_node_and_one_for_slurm() -> None:
-    assert {path.stem for path in FILES} == {f"{code}{where}" for code in CODES for where in ("", "-slurm")}
-
-
-@pytest.mark.parametrize("code", CODES)
-def test_both_files_of_a_code_measure_the_same_program(code: str) -> None:
-    here, cluster = (yaml.safe_load((FOLDER / f"{code}{where}.yaml").read_text()) for where in ("", "-slurm"))
-    assert here["target"] == cluster["target"]
-    assert here["parameters"].keys() == cluster["parameters"].keys()
-    assert "environments" not in here and cluster["environments"]["cluster"]["launcher"] == "srun"
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_files_are_right(path: Path, tmp_path: Path) -> None:
-    data = yaml.safe_load(path.read_text())
-    jsonschema.validate(data, json.loads(schema.schema_text()))
-    campaign = load_campaign(with_stand_in(path, tmp_path))
-    assert campaign.name == path.stem
-    assert len(campaign.points) >= 20 and campaign.evaluation_points
-    source = data["target"]["source"]
-    assert re.fullmatch("[0-9a-f]{40}", source["revision"]) if isinstance(source, dict) else source == "Kripke"
-
-
-@pytest.mark.parametrize("code", PUBLISHED)
-def test_points_are_the_published_ones(code: str, tmp_path: Path) -> None:
-    first, last, count, judged = PUBLISHED[code]
-    campaign = load_campaign(with_stand_in(FOLDER / f"{code}-slurm.yaml", tmp_path))
-    values = [tuple(point[name] for name in campaign.parameters) for point in campaign.points]
-    assert (min(values), max(values), len(values)) == (first, last, count)
-    assert campaign.evaluation_points == (Point.of(dict(zip(campaign.parameters, judged, strict=True))),)
-    assert campaign.repetitions == 5
+@pytest.mark.parametrize("name", COMMANDS)
+def test_campaigns_need_no_edit(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(COMMANDS) == 6
+    campaign = campaign_of(name, tmp_path, monkeypatch)
+    assert len(campaign.points) >= 20
+    largest = {parameter: max(point[parameter] for point in campaign.points) for parameter in campaign.parameters}
+    assert all(campaign.refinement_target[parameter] > largest[parameter] for parameter in largest if parameter != "g")
 
 
 @pytest.mark.parametrize(
-    ("code", "ranks", "words"),
+    ("name", "ranks", "words"),
     [
         ("kripke", 27, "--procs 3,3,3 --zones 24,24,24 --quad 32 --dset 8 --groups 32"),
         ("amg", 8, "-problem 1 -P 2 2 2 -n 16 16 16"),
@@ -84,24 +55,10 @@ def test_points_are_the_published_ones(code: str, tmp_path: Path) -> None:
         ("quicksilver", 512, "-I 8 -J 8 -K 8 -x 16 -y 16 -z 16 -X 16 -Y 16 -Z 16 -n 40960"),
     ],
 )
-def test_shells_work_out_how_ranks_are_arranged(code: str, ranks: int, words: str, tmp_path: Path) -> None:
-    campaign = load_campaign(with_stand_in(FOLDER / f"{code}.yaml", tmp_path))
-    values = {"binary": "echo", "p": str(ranks), "n": "16", "d": "4", "g": "32", "m": "2", "s": "10"}
-    command = [word.fill(values) for word in campaign.run]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == words.split()
-
-
-@pytest.mark.slow
-@pytest.mark.mpi
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=() if "lulesh" in path.stem else pytest.mark.thorough, id=path.stem) for path in FILES],
-)
-def test_dry_runs(path: Path, tmp_path: Path) -> None:
-    copy = with_stand_in(path, tmp_path)
-    # The profile slurm would ask a Slurm for its partitions; tests/slurm has one.
-    command = [sys.executable, "-m", "buran.cli", "run", str(copy), "--dry-run"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Planning iteration 0" in done.stdout + done.stderr
+def test_ranks_are_arranged_in_grids(
+    name: str, ranks: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign = campaign_of(name, tmp_path, monkeypatch)
+    values = {"p": ranks, "n": 16, "d": 4, "g": 32, "m": 2, "s": 10}
+    point = Point.of({parameter: values[parameter] for parameter in campaign.parameters})
+    assert campaign.run_command(point, "prog", "build")[1:] == words.split()

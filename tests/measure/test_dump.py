@@ -136,6 +136,7 @@ def without(key):
         ([], 2, "2 of 2 ranks have left no profile: 0, 1"),
         ([encode(1, 2)], 2, "1 of 2 ranks have left no profile: 0"),
         ([encode(0, 2), encode(0, 2)], 2, "rank 0 has left two profiles"),
+        ([encode(0, 1), encode(0, 1)], 2, "2 programs of one rank ran instead of one program of 2 ranks"),
         ([encode(0, 1)], 2, "1 processes instead of 2"),
         ([encode(0, 2), encode(1, 2, info=INFO | {"build_id": "beef"})], 2, "beef, and c0ffee"),
         ([encode(0, 2), encode(1, 2, info=INFO | {"mode": "time"})], 2, "different binaries"),

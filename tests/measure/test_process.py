@@ -118,3 +118,39 @@ def test_a_lock_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path / "file"))
     with pytest.raises(ToolError, match="lock"), exclusive_machine():
         pass
+
+
+def test_what_is_printed_stays_up_to_a_limit(tmp_path: Path) -> None:
+    outcome = run_limited(
+        ["bash", "-c", "echo first; head -c 30000000 /dev/zero; echo; echo last; echo short >&2"],
+        cwd=tmp_path,
+        environment=os.environ,
+        marker=new_marker(),
+        stdout=tmp_path / "out",
+        stderr=tmp_path / "err",
+        time_limit_s=PATIENCE_S,
+        output_limit=10_000,
+    )
+    text = (tmp_path / "out").read_bytes()
+    assert outcome.failure is None
+    assert text.startswith(b"first\n") and text.endswith(b"\nlast\n") and len(text) < 10_100
+    assert outcome.left_out == {"out": 30_000_012 - 10_000} and b"[29990012 bytes are left out here]" in text
+    assert (tmp_path / "err").read_text() == "short\n"
+
+
+def test_standard_input_is_closed(tmp_path: Path) -> None:
+    outcome, _ = execute(tmp_path, "cat; read line || echo nothing to read")
+    assert outcome.failure is None and (tmp_path / "out").read_text() == "nothing to read\n"
+
+
+def test_a_process_that_is_left_behind_and_holds_the_output_is_ended(tmp_path: Path) -> None:
+    outcome, marker = execute(tmp_path, "sleep 1000 & echo done")
+    assert outcome.failure is None and (tmp_path / "out").read_text() == "done\n"
+    assert marked_processes(marker) == []
+
+
+def test_other_exit_codes_may_be_allowed(tmp_path: Path) -> None:
+    outcome, _ = execute(tmp_path, "exit 1")
+    assert outcome.failure_unless((0, 1)) is None and outcome.failure == "exit code 1"
+    killed, _ = execute(tmp_path, "kill -KILL $$")
+    assert "SIGKILL" in str(killed.failure_unless((0, 137)))

@@ -153,16 +153,40 @@ def test_what_could_not_be_told_is_marked(tmp_path: Path) -> None:
     assert "UNKNOWN" in examine_project(tmp_path).remarks[-1]
 
 
+@pytest.mark.parametrize(
+    ("files", "build"),
+    [
+        ({"configure": ""}, "./configure --disable-shared CC={mpicc} "),
+        ({"configure.ac": ""}, "autoreconf -fi && ./configure "),
+        ({"bootstrap": ""}, "sh ./bootstrap && ./configure "),
+        ({"meson.build": "executable('p', 'p.c')\n"}, "CC={mpicc} meson setup build --buildtype=release && "),
+        ({"Makefile.intel": "", "Makefile.gnu": "p: p.c\n\t$(CC) -o p p.c\n"}, "make -f Makefile.gnu CC={mpicc}"),
+    ],
+)
+def test_other_build_systems(files: dict[str, str], build: str, tmp_path: Path) -> None:
+    write(tmp_path, {**files, "p.c": "#include <mpi.h>\nint main(void) { return 0; }\n"})
+    project = examine_project(tmp_path)
+    assert project.build.startswith(build) and project.uses_mpi
+    assert project.binaries == ({"meson.build": ("build/p",), "Makefile.gnu": ("p",)}.get(list(files)[-1], ()))
+    assert ("make -f Makefile.intel CC={mpicc}" in project.alternatives) == ("Makefile.intel" in files)
+
+
+def test_presets_are_other_ways_to_build(tmp_path: Path) -> None:
+    presets = '{"version": 3, "configurePresets": [{"name": "base", "hidden": true}, {"name": "release"}]}'
+    files = {"CMakeLists.txt": "project(P C)\nadd_executable(p p.c)\n", "CMakePresets.json": presets}
+    write(tmp_path, {**files, "p.c": "int main(void) { return 0; }\n"})
+    (other,) = examine_project(tmp_path).alternatives
+    assert other.startswith("cmake --preset release -B build -DCMAKE_C_COMPILER={mpicc}")
+    (tmp_path / "CMakePresets.json").write_text("[broken")
+    assert not examine_project(tmp_path).alternatives
+
+
 def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         examine_project(tmp_path / "absent")
     with pytest.raises(UsageError, match="not seen how") as caught:
         examine_project(tmp_path)
     assert "{mpicxx}" in str(caught.value)
-    (tmp_path / "configure").touch()
-    with pytest.raises(UsageError) as caught:
-        examine_project(tmp_path)
-    assert "./configure CC={mpicc}" in str(caught.value)
     write(tmp_path, {"a/Makefile": "", "b/Makefile": ""})
     with pytest.raises(UsageError, match="several Makefiles"):
         examine_project(tmp_path)

@@ -206,6 +206,10 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     assert any("time run, n=16" in what and "1 of 2 ranks" in reason for what, reason in reasons.items()), reasons
     assert any(what.startswith("build") and "build command failed" in reason for what, reason in reasons.items())
     assert "n=13" in output
+    told = output.partition("the campaign goes on")[0]
+    assert told.count("failed ") == 1 and "log: " in told, "the first failure is told while the others are measured"
+    spared = [json.loads(path.read_text())["reason"] for path in workbench.results.glob("store/*/*/failed/*/run.json")]
+    assert sum(reason.startswith("not started: the program fails here without hooks too") for reason in spared) == 4
     for failure in state["failures"]:
         assert (workbench.results / failure["log"]).is_file()
     good = [run for run in workbench.started() if "n=20" in run]
@@ -213,6 +217,24 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     before = workbench.started()
     workbench.buran("run", "campaign.yaml", expect=1)
     assert workbench.started() == before, "failures are final until a retry is asked for"
+
+
+@pytest.mark.slow
+def test_a_program_without_mpi_is_said_for_what_it_is(workbench: Workbench) -> None:
+    (workbench.folder / "source" / "program.c").write_text(
+        '#include <stdio.h>\nvoid work(void) { puts("on my own"); }\nint main(void) { work(); return 0; }\n'
+    )
+    workbench.write(
+        parameters={"p": {"role": "ranks"}, "n": {"role": "size"}}, points=[{"p": 2, "n": 1}, {"p": 3, "n": 2}]
+    )
+    output = workbench.buran("run", "campaign.yaml", expect=3)
+    assert "error: no run with hooks succeeded: nothing can be modelled" in output
+    assert "programs of one rank ran instead of one program" in output and "switch MPI on in target.build" in output
+    assert output.count("for one cause, such as") == 1
+    report = json.loads((workbench.results / "latest" / "report.json").read_text())
+    assert report["points"][0] == 0
+    (failure,) = report["failures"]
+    assert failure["count"] == json.loads(workbench.buran("status", "--json", expect=1))["failed"]
 
 
 @pytest.mark.thorough

@@ -87,7 +87,7 @@ def call(bin: Path, folder: Path, *words: str, code: int = 0) -> str:
 def test_it_is_the_installed_package(installed: Path, tmp_path: Path) -> None:
     shown = call(installed, tmp_path, "python", "-c", "import buran.assets as a; print(a.root())").strip()
     assert Path(shown).is_relative_to(installed.parent)
-    for name in ("Snakefile", "rules/measure.smk", "profiles/slurm/config.yaml", "config/examples/codes/lulesh.yaml"):
+    for name in ("Snakefile", "rules/measure.smk", "profiles/slurm/config.yaml", "config/examples/treesort.yaml"):
         assert (Path(shown) / name).is_file()
     assert not list(Path(shown).rglob("*.o"))
 

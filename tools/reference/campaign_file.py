@@ -57,8 +57,8 @@ who takes a change back finds the old measurements again.
 _EXPRESSIONS = """\
 ## Expressions
 
-Constraints and resources are expressions over parameters, such as `is_cube(p) and p * n <= 4096`. They
-consist of numbers, names of parameters, `+ - * / // % **`, comparisons (`1 < p <= 8` too), `and`, `or`,
+Constraints, resources, `values` and `{=...}` in commands are expressions over parameters, such as
+`is_cube(p) and p * n <= 4096`. They consist of numbers, names of parameters, `+ - * / // % **`, comparisons (`1 < p <= 8` too), `and`, `or`,
 `not`, `a if condition else b` and these functions:
 
 | function | meaning |

@@ -40,7 +40,7 @@ def validate(document: YamlDocument) -> tuple[CampaignFile | None, list[Mistake]
     Returns
     -------
     tuple
-        The file's content, without its unknown keys, if nothing else is wrong with it, and the mistakes.
+        The file's content without what is wrong, if there is one without it, and the mistakes.
     """
     try:
         return CampaignFile.model_validate(document.data), []
@@ -53,10 +53,11 @@ def validate(document: YamlDocument) -> tuple[CampaignFile | None, list[Mistake]
         for detail, path in zip(details, paths, strict=True)
         if detail["type"] != "too_short" or not any(path == other[: len(path)] != other for other in paths)
     ]
-    if any(detail["type"] != "extra_forbidden" for detail in details):
-        return None, mistakes
     cleaned = _without(document.data, {_key_path(detail) for detail in details})
-    return CampaignFile.model_validate(cleaned), mistakes
+    try:
+        return CampaignFile.model_validate(cleaned), mistakes
+    except ValidationError:  # what is wrong cannot be left out
+        return None, mistakes
 
 
 def _key_path(detail: ErrorDetails) -> KeyPath:

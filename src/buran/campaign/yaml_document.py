@@ -34,6 +34,9 @@ _RULES = (
 )
 
 
+_PLACEHOLDER = re.compile(r"(?:^|\s)#\s*<-\s*(.*)")
+
+
 class _Loader(yaml.SafeLoader):
     """Composes nodes; its values are made by `_Reading`."""
 
@@ -56,11 +59,14 @@ class YamlDocument:
         The content; sequences are tuples, whole numbers are ``int``.
     lines
         First line, from 1, of every key path.
+    placeholders
+        Lines that wait to be filled in, with what their comment says.
     """
 
     path: Path
     data: Mapping[str, object]
     lines: Mapping[KeyPath, int]
+    placeholders: Mapping[int, str] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int:
         """Return the line of a key, or of the nearest key above it."""
@@ -136,7 +142,8 @@ def read_yaml(path: Path) -> YamlDocument:
     data = reading.mapping(node, ())
     if reading.mistakes:
         raise CampaignError(reading.mistakes)
-    return YamlDocument(path, data, reading.lines)
+    marked = {i: match[1] for i, line in enumerate(text.splitlines(), 1) if (match := _PLACEHOLDER.search(line))}
+    return YamlDocument(path, data, reading.lines, marked)
 
 
 @dataclass

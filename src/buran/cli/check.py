@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from buran.cli.arguments import add_campaign_file
@@ -47,11 +50,30 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"file": str(arguments.file), "valid": False, "mistakes": mistakes}, indent=2))
         return int(Exit.USAGE)
     summary = summarise(campaign)
+    redirected = redirected_into_source(campaign)
+    if redirected is not None:
+        print(f"warning: {redirected}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"file": str(arguments.file), "valid": True, **summary}, indent=2))
     else:
         print(_as_text(campaign, summary))
     return int(Exit.DONE)
+
+
+def redirected_into_source(campaign: Campaign) -> str | None:
+    """Say that the output of this command goes into a file of the sources, which then change while they are built."""
+    if not isinstance(campaign.source, Path):
+        return None
+    folder = campaign.source.resolve()
+    for handle in (1, 2):
+        with contextlib.suppress(OSError):
+            file = Path(f"/proc/self/fd/{handle}").readlink()
+            if file.is_file() and file.is_relative_to(folder) and not file.is_relative_to(campaign.results_root):
+                return (
+                    f"the output of this command goes into {file}, inside target.source: the sources would change "
+                    "while they are built. Redirect it elsewhere"
+                )
+    return None
 
 
 def summarise(campaign: Campaign) -> dict[str, Any]:

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 _Read = TypeVar("_Read")
 
-HELP = "write a commented campaign file for a project with a Makefile or CMake, or copy a bundled example"
+HELP = "write a commented campaign file for a project that has build files, or copy a bundled example"
 # Where each example's campaign file lies below config/, and what it calls its source folder.
 _FILES = {"stencil": "campaign.yaml", "sweep": "examples/sweep.yaml", "treesort": "examples/treesort.yaml"}
 EXAMPLES = tuple(_FILES)
+_SYSTEMS = ("cmake", "meson", "autotools", "make")
 _TEMPLATE = "examples/template.yaml"
 _SOURCES = ("*.c", "*.cpp", "*.h", "*.hpp", "Makefile", "*.md", "*.yaml")
 
@@ -33,10 +34,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--example", choices=EXAMPLES, help="bring this bundled program along, ready to run")
     kind.add_argument(
-        "--from", dest="project", type=Path, metavar="PROJECT", help="folder with a Makefile or CMake files"
+        "--from",
+        dest="project",
+        type=Path,
+        metavar="PROJECT",
+        help="folder with a Makefile or files of CMake, autotools or Meson",
     )
     project = parser.add_argument_group("what is known of the project; on a terminal the rest is asked")
-    project.add_argument("--system", choices=("make", "cmake"), help="where a project has both (default cmake)")
+    project.add_argument("--system", choices=_SYSTEMS, help="where a project has several (default cmake)")
     project.add_argument("--name", help="of the campaign (default: the project's folder)")
     project.add_argument("--binary", help="what the build makes, relative to PROJECT")
     project.add_argument(
@@ -46,7 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     project.add_argument(
         "--size", metavar="n=16,32", action="append", default=[], help="values of a parameter (repeatable)"
     )
+    project.add_argument(
+        "--point", metavar="p=64,n=512", help="the point of interest; parameters without values get some below it"
+    )
     project.add_argument("--core-hours", type=float, metavar="H", help="budget")
+    project.add_argument("--no-build", action="store_true", help="do not try the build in a scratch folder")
     project.add_argument("--yes", action="store_true", help="ask nothing; what is unknown is marked in the file")
 
 
@@ -137,8 +146,12 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     from buran.project.campaign_text import campaign_text, relative_source
     from buran.project.examine import examine_project
 
-    project = examine_project(arguments.project, arguments.system)
     answers = _answers(arguments)
+    project, shown = examine_project(arguments.project, arguments.system), ""
+    if not arguments.no_build:
+        project, shown = _tried(project)
+    if not answers.run:
+        answers = replace(answers, run=_run_from_help(shown, [*answers.sizes, *answers.point]))
     if may_ask:
         print("\n".join(project.remarks))
         answers = _asked(project, answers)
@@ -148,9 +161,41 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     print(f"wrote {path}: {project.build}")
     _say_mistakes(path)
     marked = text.count("# <-")
-    look = f"look at the {marked} places marked with <-, then: " if marked else ""
+    look = f"fill in the {marked} places marked with <-, then: " if marked else ""
     print(f"next: {look}cd {arguments.folder} && buran check")
     return int(Exit.DONE)
+
+
+def _tried(project: Project) -> tuple[Project, str]:
+    """Build it once; a machine that cannot build leaves what the files say."""
+    from buran.errors import ToolError
+    from buran.project.trial import tried
+
+    print("building it once in a scratch folder, to see what comes of it (--no-build leaves that out)", flush=True)
+    try:
+        return tried(project, lambda line: print(f"  {line}", flush=True))
+    except ToolError as error:
+        print(f"  not built: {error.what}")
+        return project, ""
+
+
+def _run_from_help(shown: str, names: list[str]) -> str:
+    """Return the command that a program's help gives for these parameters; empty where it does not know them all."""
+    from buran.project.trial import option_of
+
+    options = [option_of(name, shown) for name in dict.fromkeys(names) if name != "p"]
+    return " ".join(["{binary}", *filter(None, options)]) if options and all(options) else ""
+
+
+def _point(text: str) -> dict[str, Number]:
+    point: dict[str, Number] = {}
+    for word in filter(None, text.split(",")):
+        name, _, value = word.partition("=")
+        try:
+            point[name.strip()] = float(value) if "." in value or "e" in value else int(value)
+        except ValueError:
+            raise UsageError(f"--point {text!r} is not understood", hint="write it as p=64,n=512") from None
+    return point
 
 
 def _answers(arguments: argparse.Namespace) -> Answers:
@@ -164,7 +209,13 @@ def _answers(arguments: argparse.Namespace) -> Answers:
         sizes[name] = _numbers(values, "--size")
     ranks = _ranks(arguments.ranks, "--ranks") if arguments.ranks else ()
     return Answers(
-        arguments.name or "", arguments.binary or "", arguments.command or "", ranks, sizes, arguments.core_hours
+        arguments.name or "",
+        arguments.binary or "",
+        arguments.command or "",
+        ranks,
+        sizes,
+        arguments.core_hours,
+        _point(arguments.point or ""),
     )
 
 
@@ -233,4 +284,6 @@ def _say_mistakes(path: Path) -> None:
     try:
         load_campaign(path)
     except CampaignError as error:
-        print(f"it still has mistakes: {error}", file=sys.stderr)
+        others = [mistake for mistake in error.mistakes if mistake.path]  # places to fill in are counted anyway
+        if others:
+            print(f"it still has mistakes: {CampaignError(others)}", file=sys.stderr)

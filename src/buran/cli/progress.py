@@ -8,12 +8,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from buran.cli.terminal import ProgressLine, duration
+from buran.cli.terminal import ProgressLine, duration, style
 
 if TYPE_CHECKING:
+    from buran.campaign.layout import Layout
     from buran.cli.bar import BarDisplay
     from buran.loop.session import Session
+    from buran.measure.store.ledger import Entry
 
+_LAST_LINES = 8  # of a log
 _LINE_EVERY_S = 60.0  # in logs: what changes is told this often
 
 
@@ -97,6 +100,22 @@ class LineDisplay:
         self._line.close()
 
 
+def first_failure(layout: Layout, entry: Entry) -> str:
+    """Tell of the first run that failed: why, and what it printed last."""
+    from buran.campaign.records import read_run
+    from buran.views.status import output_of
+
+    folder = layout.store / entry.run
+    log = folder / output_of(folder)
+    last = log.read_text(errors="replace").splitlines()[-_LAST_LINES:] if log.is_file() else []
+    lines = [
+        f"{style('failed', 'red')} {entry.mode} run, {entry.key.point}, {entry.key.name}: {read_run(folder).reason}",
+        *(f"  | {line}" for line in last if line.strip()),
+        f"  log: {log.relative_to(layout.root)}; the campaign goes on, and `buran status` names further failures",
+    ]
+    return "\n".join(lines)
+
+
 class Watcher:
     """Looks at a campaign a few times a second, in its ledger alone, and shows what it finds."""
 
@@ -110,6 +129,8 @@ class Watcher:
         self._seen: tuple[float, int] | None = None
         self._start_s = time.monotonic()
         self._settled_at_start: int | None = None
+        self._seen_failed: int | None = None
+        self._told = False
 
     def look(self) -> None:
         """Show what changed."""
@@ -126,6 +147,12 @@ class Watcher:
             return
         fresh = len(self._count.plans) > self._plans
         self._plans = len(self._count.plans)
+        if self._seen_failed is None:
+            self._seen_failed = len(self._count.failed)
+        elif len(self._count.failed) > self._seen_failed and not self._told:
+            self._told = True
+            self._display.close()
+            print(first_failure(self._layout, self._count.failed[self._seen_failed]), flush=True)
         self._display.show(self._state(settled, cost_core_hours), fresh=fresh)
 
     def _state(self, settled: int, cost_core_hours: float) -> ProgressState:

@@ -62,6 +62,7 @@ def drive(
     extra: list[str],
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
+    from buran.cli.check import redirected_into_source
     from buran.engine import controller
     from buran.loop.history import History
     from buran.loop.plan import first_plan
@@ -77,6 +78,9 @@ def drive(
         session = _with_todays_program(session)
     for note in (*session.target.backend.notes, *changes_in_words(History.open(session))):
         print(f"{style('note:', 'yellow')} {note}")
+    redirected = redirected_into_source(session.campaign)
+    if redirected is not None:
+        print(f"{style('warning:', 'yellow')} {redirected}", file=sys.stderr)
     first_plan(session)
     layout = session.layout
     print(f"{style('campaign', 'bold')} {session.campaign.name}: results in {_shown(layout.root)}")
@@ -210,7 +214,7 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
     from buran.loop.history import History
     from buran.loop.report import link_latest
     from buran.loop.session import open_session
-    from buran.views.status import progress_of
+    from buran.views.status import by_cause, progress_of
 
     state = progress_of(History.open(session))
     if code == 0 and not state.done and open_session(session.campaign.path).id != session.id:
@@ -230,6 +234,13 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
         return Exit.ENVIRONMENT
     link_latest(session)
     print_failures(state)
+    if not state.has_profiles and state.failures:
+        common = by_cause(state.failures)[0]
+        print(f"{style('error:', 'red')} no run with hooks succeeded: nothing can be modelled", file=sys.stderr)
+        print(f"  why:   {common.reason} ({common.count} of {state.failed} that failed)", file=sys.stderr)
+        print(f"  where: {_shown(session.layout.root / common.log)}", file=sys.stderr)
+        print("  next:  mend that, then `buran run --retry-failed`, or `buran run` after a change", file=sys.stderr)
+        return Exit.ENVIRONMENT
     print(
         f"{style('done', 'green')}: {state.measured} runs measured, {state.failed} failed, "
         f"{state.spent_core_hours:.4g} core hours; {state.reason}"

@@ -93,7 +93,9 @@ def account_rows(account: Sequence[Item]) -> list[tuple[str, str, str]]:
 
 def print_failures(state: Progress) -> None:
     """Name failed builds and runs with their reasons and logs."""
-    _print_some(state.failures, style("failed", "red"))
+    from buran.views.status import by_cause
+
+    _print_some(by_cause(state.failures), style("failed", "red"))
 
 
 def _print_some(failures: Sequence[Failure], kind: str) -> None:

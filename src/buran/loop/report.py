@@ -41,7 +41,7 @@ from buran.report.text import Report, total_at_target
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
 from buran.views.latest import CAMPAIGN
-from buran.views.status import Progress, progress_of
+from buran.views.status import Progress, by_cause, progress_of
 
 
 def write_results(history: History, folder: Path) -> None:
@@ -233,7 +233,10 @@ def gather(history: History) -> Report:
     state = progress_of(history)
     unpooled = {judged["build"] for judged in findings.imported if not judged["pooled"]}
     runs = history.runs
-    measured = {run.point for run in runs if run.purpose is Purpose.MODEL and run.build.hash not in unpooled}
+    has_hooks = any(build.mode is not Mode.VANILLA for plan in plans for build in plan.builds)
+    # Where there are runs with hooks, a baseline alone tells nothing of call paths.
+    modelled = (run for run in runs if not has_hooks or run.mode is not Mode.VANILLA)
+    measured = {run.point for run in modelled if run.purpose is Purpose.MODEL and run.build.hash not in unpooled}
     filters = timed_filters(run for run in runs if run.purpose is plans[last].modelled)
     texts = filter(None, (history.filter(plan.iteration) for plan in reversed(plans)))
     predicted = {rules_of(text): share for text in texts if (share := predicted_overhead(text)) is not None}
@@ -276,7 +279,7 @@ def gather(history: History) -> Report:
         evaluation=findings.evaluation,
         priors=findings.priors,
         balance=[asdict(balance) for balance in findings.balance],
-        failures=[asdict(failure) for failure in state.failures],
+        failures=[asdict(failure) for failure in by_cause(state.failures)],
         spent_core_hours=state.spent_core_hours,
         modelling_core_hours=core_hours(outcomes),
         full_matrix_core_hours=question_of(history).full_matrix_core_hours(runtime_model(history, findings)),

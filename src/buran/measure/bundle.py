@@ -34,6 +34,9 @@ from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
 OUTPUT = "output"
+BUILD_FAILED = "its build failed"
+SPARED = "not started"
+"""Begins the reason of runs at a point where the program fails without hooks too."""
 _WORK = "work"
 _TRIES = 4  # at a run from which the scheduler went away, before the job ends
 _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
@@ -100,12 +103,24 @@ def measure_bundle(
             def spent() -> float:
                 return ledger.spent_core_hours(booked.read(), target.id)
 
+            spared_by = None
             for run, slot in slots:
                 if budget_core_hours is not None and spent() >= budget_core_hours:
                     break
                 claims.beat(claim)
-                _settle(_Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact=not wait))
+                exact = not wait
+                _settle(_Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by))
+                spared_by = spared_by or _why_all_would_fail(run, slot)
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
+
+
+def _why_all_would_fail(run: Run, slot: store.Slot) -> str | None:
+    """Return why a run without hooks failed, as those with hooks would."""
+    verdict = slot.verdict()
+    if run.mode is not Mode.VANILLA or verdict is None or verdict == slot.folder:
+        return None
+    reason = read_run(verdict).reason or "unknown"
+    return None if reason.startswith((BUILD_FAILED, SPARED)) else f"{run.name}: {reason}"
 
 
 def outcome_of(layout: Layout, run: Run, slot: store.Slot) -> RunOutcome:
@@ -137,6 +152,8 @@ class _Attempt:
         Of the scheduler, since the last attempt; None outside of jobs.
     exact
         Whether the job was submitted for this bundle, and must have what that needs, not more.
+    spared_by
+        Why the program failed at this point without hooks, if it did.
     temporary
         Folder that becomes the verdict, or is kept as an attempt without one; there is one once the slot is reserved.
     """
@@ -150,6 +167,7 @@ class _Attempt:
     allocation: Allocation | None
     outages: Outages | None
     exact: bool
+    spared_by: str | None = None
     temporary: Path = Path()
 
     def beat(self) -> None:
@@ -244,7 +262,9 @@ def _opened(attempt: _Attempt) -> RunRecord:
 def _refusal(attempt: _Attempt) -> str | None:
     """Return why a run cannot be started here; None if it can."""
     if not (attempt.layout.build(attempt.run.build) / RECORD).is_file():
-        return "its build failed"
+        return BUILD_FAILED
+    if attempt.spared_by is not None:
+        return f"{SPARED}: the program fails here without hooks too ({attempt.spared_by})"
     if attempt.allocation is None:
         return None
     placement = attempt.target.campaign.placement(attempt.bundle.point)

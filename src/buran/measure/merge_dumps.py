@@ -57,6 +57,13 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
 def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
     """Check that these are all processes of one run of one binary."""
     by_rank: dict[int, Dump] = {}
+    if len(dumps) > 1 and ranks > 1 and all(dump.size == 1 for dump in dumps):
+        raise RunError(
+            f"{len(dumps)} programs of one rank ran instead of one program of {ranks} ranks",
+            where=folder,
+            why="the program was built without MPI, or started by the launcher of another MPI than its own",
+            hint="switch MPI on in target.build; a program that has none has one rank: `resources: {ranks: 1}`",
+        )
     for dump in dumps:
         if dump.rank in by_rank:
             raise RunError(

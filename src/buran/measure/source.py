@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from buran.errors import ConfigError, ToolError
+from buran.errors import BuildError, ConfigError, ToolError
 from buran.files import digest
 from buran.measure.store.claims import claimed
 
@@ -33,12 +34,15 @@ class SourceTree:
         Version control's name for it, if there is one.
     has_fortran
         Whether there is a file that only a Fortran compiler takes.
+    is_commit
+        Whether the identity is that of a commit, not of the content.
     """
 
     folder: Path
     identity: str
     revision: str | None
     has_fortran: bool = False
+    is_commit: bool = False
 
 
 def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
@@ -98,7 +102,7 @@ def git_source(url: str, revision: str, cache: Path) -> SourceTree:
     repository = cache / f"{digest(url)}.git"
     kept = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}") if repository.is_dir() else None
     if kept is not None and (cache / kept).is_dir():  # also where nothing can be written
-        return SourceTree(cache / kept, kept[:16], kept)
+        return SourceTree(cache / kept, kept[:16], kept, is_commit=True)
     with claimed(cache / f"{repository.name}.claim"):
         if not repository.is_dir():
             _clone(url, repository)
@@ -115,7 +119,7 @@ def git_source(url: str, revision: str, cache: Path) -> SourceTree:
             temporary.mkdir()
             _git(repository, f"--work-tree={temporary}", "checkout", "--force", commit, "--", ".")
             temporary.rename(folder)
-    return SourceTree(folder, commit[:16], commit, _has_fortran(source_files(folder)))
+    return SourceTree(folder, commit[:16], commit, _has_fortran(source_files(folder)), is_commit=True)
 
 
 def _clone(url: str, repository: Path) -> None:
@@ -134,8 +138,22 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def copy_source(source: SourceTree, destination: Path, skip: Iterable[Path] = ()) -> None:
-    """Copy the source files, with times and modes, into a new folder."""
+    """Copy the source files, with times and modes, into a new folder.
+
+    Raises
+    ------
+    BuildError
+        A folder is not what it was when it was identified.
+    """
     for relative in source_files(source.folder, skip):
         target = destination / relative
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source.folder / relative, target, follow_symlinks=False)
+        with contextlib.suppress(FileNotFoundError):  # gone in this moment, as the check will say
+            shutil.copy2(source.folder / relative, target, follow_symlinks=False)
+    if not source.is_commit and local_source(destination).identity != source.identity:
+        raise BuildError(
+            "the source folder changed while it was copied",
+            where=source.folder,
+            why="what would be built is not what this campaign is about",
+            hint="let nothing write into it while a campaign builds (an editor's save is enough), then run it again",
+        )

@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from buran.campaign.expressions import FUNCTIONS
 from buran.project.examine import Project
 
 Number = int | float
 DEFAULT_RUN = "{binary} {n}"
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_GRID = ("px", "py", "pz")
+_MOST_PROGRAMS = 6  # named beside the one that is taken
 _SIZES = (16, 32, 64, 128, 256)
 
 
@@ -24,6 +28,8 @@ class Answers:
     ----------
     sizes
         Values of the parameters of the run command.
+    point
+        The point of interest.
     """
 
     name: str = ""
@@ -32,6 +38,7 @@ class Answers:
     ranks: Sequence[int] = ()
     sizes: Mapping[str, Sequence[Number]] = field(default_factory=dict)
     core_hours: float | None = None
+    point: Mapping[str, Number] = field(default_factory=dict)
 
 
 def first_ranks(cores: int) -> tuple[int, ...]:
@@ -41,8 +48,27 @@ def first_ranks(cores: int) -> tuple[int, ...]:
 
 def parameters_of(run: str) -> list[str]:
     """Return the placeholders of a run command that are parameters."""
-    names = re.findall(r"(?<!\{)\{(\w+)\}(?!\})", run)
-    return [name for name in dict.fromkeys(names) if name not in ("binary", "build", "ranks", "threads")]
+    fields = re.findall(r"(?<!\{)\{(=?)([^{}]+)\}(?!\})", run)
+    names = [name for computed, text in fields for name in (_NAME.findall(text) if computed else [text.strip()])]
+    known = ("binary", "build", "ranks", "threads", "if", "else", "and", "or", "not", *FUNCTIONS, *_GRID)
+    return [name for name in dict.fromkeys(names) if name not in known]
+
+
+def grid_values(run: str) -> list[str]:
+    """Return the lines of a campaign file that compute the grid of ranks that a run command uses: px, py, pz."""
+    used = [name for name in _GRID if re.search(rf"\{{[^{{}}]*\b{name}\b[^{{}}]*\}}", run)]
+    dimensions = max((_GRID.index(name) + 1 for name in used), default=0)
+    if not dimensions:
+        return []
+    grid = max(dimensions, 2)
+    values = ", ".join(f'{name}: "grid{grid}(p, {i})"' for i, name in enumerate(_GRID[:grid], 1))
+    return [f"values: {{{values}}}  # the most compact grid of p ranks", ""]
+
+
+def values_up_to(largest: Number) -> tuple[Number, ...]:
+    """Return five values below one, evenly spaced; whole if it is."""
+    values = [largest * i / 6 for i in range(1, 6)]
+    return tuple(sorted({max(round(value), 1) for value in values} if isinstance(largest, int) else set(values)))
 
 
 def campaign_text(project: Project, source: str, answers: Answers, cores: int) -> str:
@@ -59,10 +85,13 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
     run = answers.run or DEFAULT_RUN
     ranks = [] if not (project.uses_mpi or answers.ranks) else list(answers.ranks or first_ranks(cores))
     sizes = {parameter: answers.sizes.get(parameter, ()) for parameter in (*parameters_of(run), *answers.sizes)}
+    for parameter in sizes:
+        if not sizes[parameter] and parameter in answers.point:
+            sizes[parameter] = values_up_to(answers.point[parameter])
     if ranks:
         sizes.pop("p", None)
     lines = [
-        "# A campaign: which program, how it is built and run, what is varied. Places marked with <- need a look.",
+        "# A campaign: which program, how it is built and run, what is varied. Fill in places marked with <-.",
         "# Find mistakes with `buran check`, see what would be measured with `buran plan`, measure with `buran run`.",
         "",
         f"name: {name}",
@@ -73,28 +102,27 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
         "parameters:",
     ]
     if ranks:
-        lines.append(_marked(f"  p: {{role: ranks, values: {_list(ranks)}}}", "" if answers.ranks else "MPI ranks"))
+        lines.append(f"  p: {{role: ranks, values: {_list(ranks)}}}{_proposed('' if answers.ranks else 'MPI ranks')}")
     for parameter, values in sizes.items():
         todo = "" if values else "or range: {start: 10, stop: 50, step: 10}"
-        lines.append(_marked(f"  {parameter}: {{role: size, values: {_list(values or _SIZES)}}}", todo))
+        lines.append(f"  {parameter}: {{role: size, values: {_list(values or _SIZES)}}}{_proposed(todo)}")
     largest = {
         **({"p": ranks[-1]} if ranks else {}),
         **{parameter: (values or _SIZES)[-1] for parameter, values in sizes.items()},
     }
-    point = ", ".join(f"{key}: {2 * value}" for key, value in largest.items())
+    point = ", ".join(f"{key}: {answers.point.get(key, 2 * value)}" for key, value in largest.items())
     limits = f"resources: {{{'' if ranks else 'ranks: 1, '}time_limit_s: 600}}"
     lines += [
         "",
+        *(grid_values(run) if ranks else []),
         '# constraints: ["is_cube(p)", "n % 10 == 0", "p * n <= 4096"]',
         f"# evaluation_points: [{{{point}}}]  # measured, but never used for modelling",
         "",
         "repetitions: 3",
-        _marked(
-            f"budget: {{core_hours: {answers.core_hours or 2.0:g}}}",
-            "" if answers.core_hours else "of all runs together",
-        ),
-        _marked(limits, "a run that takes longer is stopped"),
-        f"# refinement: {{target: {{{point}}}}}  # the point of interest: what matters there stays instrumented",
+        f"budget: {{core_hours: {answers.core_hours or 2.0:g}}}"
+        f"{_proposed('' if answers.core_hours else 'of all runs together')}",
+        f"{limits}{_proposed('a run that takes longer is stopped')}",
+        f"{'' if answers.point else '# '}refinement: {{target: {{{point}}}}}  # the point of interest",
         "",
     ]
     return "\n".join(lines)
@@ -102,21 +130,24 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
 
 def _target_lines(project: Project, source: str, answers: Answers, run: str) -> list[str]:
     binary = answers.binary or (project.binaries[0] if project.binaries else "program")
-    others = ", ".join(other for other in project.binaries if other != binary)
-    todo = (
-        "" if answers.binary else "what the build makes" if not project.binaries else f"or {others}" if others else ""
-    )
+    others = ", ".join([other for other in project.binaries if other != binary][:_MOST_PROGRAMS])
+    todo = "" if answers.binary or project.binaries else "what the build makes"
+    line = _marked(f"  binary: {_text(binary)}", todo)
     return [
         "target:",
         f"  source: {_text(source)}  # copied before it is built",
         *(f"  # {remark}" for remark in project.remarks),
         f"  build: {_text(project.build)}",
         *(['  flags: "-O2"'] if "{flags}" in project.build else []),
-        _marked(f"  binary: {_text(binary)}", todo),
+        line + _proposed("" if answers.binary or not others else f"or {others}"),
         _marked(
             f"  run: {_text(run)}", "" if answers.run else "its arguments, without the launcher; parameters in braces"
         ),
     ]
+
+
+def _proposed(comment: str) -> str:
+    return f"  # proposed: {comment}" if comment else ""
 
 
 def _marked(line: str, todo: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 from buran.errors import UsageError
 from buran.project.cmake import NAME as CMAKE_FILE
 from buran.project.cmake import read_cmake
-from buran.project.makefile import Makefile, makefile_in, read_makefile
+from buran.project.makefile import NAMES, Makefile, makefile_in, read_makefile, variants_in
 from buran.project.sources import Language, languages, mention_mpi, sources_below
 
+SYSTEMS = ("cmake", "meson", "autotools", "make")
+_CONFIGURE = ("configure", "autogen.sh", "bootstrap", "configure.ac", "configure.in")
 _CMAKE_COMPILER = {
     Language.C: "CMAKE_C_COMPILER",
     Language.CXX: "CMAKE_CXX_COMPILER",
@@ -31,6 +34,8 @@ class Project:
         What the build makes, relative to the project's folder, the likeliest first; empty where nothing was found.
     uses_mpi
         Whether anything of MPI was seen in build files or sources.
+    alternatives
+        Other ways to build it, for when the first does not work.
     remarks
         What was found, and what a person has to look at; the latter begin with ``<-``.
     """
@@ -40,6 +45,7 @@ class Project:
     binaries: tuple[str, ...]
     uses_mpi: bool
     remarks: tuple[str, ...]
+    alternatives: tuple[str, ...] = ()
 
 
 def examine_project(folder: Path, system: str | None = None) -> Project:
@@ -48,21 +54,29 @@ def examine_project(folder: Path, system: str | None = None) -> Project:
     Parameters
     ----------
     system
-        ``make`` or ``cmake`` where a project has both; CMake by default.
+        One of `SYSTEMS` where a project has several; by default the first that it has.
 
     Raises
     ------
     UsageError
-        There is no such folder, or neither a Makefile nor a CMakeLists.txt in it.
+        There is no such folder, or nothing in it says how it is built.
     """
     if not folder.is_dir():
         raise UsageError("there is no such folder", where=folder)
     try:
         makefile = makefile_in(folder)
-        if (folder / CMAKE_FILE).is_file() and system != "make":
+        if (folder / CMAKE_FILE).is_file() and system in (None, "cmake"):
             return _with_cmake(folder, both=makefile is not None)
         if system == "cmake":
             raise UsageError(f"there is no {CMAKE_FILE}", where=folder)
+        if (folder / "meson.build").is_file() and system in (None, "meson"):
+            return _with_meson(folder)
+        if system != "make" and (system == "autotools" or makefile is None):
+            configure = next((folder / name for name in _CONFIGURE if (folder / name).is_file()), None)
+            if configure is not None:
+                return _with_autotools(folder, configure.name)
+        if system in ("meson", "autotools"):
+            raise UsageError(f"there is nothing of {system}", where=folder)
         return _with_make(folder, makefile or _makefile_below(folder))
     except OSError as error:
         raise UsageError("a project's file cannot be read", where=error.filename, why=error.strerror) from None
@@ -72,14 +86,11 @@ def _makefile_below(folder: Path) -> Path:
     below = sorted(path for level in ("*", "*/*") for path in folder.glob(level) if path.is_dir())
     makefiles = [makefile for place in below if "/." not in str(place) and (makefile := makefile_in(place)) is not None]
     if not makefiles:
-        has_configure = (folder / "configure").is_file()
         raise UsageError(
             "it is not seen how the project is built",
             where=folder,
-            why="there is neither a Makefile nor a CMakeLists.txt"
-            + (", but a configure script" if has_configure else ""),
-            hint="begin with a template, `buran init DIR`, and set target.build: "
-            + ("./configure CC={mpicc} CXX={mpicxx} && make" if has_configure else "any shell command with {mpicxx}"),
+            why="there is neither a Makefile nor a file of CMake, autotools or Meson",
+            hint="begin with a template, `buran init DIR`, and set target.build: any shell command with {mpicxx}",
         )
     if len({len(path.parts) for path in makefiles[:2]}) == 1 and len(makefiles) > 1:
         names = ", ".join(str(path.parent.relative_to(folder)) for path in makefiles[:6])
@@ -108,7 +119,56 @@ def _with_cmake(folder: Path, *, both: bool) -> Project:
         remarks.append(f"<- where CMake puts {', '.join(unclear)} could not be told")
     binaries = tuple(dict.fromkeys(f"build/{name}" for name in cmake.programs if "$" not in name))
     build = f"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release {' '.join(options)} && cmake --build build"
-    return Project(folder, build, binaries, mpi, tuple(remarks))
+    presets = _presets(folder)
+    if presets:
+        remarks.append(f"It has presets: {', '.join(presets)}; one is taken where the plain way does not build")
+    ways = tuple(f"cmake --preset {name} -B build {' '.join(options)} && cmake --build build" for name in presets)
+    return Project(folder, build, binaries, mpi, tuple(remarks), ways)
+
+
+def _presets(folder: Path) -> list[str]:
+    """Return the names of presets that may be configured, as the file has them."""
+    path = folder / "CMakePresets.json"
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))["configurePresets"] if path.is_file() else []
+        names = [str(preset["name"]) for preset in listed if not preset.get("hidden")]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return [name for name in names if re.fullmatch(r"[\w.+-]+", name)]
+
+
+# -- autotools and Meson ---------------------------------------------------------------------------------
+
+_VARIABLES = {Language.C: "CC", Language.CXX: "CXX", Language.FORTRAN: "FC"}
+
+
+def _compilers(folder: Path) -> tuple[str, bool]:
+    """Return settings of all compilers that the sources need, and whether they use MPI."""
+    sources = sources_below(folder)
+    written_in = languages(sources) or {Language.C}
+    settings = [f"{name}={{{language.value}}}" for language, name in _VARIABLES.items() if language in written_in]
+    return " ".join(settings), mention_mpi(sources)
+
+
+def _with_autotools(folder: Path, begin: str) -> Project:
+    settings, mpi = _compilers(folder)
+    prepare = {"configure": "", "configure.ac": "autoreconf -fi && ", "configure.in": "autoreconf -fi && "}
+    first = prepare.get(begin, f"sh ./{begin} && ")
+    flags = " ".join(f"{name}='{{flags}}'" for name in ("CFLAGS", "CXXFLAGS", "FCFLAGS"))
+    remarks = [f"Found: {begin} of autotools" + ("" if mpi else "; no use of MPI")]
+    build = f"{first}./configure --disable-shared {settings} {flags} && make"
+    return Project(folder, build, (), mpi, tuple(remarks))
+
+
+def _with_meson(folder: Path) -> Project:
+    settings, mpi = _compilers(folder)
+    names: list[str] = []
+    for path in sorted(folder.rglob("meson.build")):
+        found = re.findall(r"\bexecutable\s*\(\s*'([^']+)'", path.read_text(errors="replace"))
+        names += [str(Path("build") / path.parent.relative_to(folder) / name) for name in found]
+    remarks = ["Found: meson.build" + ("" if mpi else "; no use of MPI")]
+    build = f"{settings} meson setup build --buildtype=release && meson compile -C build"
+    return Project(folder, build, tuple(names), mpi, tuple(remarks))
 
 
 # -- make ------------------------------------------------------------------------------------------------
@@ -132,7 +192,8 @@ def _with_make(folder: Path, path: Path) -> Project:
     settings += [f"{name}='{{flags}}'" for name in flags]
     if compilers and not flags:
         remarks.append("its own compiler flags stay; to set others, add them here, as in CXXFLAGS='{flags}'")
-    words = ["make", *([] if below == Path() else ["-C", str(below)]), *settings]
+    file = [] if path.name in NAMES else ["-f", path.name]
+    words = ["make", *([] if below == Path() else ["-C", str(below)]), *file, *settings]
     build = " ".join(words)
     by_name = reading.by_name()
     if by_name and not compilers:
@@ -148,7 +209,9 @@ def _with_make(folder: Path, path: Path) -> Project:
         remarks[0] += "; no use of MPI"
     place = reading.path.parent.relative_to(folder)
     binaries = tuple(str(place / name) for name in reading.programs())
-    return Project(folder, build, binaries, mpi, tuple(remarks))
+    others = [other for other in variants_in(path.parent) if other != path]
+    ways = tuple(build.replace(f"-f {path.name} ", f"-f {other.name} ") for other in others if file)
+    return Project(folder, build, binaries, mpi, tuple(remarks), ways)
 
 
 def _inner(makefile: Makefile) -> Makefile | None:

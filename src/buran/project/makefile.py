@@ -9,6 +9,7 @@ from pathlib import Path
 
 from buran.project.sources import Language, language_of_command, language_of_variable
 
+_PARTS = (".am", ".in", ".inc", ".include", ".ext", ".common", ".defs", ".rules", ".bak", ".orig", ".md", ".txt")
 NAMES = ("GNUmakefile", "makefile", "Makefile")
 _DEEPEST = 8
 _ASSIGNMENT = re.compile(r"\s*(?:(?:export|override)\s+)*([A-Za-z_][\w.-]*)\s*(::?:?=|\?=|\+=|!=|=)\s*(.*)")
@@ -220,5 +221,13 @@ def read_makefile(path: Path) -> Makefile:
 
 
 def makefile_in(folder: Path) -> Path | None:
-    """Return the file that make would take."""
-    return next((folder / name for name in NAMES if (folder / name).is_file()), None)
+    """Return the file that make would take, else the likeliest of those that it takes with ``-f``."""
+    default = next((folder / name for name in NAMES if (folder / name).is_file()), None)
+    return default or next(iter(variants_in(folder)), None)
+
+
+def variants_in(folder: Path) -> list[Path]:
+    """Return files such as ``Makefile.gnu``, those for MPI and GNU's compilers first."""
+    paths = [path for path in sorted(folder.glob("[Mm]akefile.*")) if path.is_file() and path.suffix not in _PARTS]
+    words = ("mpi", "gnu", "gcc", "linux")
+    return sorted(paths, key=lambda path: next((i for i, word in enumerate(words) if word in path.suffix.lower()), 9))

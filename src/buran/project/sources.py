@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +35,8 @@ _NAMES = (
     (r".*(CC)", Language.C),
     (r".*(FC|F77|F90|FORT|FTN)", Language.FORTRAN),
 )
+_CONDITION = re.compile(r"\s*#\s*(ifdef|ifndef|if|endif)\b\s*(.*)")
+_MACRO = re.compile(r"(?:defined\s*\(?\s*)?(\w+)\s*\)?\s*(?:/|$)")
 _MPI = re.compile(rb"#\s*include\s*[<\"]mpi\.h|\buse\s+mpi\b|\buse\s+mpi_f08\b|mpif\.h", re.IGNORECASE)
 
 
@@ -64,6 +67,28 @@ def sources_below(folder: Path) -> list[Path]:
 def languages(sources: Iterable[Path]) -> set[Language]:
     """Return what the sources are written in."""
     return {_SUFFIXES[path.suffix] for path in sources if path.suffix in _SUFFIXES}
+
+
+def mpi_guards(sources: Iterable[Path]) -> list[str]:
+    """Return the macros that sources include MPI behind, the commonest first."""
+    guards: Counter[str] = Counter()
+    for path in sources:
+        open_conditions: list[str] = []
+        try:
+            text = path.read_bytes()[:MOST_BYTES].decode(errors="replace")
+        except OSError:
+            continue
+        for line in text.splitlines():
+            if match := _CONDITION.match(line):
+                word, condition = match[1], match[2]
+                if word == "endif":
+                    open_conditions[-1:] = []
+                elif word in ("if", "ifdef", "ifndef"):
+                    named = _MACRO.match(condition)
+                    open_conditions.append(named[1] if named and word != "ifndef" else "")
+            elif _MPI.search(line.encode()):
+                guards.update(name for name in open_conditions[-1:] if name and not name.isdigit())
+    return [name for name, _ in guards.most_common()]
 
 
 def mention_mpi(sources: Iterable[Path]) -> bool:

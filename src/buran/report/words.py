@@ -215,8 +215,12 @@ def _cost(report: Report) -> Answer:
         time_ratios = [overhead["time_ratio"] for overhead in ratios if overhead["filter_number"] == last]
         facts.append(f"Instrumentation added {percent(float(np.median(time_ratios)))} of CPU time")
     if report.failures:
-        facts.append(f"{_number(len(report.failures), 'build or run', 'builds or runs')} failed")
+        facts.append(f"{_number(_failed(report), 'build or run', 'builds or runs')} failed")
     return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)
+
+
+def _failed(report: Report) -> int:
+    return sum(int(failure.get("count", 1)) for failure in report.failures)
 
 
 def _next(report: Report) -> Answer:
@@ -275,7 +279,7 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
             f"% from the first to the last repetition, {drift['minutes']:.2g} minutes apart."
         )
     if report.failures:
-        failed = _number(len(report.failures), "build or run", "builds or runs")
+        failed = _number(_failed(report), "build or run", "builds or runs")
         sentences.append(f"{failed} failed; models are made from the others.")
     if report.unsteady:
         sentences.append(f"Counts differ between repetitions in {sum(map(len, report.unsteady.values()))} call paths.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -16,7 +17,7 @@ from buran.loop.history import History, read_plans
 from buran.loop.imported import ImportOutcome
 from buran.loop.session import Session
 from buran.measure.build import LOG
-from buran.measure.bundle import slots_of
+from buran.measure.bundle import BUILD_FAILED, SPARED, slots_of
 from buran.measure.schedulers.base import Job, Scheduler
 from buran.measure.schedulers.none import NONE
 from buran.measure.schedulers.registry import scheduler_of_campaign
@@ -29,11 +30,28 @@ _STATES = ("measured", "failed", "running", "queued", "missing")  # of runs, one
 
 @dataclass(frozen=True)
 class Failure:
-    """A build or a run that failed, with where to look."""
+    """A build or a run that failed, with where to look; or the first of `count` that failed for one cause."""
 
     what: str
     reason: str
     log: str
+    count: int = 1
+
+
+def by_cause(failures: Sequence[Failure]) -> list[Failure]:
+    """Return one failure for each cause, the commonest first; causes are equal but for numbers and names of files."""
+    groups: dict[tuple[bool, str], list[Failure]] = {}
+    for failure in failures:
+        cause = re.sub(r"\S*/\S*|\d+(\.\d+)?", "#", failure.reason)
+        groups.setdefault((failure.what.split()[0] == "build", cause), []).append(failure)
+    return [
+        replace(group[0], what=_together(group), count=len(group))
+        for group in sorted(groups.values(), key=len, reverse=True)
+    ]
+
+
+def _together(group: Sequence[Failure]) -> str:
+    return group[0].what if len(group) == 1 else f"{len(group)} for one cause, such as {group[0].what}"
 
 
 @dataclass(frozen=True)
@@ -134,6 +152,12 @@ class Progress:
     def measured(self) -> int:
         """Runs that are finished."""
         return sum(row.measured for row in self.rows)
+
+    @property
+    def has_profiles(self) -> bool:
+        """Whether a run with hooks was measured, or none is planned."""
+        hooked = [row for row in self.rows if row.mode != Mode.VANILLA]
+        return not hooked or any(row.measured for row in hooked)
 
     @property
     def runs(self) -> int:
@@ -274,8 +298,8 @@ def _rows(
             elif verdict:
                 state = "failed"
                 reason = read_record(verdict).reason or "unknown"
-                if reason != "its build failed":
-                    log = RECORD if run.mode is Mode.IMPORTED else _output_of(verdict)
+                if not reason.startswith((BUILD_FAILED, SPARED)):
+                    log = RECORD if run.mode is Mode.IMPORTED else output_of(verdict)
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
                 state = "running"
@@ -288,7 +312,7 @@ def _rows(
                 ahead.add(bundle, cores, running=False)
                 for attempt in slot.attempts()[-1:]:
                     reason = read_record(attempt).reason or "unknown"
-                    ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, _output_of(attempt))))
+                    ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, output_of(attempt))))
             counts.setdefault((run.mode, bundle.purpose), Counter())[state] += 1
     return [
         Row(plan.iteration, mode, purpose, states.total(), **{state: states[state] for state in _STATES})
@@ -313,7 +337,7 @@ def _not_mixed(history: History) -> Iterator[tuple[Path, Failure]]:
             yield Path(judged["build"]), Failure(f"mixing in {judged['origin']}", judged["refused"], str(log))
 
 
-def _output_of(run: Path) -> str:
+def output_of(run: Path) -> str:
     """Return the file in which a program said why it failed: its errors, or its output where it wrote no errors."""
     sizes = {name: (run / name).stat().st_size for name in ("stderr.log", "stdout.log") if (run / name).is_file()}
     return "stdout.log" if sizes.get("stdout.log") and not sizes.get("stderr.log") else "stderr.log"
@@ -324,12 +348,19 @@ def _log(layout: Layout, folder: Path, name: str) -> str:
 
 
 class QuickCount:
-    """Counts the runs that are settled from the ledger alone, again and again; what was read stays known."""
+    """Counts the runs that are settled from the ledger alone, again and again; what was read stays known.
+
+    Attributes
+    ----------
+    failed
+        Entries of runs that failed.
+    """
 
     def __init__(self, session: Session) -> None:
         self.plans: tuple[Plan, ...] = ()
         self.runs = 0
         self.spent_core_hours = 0.0
+        self.failed: list[ledger.Entry] = []
         self._session = session
         self._ledger = ledger.LedgerReader(session.layout.store)
         self._builds: frozenset[str] = frozenset()
@@ -347,6 +378,7 @@ class QuickCount:
             self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
         self.spent_core_hours = ledger.spent_core_hours(self._ledger.read(), session.target.id)
         entries = [entry for entry in self._ledger.read() if entry.key.build in self._builds]
+        self.failed = [entry for entry in entries if entry.status == Status.FAILED and not entry.key.is_build]
         settled = sum(entry.status != Status.INTERRUPTED and not entry.key.is_build for entry in entries)
         return settled, sum(entry.cost_core_hours for entry in entries)
 

@@ -1,0 +1,194 @@
+"""Building a project once in a scratch folder: which programs appear, whether they use MPI, what their help says."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from buran.campaign.plan import Mode
+from buran.campaign.template import parse_template
+from buran.errors import FormatError
+from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
+from buran.measure.machine.machine import free_marker
+from buran.measure.machine.process import run_limited
+from buran.measure.source import copy_source, local_source
+from buran.measure.toolchain.elf import Elf, is_elf
+from buran.project.examine import Project
+from buran.project.sources import mpi_guards, sources_below
+
+_BUILD_LIMIT_S = 1800.0
+_HELP_LIMIT_S = 10.0
+_MOST_OPTIONS = 8  # of a program's help, in a remark
+_COMPILER = re.compile(r"=(?:'(\{mpi\w+\}[^']*)'|(\{mpi\w+\})(?=\s|$))")
+_OPTION = re.compile(r"^\s*(--?[A-Za-z][\w-]*)[ =,]\s*[^\n]*", re.MULTILINE)
+_SIZE = re.compile(r"siz|dim|cell|elem|grid|zone|mesh|partic|length|\bn[xyz]", re.IGNORECASE)
+_MPI_INIT = re.compile(r"p?mpi_init(_thread)?_?(f08_?)?", re.IGNORECASE)
+_UNDECLARED = re.compile(r"implicit-function-declaration|call to undeclared")
+_ACCEPT_UNDECLARED = "-Wno-implicit-function-declaration"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a build.
+
+    Attributes
+    ----------
+    programs
+        Executables that it made, relative to the build folder.
+    uses_mpi
+        Whether one of these calls MPI; None if their symbols are gone.
+    failure
+        Last line of the log, where it made none.
+    """
+
+    build: str
+    programs: tuple[str, ...]
+    uses_mpi: bool | None
+    failure: str = ""
+
+
+def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
+    """Build a project in a scratch folder, by its first way that makes a program.
+
+    Returns
+    -------
+    tuple
+        The project with what was seen, and what its first program prints for ``--help``.
+
+    Raises
+    ------
+    ToolError
+        This machine has no compiler or no MPI.
+    """
+    with tempfile.TemporaryDirectory(prefix="buran-init-") as name:
+        scratch = Path(name).resolve()
+        backend = open_embedded("auto", scratch)
+        trial, folder = Trial(project.build, (), None), scratch
+        for trial, folder in _trials(project, backend, scratch):  # noqa: B007
+            say(f"tried: {trial.build}: {', '.join(trial.programs[:4]) or trial.failure}")
+            if trial.programs and (trial.uses_mpi is not False or not project.uses_mpi):
+                break
+        if not trial.programs:
+            remark = f"<- a trial build failed ({trial.failure}); the command for building needs a look"
+            return replace(project, remarks=(*project.remarks, remark)), ""
+        programs = _likeliest_first(trial.programs, project.binaries)
+        remarks = [remark for remark in project.remarks if not remark.startswith("<-")]
+        if project.uses_mpi and trial.uses_mpi is False:
+            remarks.append(
+                "The build makes a program that does not call MPI, although its sources could: one rank a run"
+            )
+        uses_mpi = project.uses_mpi if trial.uses_mpi is None else trial.uses_mpi
+        shown = _help_of(folder / programs[0])
+        return replace(
+            project, build=trial.build, binaries=programs, uses_mpi=uses_mpi, remarks=(*remarks, *_options(shown))
+        ), shown
+
+
+def _trials(project: Project, backend: EmbeddedBackend, scratch: Path) -> Iterator[tuple[Trial, Path]]:
+    """Yield the builds of a project and the folder of each, with what helps against their failures."""
+    waiting, number = [project.build, *project.alternatives], 0
+    guards = mpi_guards(sources_below(project.folder)) if project.uses_mpi else []
+    while waiting:
+        build = waiting.pop(0)
+        folder = scratch / str(number)
+        number += 1
+        trial, log = _build(project, build, backend, folder)
+        if not trial.programs and _UNDECLARED.search(log) and _ACCEPT_UNDECLARED not in build:
+            waiting.insert(0, with_words(build, _ACCEPT_UNDECLARED))
+        elif trial.programs and trial.uses_mpi is False and guards:
+            waiting[:] = [with_words(build, f"-D{guards.pop(0)}"), *waiting, build]
+        yield trial, folder
+
+
+def _build(project: Project, build: str, backend: EmbeddedBackend, folder: Path) -> tuple[Trial, str]:
+    copy_source(local_source(project.folder), folder)
+    before = set(_executables(folder))
+    tools = backend.tools(Mode.VANILLA)
+    command = parse_template(build, (*tools, "flags")).fill_shell({**tools, "flags": "-O2"}, split=("flags",))
+    log = folder.with_suffix(".log")
+    outcome = run_limited(
+        ["bash", "-c", f"exec 2>&1\n{command}"],
+        cwd=folder,
+        environment={**os.environ, **backend.build_environment(Mode.VANILLA, None)},
+        marker=free_marker(),
+        stdout=log,
+        stderr=folder.with_suffix(".err"),
+        time_limit_s=_BUILD_LIMIT_S,
+    )
+    text = log.read_text(errors="replace")
+    made = sorted(set(_executables(folder)) - before)
+    if outcome.failure or not made:
+        errors = [line.strip() for line in text.splitlines() if re.search(r"error|\*\*\*|not found", line, re.I)]
+        why = (errors or text.splitlines()[-1:] or [outcome.failure or "it makes no program"])[0]
+        return Trial(build, (), None, why[:160]), text
+    symbols = [Elf.read(path).symbols for path in made]
+    calls = [any(_MPI_INIT.fullmatch(name) for name in names) for names in symbols if names is not None]
+    programs = tuple(str(path.relative_to(folder)) for path in made if not re.search(r"\.so(\.|$)", path.name))
+    return Trial(build, programs, any(calls) if calls else None), text
+
+
+def _executables(folder: Path) -> Iterator[Path]:
+    """Yield what can be run, and shared libraries, which programs may have their MPI from."""
+    for walked, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in ("CMakeFiles", ".git", ".libs")]
+        for name in names:
+            path = Path(walked) / name
+            if path.suffix in (".o", ".a") or path.is_symlink() or not os.access(path, os.X_OK):
+                continue
+            try:
+                if is_elf(path):
+                    Elf.read(path)
+                    yield path
+            except (OSError, FormatError):
+                continue
+
+
+def _likeliest_first(programs: tuple[str, ...], predicted: tuple[str, ...]) -> tuple[str, ...]:
+    """Sort programs: those that the build files name first, tests and tools last."""
+
+    def rank(name: str) -> tuple[int, bool, str]:
+        known = predicted.index(name) if name in predicted else len(predicted)
+        return known, re.search(r"test|tool|util|example", name.lower()) is not None, name
+
+    return tuple(sorted(programs, key=rank))
+
+
+def with_words(build: str, words: str) -> str:
+    """Add words behind the compilers that a build command hands over."""
+    if build.startswith("cmake "):
+        flags = [f"-DCMAKE_{name}_FLAGS={words}" for name in ("C", "CXX") if f"CMAKE_{name}_COMPILER=" in build]
+        return build.replace(" && ", f" {' '.join(flags)} && ", 1)
+    return _COMPILER.sub(lambda match: f"='{match[1] or match[2]} {words}'", build)
+
+
+def _help_of(binary: Path) -> str:
+    """Return what a program prints for ``--help``; nothing if it does not end."""
+    folder = binary.parent
+    out, err = folder / ".help.out", folder / ".help.err"
+    outcome = run_limited(
+        [str(binary), "--help"],
+        cwd=folder,
+        environment=os.environ,
+        marker=free_marker(),
+        stdout=out,
+        stderr=err,
+        time_limit_s=_HELP_LIMIT_S,
+        output_limit=100_000,
+    )
+    return "" if outcome.timed_out else out.read_text(errors="replace") + err.read_text(errors="replace")
+
+
+def _options(shown: str) -> list[str]:
+    lines = [" ".join(match[0].split()) for match in _OPTION.finditer(shown)]
+    sizes = [line[:100] for line in lines if _SIZE.search(line)]
+    return [f"Its --help says: {line}" for line in sizes[:_MOST_OPTIONS]]
+
+
+def option_of(name: str, shown: str) -> str | None:
+    """Return how a program's help hands over a parameter of this name, as in ``-s {s}``; None if it does not."""
+    match = re.search(rf"(?<![\w-])(--?{re.escape(name)})(=|[ ,<\[])", shown)
+    return None if match is None else f"{match[1]}{'=' if match[2] == '=' else ' '}{{{name}}}"
