@@ -58,7 +58,8 @@ _EXPRESSIONS = """\
 ## Expressions
 
 Constraints, resources, `values` and `{=...}` in commands are expressions over parameters, such as
-`is_cube(p) and p * n <= 4096`. They consist of numbers, names of parameters, `+ - * / // % **`, comparisons (`1 < p <= 8` too), `and`, `or`,
+`is_cube(p) and p * n <= 4096`. They
+consist of numbers, names of parameters, `+ - * / // % **`, comparisons (`1 < p <= 8` too), `and`, `or`,
 `not`, `a if condition else b` and these functions:
 
 | function | meaning |
