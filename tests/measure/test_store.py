@@ -30,10 +30,13 @@ def test_a_run_appears_whole_and_is_sealed(tmp_path: Path) -> None:
     with store.reserve(slot) as folder:
         assert folder is not None
         fill(folder)
+        (folder / store.OUTPUT / "sub").mkdir(parents=True)
+        (folder / store.OUTPUT / "sub" / "kept.log").write_text("kept")
         assert slot.verdict() is None
         store.commit(slot, folder)
     assert slot.verdict() == tmp_path / PLACE / "rep-00"
     assert store.damage(slot.folder) == []
+    assert "output/sub/kept.log" in (slot.folder / store.SUMS).read_text()
     assert not (slot.folder / "stdout.log").stat().st_mode & 0o222
     assert not slot.claim.exists()
 

@@ -33,7 +33,6 @@ from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
 
 PROFILE = "profile.cubex"
-OUTPUT = "output"
 BUILD_FAILED = "its build failed"
 SPARED = "not started"
 """Begins the reason of runs at a point where the program fails without hooks too."""
@@ -317,7 +316,7 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
         linked = bring_inputs(campaign.inputs, tree(attempt.layout, attempt.run.build), attempt.temporary / _WORK)
         job.cwd.mkdir(parents=True, exist_ok=True)
         outcome = attempt.target.backend.machine.run(job)
-        left_out = keep_output(job.cwd, keys.keep_output, campaign.output_limit, attempt.temporary / OUTPUT)
+        left_out = keep_output(job.cwd, keys.keep_output, campaign.output_limit, attempt.temporary / store.OUTPUT)
         record = replace(_with_usage(record, outcome), output_left_out={**outcome.left_out, **left_out} or None)
         reason = changed_input(linked) or _failure(attempt.target.backend, outcome, keys.exit_codes, job.stderr)
         if reason is None and job.mode is not Mode.VANILLA:

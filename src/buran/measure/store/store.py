@@ -24,6 +24,8 @@ from buran.files import file_sha256, read_document, sync, sync_folder, write_jso
 from buran.measure.store.claims import claimed
 
 SUMS = "SHA256SUMS"
+OUTPUT = "output"
+"""Folder of the files that a run wrote and that are kept, key `target.keep_output`."""
 _GENERATION = "generation.json"
 _RETRY = "RETRY"
 
@@ -205,8 +207,9 @@ def keep_failure(slot: Slot, temporary: Path) -> Path:
 
 
 def _seal(folder: Path) -> None:
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name != SUMS)
-    sums = "".join(f"{file_sha256(path)}  {path.name}\n" for path in files)
+    paths = (*folder.iterdir(), *(folder / OUTPUT).rglob("*"))
+    files = sorted(path for path in paths if path.is_file() and path.name != SUMS)
+    sums = "".join(f"{file_sha256(path)}  {path.relative_to(folder)}\n" for path in files)
     (folder / SUMS).write_text(sums)
     for path in (*files, folder / SUMS):
         with path.open("rb") as file:
