@@ -98,6 +98,7 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
         "results: results",
         "",
         *_target_lines(project, source, answers, run),
+        *([f"compiler: {project.compiler}  # the other one does not build it"] if project.compiler != "auto" else []),
         "",
         "parameters:",
     ]

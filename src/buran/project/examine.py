@@ -34,6 +34,8 @@ class Project:
         What the build makes, relative to the project's folder, the likeliest first; empty where nothing was found.
     uses_mpi
         Whether anything of MPI was seen in build files or sources.
+    compiler
+        Key `compiler` of the campaign: another than the first choice where that cannot build it.
     alternatives
         Other ways to build it, for when the first does not work.
     remarks
@@ -46,6 +48,7 @@ class Project:
     uses_mpi: bool
     remarks: tuple[str, ...]
     alternatives: tuple[str, ...] = ()
+    compiler: str = "auto"
 
 
 def examine_project(folder: Path, system: str | None = None) -> Project:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from buran.project.examine import Project
 from buran.project.sources import mpi_guards, sources_below
 
 _BUILD_LIMIT_S = 1800.0
+_OTHER = "gcc"  # knows flags that clang, the first choice, does not
 _HELP_LIMIT_S = 10.0
 _MOST_OPTIONS = 8  # of a program's help, in a remark
 _COMPILER = re.compile(r"=(?:'(\{mpi\w+\}[^']*)'|(\{mpi\w+\})(?=\s|$))")
@@ -42,10 +44,11 @@ class Trial:
     uses_mpi
         Whether one of these calls MPI; None if their symbols are gone.
     failure
-        Last line of the log, where it made none.
+        First error in the log, where it made none.
     """
 
     build: str
+    compiler: str
     programs: tuple[str, ...]
     uses_mpi: bool | None
     failure: str = ""
@@ -66,15 +69,21 @@ def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
     """
     with tempfile.TemporaryDirectory(prefix="buran-init-") as name:
         scratch = Path(name).resolve()
-        backend = open_embedded("auto", scratch)
-        trial, folder = Trial(project.build, (), None), scratch
-        for trial, folder in _trials(project, backend, scratch):  # noqa: B007
-            say(f"tried: {trial.build}: {', '.join(trial.programs[:4]) or trial.failure}")
-            if trial.programs and (trial.uses_mpi is not False or not project.uses_mpi):
+        failures: list[str] = []
+        made: tuple[Trial, Path] | None = None
+        for trial, folder in _trials(project, scratch):
+            with_gcc = " with gcc" if trial.compiler == "gcc" else ""
+            say(f"tried{with_gcc}: {trial.build}: {', '.join(trial.programs[:4]) or trial.failure}")
+            is_whole = trial.uses_mpi is not False or not project.uses_mpi
+            if trial.programs and (made is None or is_whole):
+                made = trial, folder
+            if trial.programs and is_whole:
                 break
-        if not trial.programs:
-            remark = f"<- a trial build failed ({trial.failure}); the command for building needs a look"
+            failures.append(trial.failure)
+        if made is None:
+            remark = f"<- a trial build failed ({failures[0]}); the command for building needs a look"
             return replace(project, remarks=(*project.remarks, remark)), ""
+        trial, folder = made
         programs = _likeliest_first(trial.programs, project.binaries)
         remarks = [remark for remark in project.remarks if not remark.startswith("<-")]
         if project.uses_mpi and trial.uses_mpi is False:
@@ -84,27 +93,37 @@ def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
         uses_mpi = project.uses_mpi if trial.uses_mpi is None else trial.uses_mpi
         shown = _help_of(folder / programs[0])
         return replace(
-            project, build=trial.build, binaries=programs, uses_mpi=uses_mpi, remarks=(*remarks, *_options(shown))
+            project,
+            build=trial.build,
+            compiler=trial.compiler,
+            binaries=programs,
+            uses_mpi=uses_mpi,
+            remarks=(*remarks, *_options(shown)),
         ), shown
 
 
-def _trials(project: Project, backend: EmbeddedBackend, scratch: Path) -> Iterator[tuple[Trial, Path]]:
+def _trials(project: Project, scratch: Path) -> Iterator[tuple[Trial, Path]]:
     """Yield the builds of a project and the folder of each, with what helps against their failures."""
-    waiting, number = [project.build, *project.alternatives], 0
+    waiting = [(build, "auto") for build in (project.build, *project.alternatives)]
+    waiting.append((project.build, _OTHER))
+    number, has_program = 0, False
     guards = mpi_guards(sources_below(project.folder)) if project.uses_mpi else []
     while waiting:
-        build = waiting.pop(0)
+        build, compiler = waiting.pop(0)
+        if compiler == _OTHER and (has_program or shutil.which(_OTHER) is None):
+            continue
         folder = scratch / str(number)
         number += 1
-        trial, log = _build(project, build, backend, folder)
+        trial, log = _build(project, build, open_embedded(compiler, scratch), compiler, folder)
+        has_program = has_program or bool(trial.programs)
         if not trial.programs and _UNDECLARED.search(log) and _ACCEPT_UNDECLARED not in build:
-            waiting.insert(0, with_words(build, _ACCEPT_UNDECLARED))
+            waiting.insert(0, (with_words(build, _ACCEPT_UNDECLARED), compiler))
         elif trial.programs and trial.uses_mpi is False and guards:
-            waiting[:] = [with_words(build, f"-D{guards.pop(0)}"), *waiting, build]
+            waiting.insert(0, (with_words(build, f"-D{guards.pop(0)}"), compiler))
         yield trial, folder
 
 
-def _build(project: Project, build: str, backend: EmbeddedBackend, folder: Path) -> tuple[Trial, str]:
+def _build(project: Project, build: str, backend: EmbeddedBackend, compiler: str, folder: Path) -> tuple[Trial, str]:
     copy_source(local_source(project.folder), folder)
     before = set(_executables(folder))
     tools = backend.tools(Mode.VANILLA)
@@ -124,11 +143,11 @@ def _build(project: Project, build: str, backend: EmbeddedBackend, folder: Path)
     if outcome.failure or not made:
         errors = [line.strip() for line in text.splitlines() if re.search(r"error|\*\*\*|not found", line, re.I)]
         why = (errors or text.splitlines()[-1:] or [outcome.failure or "it makes no program"])[0]
-        return Trial(build, (), None, why[:160]), text
+        return Trial(build, compiler, (), None, why[:160]), text
     symbols = [Elf.read(path).symbols for path in made]
     calls = [any(_MPI_INIT.fullmatch(name) for name in names) for names in symbols if names is not None]
     programs = tuple(str(path.relative_to(folder)) for path in made if not re.search(r"\.so(\.|$)", path.name))
-    return Trial(build, programs, any(calls) if calls else None), text
+    return Trial(build, compiler, programs, any(calls) if calls else None), text
 
 
 def _executables(folder: Path) -> Iterator[Path]:
