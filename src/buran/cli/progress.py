@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 from buran.cli.terminal import ProgressLine, duration, style
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from buran.campaign.layout import Layout
     from buran.cli.bar import BarDisplay
     from buran.loop.session import Session
@@ -100,16 +102,22 @@ class LineDisplay:
         self._line.close()
 
 
-def first_failure(layout: Layout, entry: Entry) -> str:
-    """Tell of the first run that failed: why, and what it printed last."""
+def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
+    """Tell of the first run that was started and failed: why, and what it printed last; None if there is none."""
     from buran.campaign.records import read_run
+    from buran.measure.bundle import BUILD_FAILED, SPARED
     from buran.views.status import output_of
 
-    folder = layout.store / entry.run
+    folders = {entry: layout.store / entry.run for entry in entries}
+    reasons = {entry: read_run(folder).reason or "unknown" for entry, folder in folders.items()}
+    entry = next((entry for entry in entries if not reasons[entry].startswith((BUILD_FAILED, SPARED))), None)
+    if entry is None:
+        return None
+    folder = folders[entry]
     log = folder / output_of(folder)
     last = log.read_text(errors="replace").splitlines()[-_LAST_LINES:] if log.is_file() else []
     lines = [
-        f"{style('failed', 'red')} {entry.mode} run, {entry.key.point}, {entry.key.name}: {read_run(folder).reason}",
+        f"{style('failed', 'red')} {entry.mode} run, {entry.key.point}, {entry.key.name}: {reasons[entry]}",
         *(f"  | {line}" for line in last if line.strip()),
         f"  log: {log.relative_to(layout.root)}; the campaign goes on, and `buran status` names further failures",
     ]
@@ -150,9 +158,12 @@ class Watcher:
         if self._seen_failed is None:
             self._seen_failed = len(self._count.failed)
         elif len(self._count.failed) > self._seen_failed and not self._told:
-            self._told = True
-            self._display.close()
-            print(first_failure(self._layout, self._count.failed[self._seen_failed]), flush=True)
+            failure = first_failure(self._layout, self._count.failed[self._seen_failed :])
+            self._seen_failed = len(self._count.failed)
+            self._told = failure is not None
+            if failure is not None:
+                self._display.close()
+                print(failure, flush=True)
         self._display.show(self._state(settled, cost_core_hours), fresh=fresh)
 
     def _state(self, settled: int, cost_core_hours: float) -> ProgressState:
