@@ -19,11 +19,11 @@ EVERYWHERE = {"errors", "files", "assets", "plugins"}
 MAY_IMPORT = {
     "profile": set(),
     "numerics": set(),
-    "project": set(),
     "model": {"numerics"},
     "tensor": {"numerics"},
     "campaign": {"profile"},
     "measure": {"campaign", "profile"},
+    "project": {"campaign", "measure"},
     "correct": {"campaign", "model", "numerics"},
     "experiment": {"campaign", "model", "profile"},
     "prior": {"experiment", "model", "numerics", "profile"},

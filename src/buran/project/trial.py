@@ -34,7 +34,7 @@ _ACCEPT_UNDECLARED = "-Wno-implicit-function-declaration"
 
 
 @dataclass(frozen=True)
-class Trial:
+class TrialBuild:
     """What came of a build.
 
     Attributes
@@ -70,7 +70,7 @@ def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
     with tempfile.TemporaryDirectory(prefix="buran-init-") as name:
         scratch = Path(name).resolve()
         failures: list[str] = []
-        made: tuple[Trial, Path] | None = None
+        made: tuple[TrialBuild, Path] | None = None
         for trial, folder in _trials(project, scratch):
             with_gcc = " with gcc" if trial.compiler == "gcc" else ""
             say(f"tried{with_gcc}: {trial.build}: {', '.join(trial.programs[:4]) or trial.failure}")
@@ -102,7 +102,7 @@ def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
         ), shown
 
 
-def _trials(project: Project, scratch: Path) -> Iterator[tuple[Trial, Path]]:
+def _trials(project: Project, scratch: Path) -> Iterator[tuple[TrialBuild, Path]]:
     """Yield the builds of a project and the folder of each, with what helps against their failures."""
     waiting = [(build, "auto") for build in (project.build, *project.alternatives)]
     waiting.append((project.build, _OTHER))
@@ -123,7 +123,9 @@ def _trials(project: Project, scratch: Path) -> Iterator[tuple[Trial, Path]]:
         yield trial, folder
 
 
-def _build(project: Project, build: str, backend: EmbeddedBackend, compiler: str, folder: Path) -> tuple[Trial, str]:
+def _build(
+    project: Project, build: str, backend: EmbeddedBackend, compiler: str, folder: Path
+) -> tuple[TrialBuild, str]:
     copy_source(local_source(project.folder), folder)
     before = set(_executables(folder))
     tools = backend.tools(Mode.VANILLA)
@@ -143,11 +145,11 @@ def _build(project: Project, build: str, backend: EmbeddedBackend, compiler: str
     if outcome.failure or not made:
         errors = [line.strip() for line in text.splitlines() if re.search(r"error|\*\*\*|not found", line, re.I)]
         why = (errors or text.splitlines()[-1:] or [outcome.failure or "it makes no program"])[0]
-        return Trial(build, compiler, (), None, why[:160]), text
+        return TrialBuild(build, compiler, (), None, why[:160]), text
     symbols = [Elf.read(path).symbols for path in made]
     calls = [any(_MPI_INIT.fullmatch(name) for name in names) for names in symbols if names is not None]
     programs = tuple(str(path.relative_to(folder)) for path in made if not re.search(r"\.so(\.|$)", path.name))
-    return Trial(build, compiler, programs, any(calls) if calls else None), text
+    return TrialBuild(build, compiler, programs, any(calls) if calls else None), text
 
 
 def _executables(folder: Path) -> Iterator[Path]:
