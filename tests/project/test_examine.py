@@ -171,6 +171,15 @@ def test_other_build_systems(files: dict[str, str], build: str, tmp_path: Path) 
     assert ("make -f Makefile.intel CC={mpicc}" in project.alternatives) == ("Makefile.intel" in files)
 
 
+def test_flags_for_gpus_are_left_out_in_another_way(tmp_path: Path) -> None:
+    makefile = (
+        "CXX = hipcc\nCPPFLAGS = -DA -DHAVE_HIP -x hip --offload-arch=gfx90a\np: p.cc\n\t$(CXX) $(CPPFLAGS) -o p p.cc\n"
+    )
+    write(tmp_path, {"Makefile": makefile, "p.cc": "#include <mpi.h>\nint main() { return 0; }\n"})
+    project = examine_project(tmp_path)
+    assert project.alternatives == (f"{project.build} CPPFLAGS='-DA'",)
+
+
 def test_presets_are_other_ways_to_build(tmp_path: Path) -> None:
     presets = '{"version": 3, "configurePresets": [{"name": "base", "hidden": true}, {"name": "release"}]}'
     files = {"CMakeLists.txt": "project(P C)\nadd_executable(p p.c)\n", "CMakePresets.json": presets}

@@ -214,6 +214,10 @@ def _with_make(folder: Path, path: Path) -> Project:
     binaries = tuple(str(place / name) for name in reading.programs())
     others = [other for other in variants_in(path.parent) if other != path]
     ways = tuple(build.replace(f"-f {path.name} ", f"-f {other.name} ") for other in others if file)
+    plain = reading.without_offload()
+    if plain:
+        remarks.append("Its flags for GPUs are left out where they do not build")
+        ways = (f"{build} {' '.join(plain)}", *ways)
     return Project(folder, build, binaries, mpi, tuple(remarks), ways)
 
 

@@ -190,6 +190,16 @@ class Makefile:
         """Return what stands behind the compiler in a variable's value, such as ``-DUSE_MPI=1``."""
         return " ".join(self.expand(self.variables.get(name, "")).split()[1:])
 
+    def without_offload(self) -> list[str]:
+        """Return settings of variables that have flags for GPUs, without these."""
+        settings = []
+        for name in ("CPPFLAGS", "CFLAGS", "CXXFLAGS", "FFLAGS", "FCFLAGS", "LDFLAGS", "LDLIBS", "LIBS"):
+            text = self.expand(self.variables.get(name, ""))
+            kept = re.sub(r"-x\s+(?:hip|cuda)|\S*(?:hip|cuda|offload|gpu|gfx)\S*", "", text, flags=re.IGNORECASE)
+            if kept != text and "$" not in kept and "'" not in kept:
+                settings.append(f"{name}='{' '.join(kept.split())}'")
+        return settings
+
     def unset_flags(self, languages: set[Language]) -> list[str]:
         """Return the variables of compiler flags that recipes use and nothing sets."""
         named = {Language.C: ("CFLAGS",), Language.CXX: ("CXXFLAGS",), Language.FORTRAN: ("FFLAGS", "FCFLAGS")}

@@ -143,8 +143,11 @@ def _build(
     text = log.read_text(errors="replace")
     made = sorted(set(_executables(folder)) - before)
     if outcome.failure or not made:
-        errors = [line.strip() for line in text.splitlines() if re.search(r"error|\*\*\*|not found", line, re.I)]
-        why = (errors or text.splitlines()[-1:] or [outcome.failure or "it makes no program"])[0]
+        lines = [line.strip() for line in text.splitlines()]
+        errors = [line for line in lines if re.search(r"error:|not found", line, re.IGNORECASE)]
+        why = (errors or [line for line in lines if "***" in line] or lines[-1:] or [outcome.failure or "no program"])[
+            0
+        ]
         return TrialBuild(build, compiler, (), None, why[:160]), text
     symbols = [Elf.read(path).symbols for path in made]
     calls = [any(_MPI_INIT.fullmatch(name) for name in names) for names in symbols if names is not None]
