@@ -84,7 +84,7 @@ def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
             remark = f"<- a trial build failed ({failures[0]}); the command for building needs a look"
             return replace(project, remarks=(*project.remarks, remark)), ""
         trial, folder = made
-        programs = _likeliest_first(trial.programs, project.binaries)
+        programs = _likeliest_first(trial.programs, project)
         remarks = [remark for remark in project.remarks if not remark.startswith("<-")]
         if project.uses_mpi and trial.uses_mpi is False:
             remarks.append(
@@ -171,12 +171,14 @@ def _executables(folder: Path) -> Iterator[Path]:
                 continue
 
 
-def _likeliest_first(programs: tuple[str, ...], predicted: tuple[str, ...]) -> tuple[str, ...]:
-    """Sort programs: those that the build files name first, tests and tools last."""
+def _likeliest_first(programs: tuple[str, ...], project: Project) -> tuple[str, ...]:
+    """Sort programs: those that the build files name first, then one called as the project; tests and tools last."""
+    predicted, title = project.binaries, project.folder.resolve().name.lower()
 
-    def rank(name: str) -> tuple[int, bool, str]:
-        known = predicted.index(name) if name in predicted else len(predicted)
-        return known, re.search(r"test|tool|util|example", name.lower()) is not None, name
+    def rank(name: str) -> tuple[int, bool, bool, str]:
+        place = predicted.index(name) if name in predicted else len(predicted)
+        is_aside = re.search(r"test|tool|util|example|contrib", name.lower()) is not None
+        return place, Path(name).stem.lower() != title, is_aside, name
 
     return tuple(sorted(programs, key=rank))
 
