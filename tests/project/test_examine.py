@@ -199,6 +199,8 @@ def test_bad_input(tmp_path: Path) -> None:
     write(tmp_path, {"a/Makefile": "", "b/Makefile": ""})
     with pytest.raises(UsageError, match="several Makefiles"):
         examine_project(tmp_path)
+    write(tmp_path, {"src/Makefile": "p: p.c\n\t$(CC) -o p p.c\n"})
+    assert examine_project(tmp_path).build == "make -C src CC={mpicc}"
     with pytest.raises(UsageError, match="no CMakeLists"):
         examine_project(tmp_path / "a", "cmake")
 

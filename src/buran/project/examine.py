@@ -95,7 +95,11 @@ def _makefile_below(folder: Path) -> Path:
             why="there is neither a Makefile nor a file of CMake, autotools or Meson",
             hint="begin with a template, `buran init DIR`, and set target.build: any shell command with {mpicxx}",
         )
-    if len({len(path.parts) for path in makefiles[:2]}) == 1 and len(makefiles) > 1:
+    highest = [path for path in makefiles if len(path.parts) == len(makefiles[0].parts)]
+    named_src = [path for path in highest if path.parent.name == "src"]
+    if len(highest) > 1 and len(named_src) == 1:
+        return named_src[0]
+    if len(highest) > 1:
         names = ", ".join(str(path.parent.relative_to(folder)) for path in makefiles[:6])
         raise UsageError("there are several Makefiles", where=folder, why=names, hint="name one of these folders")
     return makefiles[0]
