@@ -59,6 +59,19 @@ def test_suggestions_fit_into_the_budget_and_are_numbered(name: str, share: floa
     assert bool(advice.suggestions) != bool(advice.stop)
 
 
+def test_lines_begin_with_the_points_that_tell_a_sum_from_a_product() -> None:
+    asked = space()
+    off = set(base_places(asked)) - set(base_places(asked, off_lines=False))
+    known = measured(base_places(asked, off_lines=False)[:2], constant)
+    rich = strategy_of("lines", repetitions=1).suggest(known, asked, Budget(1e3), PlanningState())
+    first = [suggestion for suggestion in rich.suggestions if suggestion.place in off]
+    assert list(rich.suggestions[: len(off)]) == first and len(first) == len(off)
+    assert all("added or multiplied" in suggestion.reason for suggestion in first)
+    cost = max(suggestion.cost_core_hours or 0.0 for suggestion in rich.suggestions)
+    poor = strategy_of("lines", repetitions=1).suggest(known, asked, Budget(1.5 * cost), PlanningState())
+    assert (poor.suggestions[0].cost_core_hours or 0.0) < cost / 3  # a dearer one would leave nothing for the lines
+
+
 @pytest.mark.parametrize("name", ADAPTIVE)
 def test_nothing_is_asked_for_without_budget(name: str) -> None:
     advice = strategy_of(name).suggest(measured(BASE, plain), space(), Budget(1.0, 1.0), PlanningState())

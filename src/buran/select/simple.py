@@ -12,8 +12,10 @@ from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Suggestion
 from buran.select.space import Ids, Mask, Space
+from buran.select.tuning import PLANNING
 
 BASE = "points of the base, needed for a first model"
+DECIDES = "tells whether what grows with the parameters is added or multiplied"
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,28 @@ class Fixed:
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return all runs that lack."""
         look = Outlook.of(measured, space, state)
-        places = [place for place in self.places(space).tolist() if look.free[place]]
-        lacking = {place: self.repetitions - int(look.runs[place]) for place in places}
+        decide = self._deciding(look, space, budget)
+        places = [*decide, *(place for place in self.places(space).tolist() if place not in decide)]
+        lacking = {place: self.repetitions - int(look.runs[place]) for place in places if look.free[place]}
         runs = [place for place, count in lacking.items() for _ in range(count)]
         if not runs:
             return Advice(stop="the lines are measured" if self.lines else "every point is measured")
         why = "on the lines or beside them" if self.lines else "full matrix"
-        out = suggestions(runs, look, [0.0] * len(runs), [why] * len(runs), budget)
+        reasons = [DECIDES if place in decide else why for place in runs]
+        out = suggestions(runs, look, [0.0] * len(runs), reasons, budget)
         return Advice(out[: state.most], budget_reached=len(out) < len(runs)) if out else nothing_left(look, budget)
+
+    def _deciding(self, look: Outlook, space: Space, budget: Budget) -> list[int]:
+        """Return the points off the lines, which come first: without them nothing tells a sum from a product.
+
+        None while costs are not known, and none that would take too much of the budget from the lines.
+        """
+        if not self.lines or look.cost is None or not np.isfinite(budget.left):
+            return []
+        off = np.setdiff1d(base_places(space), base_places(space, off_lines=False))
+        off = off[np.argsort(-look.cost[off], kind="stable")]
+        room = PLANNING.first_together * budget.left
+        return [int(place) for place in off if look.cost[place] * self.repetitions <= room / len(off)]
 
 
 def without_progress(errors: tuple[float, ...], patience: int | None) -> bool:
