@@ -147,6 +147,10 @@ def test_one_that_cannot_compile_with_filters_says_what_to_write(installed, tmp_
     ("words", "meaning"),
     [
         (
+            "[Score-P] ERROR: Execution failed: mpicxx -fopenmp -E `scorep-config --thread=omp:opari2 --cppflags`",
+            "compile its sources as they are",
+        ),
+        (
             "[Score-P] src/measurement/SCOREP_Memory.c:186: Error: No more memory pages available: Out of memory. "
             "Please increase SCOREP_TOTAL_MEMORY=16384000 and try again.",
             "scorep.process_memory_mb",

@@ -53,6 +53,11 @@ _LAST_WORDS = (
     ),
     (re.compile(r"Error while parsing filter file"), "Score-P cannot read the filter"),
     (
+        re.compile(r"Execution failed: .* -E .*--thread=omp:opari2"),
+        "Score-P's wrappers cannot preprocess alone (-E) a program with OpenMP: let the build compile its sources as "
+        "they are",
+    ),
+    (
         re.compile(r"undefined reference to .POMP2_"),
         "Score-P does not know at linking that the program has OpenMP, as where CMake links its library and leaves out "
         "the option: write scorep.options: --thread=omp",
