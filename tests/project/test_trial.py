@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,16 @@ def test_mpi_behind_a_macro_and_a_name_that_a_shell_makes(tmp_path: Path) -> Non
         None,
     )
     assert {path.name for path in tmp_path.iterdir()} == {"Makefile", "prog.c"}
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs both compilers")
+def test_flags_that_clang_does_not_know_need_gcc(tmp_path: Path) -> None:
+    makefile = MAKEFILE.replace("-O2", "-O2 -ftree-vectorizer-verbose=2")
+    project, _ = tried(examine_project(write(tmp_path, {"Makefile": makefile, "prog.c": GUARDED})), lambda line: None)
+    assert project.build == "make CC='{mpicc} -DHAVE_MPI'" and project.uses_mpi
+    assert project.compiler in ("gcc", "auto")  # where gcc is the first choice, nothing has to be said
 
 
 @pytest.mark.slow

@@ -110,7 +110,8 @@ def _trials(project: Project, scratch: Path) -> Iterator[tuple[TrialBuild, Path]
     guards = mpi_guards(sources_below(project.folder)) if project.uses_mpi else []
     while waiting:
         build, compiler = waiting.pop(0)
-        if compiler == _OTHER and (has_program or shutil.which(_OTHER) is None):
+        is_last_resort = compiler == _OTHER and build == project.build
+        if is_last_resort and (has_program or shutil.which(_OTHER) is None):
             continue
         folder = scratch / str(number)
         number += 1
