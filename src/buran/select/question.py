@@ -163,8 +163,6 @@ class Knowledge:
         Prediction of a run's wall time from models.
     filter_text
         Filter that the models suggest for the next iteration.
-    choice
-        How it differs from the last one, in words.
     measured
         Times of the call paths, and of the whole program, at the modelling points, their parameters in the order of
         a point's names; None before the first run.
@@ -186,13 +184,14 @@ class Knowledge:
         Longest baseline run of pilots; None without.
     counts_settled
         Whether the counts so far tell how the effort of all call paths that matter grows.
+    choice
+        How the filter for the next iteration differs from the last one, in words.
     """
 
     plans: tuple[Plan, ...] = ()
     outcomes: tuple[BundleOutcome, ...] = ()
     runtime: Runtime = lambda point: None
     filter_text: str = ""
-    choice: str = "the models chose other functions"
     measured: Observations | None = None
     errors: tuple[float, ...] = ()
     build_core_hours: float = 0.0
@@ -203,6 +202,7 @@ class Knowledge:
     ratios: Mapping[Mode, float] = field(default_factory=dict)
     pilot_s: float | None = None
     counts_settled: bool = False
+    choice: str = "the models chose other functions"
 
     @property
     def spent_core_hours(self) -> float:
