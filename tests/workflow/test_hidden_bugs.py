@@ -34,10 +34,10 @@ def test_two_hidden_mistakes_are_among_the_first_three_with_their_exponents(tmp_
             "n": {"role": "size", "values": [8, 12, 16, 24, 32]},
         },
         strategy={"name": "lines"},
-        repetitions=1,
+        repetitions=2,
         effort_repetitions=1,
         warmup=False,
-        refinement={"target": {"p": 4096, "n": 128}},
+        refinement={"target": {"p": 65536, "n": 256}},
     )
     bench.buran("run")
     latest = bench.results / "latest"
