@@ -49,7 +49,8 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
     """Return what a visit costs in this very program, in seconds: never less than in the calibrating loop.
 
     Hooks also keep the compiler from inlining; the difference between a run with hooks and one without holds that. It
-    counts only where hooks at least double the time: else it is mostly the noise of two short runs.
+    counts only where hooks at least double the time: else it is mostly the noise of two short runs; and up to a multiple
+    of the calibrated cost, for starting and ending Score-P would make some hundred visits dear.
 
     Parameters
     ----------
@@ -62,7 +63,7 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
     """
     if not visits > 0 or hooked_s < 2 * plain_s:
         return calibrated_s
-    return max(calibrated_s, (hooked_s - plain_s) / visits)
+    return max(calibrated_s, min((hooked_s - plain_s) / visits, FILTERS.dearest_visit * calibrated_s))
 
 
 def guard(

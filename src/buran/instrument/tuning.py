@@ -36,6 +36,12 @@ class FilterTuning:
     limit: float = tuned(
         0.05, "time in hooks over time without that a campaign may start with, where it names no limit", JUDGED
     )
+    dearest_visit: float = tuned(
+        20.0,
+        "times a visit of the calibrating loop that one costs at most where hooks prevent inlining: what else a run with "
+        "hooks takes longer is the start and end of the measurement system",
+        JUDGED,
+    )
     least_bare: float = tuned(
         0.01, "of the time with hooks: what is left without them is a difference of two large numbers", JUDGED
     )
