@@ -49,8 +49,8 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
     """Return what a visit costs in this very program, in seconds: never less than in the calibrating loop.
 
     Hooks also keep the compiler from inlining; the difference between a run with hooks and one without holds that. It
-    counts only where hooks at least double the time: else it is mostly the noise of two short runs; and up to a multiple
-    of the calibrated cost, for starting and ending Score-P would make some hundred visits dear.
+    counts only where hooks at least double the time: else it is mostly the noise of two short runs; and up to some
+    times the calibrated cost, for starting and ending Score-P would make some hundred visits dear.
 
     Parameters
     ----------
