@@ -38,8 +38,8 @@ class FilterTuning:
     )
     dearest_visit: float = tuned(
         20.0,
-        "times the calibrated cost that a visit has at most where hooks prevent inlining: what else a run with hooks takes "
-        "longer is the start and end of the measurement system",
+        "times the calibrated cost that a visit has at most where hooks prevent inlining: what else a run with hooks "
+        "takes longer is the start and end of the measurement system",
         JUDGED,
     )
     least_bare: float = tuned(
