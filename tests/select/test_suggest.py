@@ -129,7 +129,7 @@ def test_mistakes_in_spaces_are_named(
         (["--at", "p=3"], "is no point"),
         (["--at", "p=3,n=x"], "is no point"),
         (["--at", "p=3,n=4,p=5"], "'p=5' is not"),
-        (["--at", "p=3,n=0"], "'n=0' is not"),
+        (["--at", "p=3,n=0"], "n is 0: logarithms and negative powers"),
         (["--budget", "much"], "is no budget"),
         (["--budget=-3%"], "is no budget"),
         (["--metric", "cycles"], "no metric 'cycles'"),
