@@ -15,8 +15,9 @@ drawn again until each term makes up 1 % at both corners of the grid. Each point
 uniform noise of the given level; both modellers get them all, and both model their means.
 Predicted is a point beyond the grid that no model has seen. The layouts: the full
 grid; the lines through its smallest point; these and the m cheapest other points. Reported are the share of
-functions within 5, 10, 15 and 20 %, the mean deviation of the lead exponents, logarithms ignored, and how often
-a new measurement there, of as many repetitions, falls into Buran's 90 % interval; with --kinds also for each kind.
+functions within 5, 10, 15 and 20 %, the mean deviation of the lead exponents, logarithms ignored, how often a new
+measurement there, of as many repetitions, falls into Buran's 90 % interval, and how many of its models have two
+regimes (with truths inside, none should); with --kinds also for each kind.
 
 Truths outside the search space, in equal parts: two terms of a parameter, powers that are in no set, saturations,
 knees, exponential approaches, the larger of two functions, steps of collective operations along a tree, blocks
@@ -111,12 +112,13 @@ json.dump({"cpu_s": cpu_s, "predicted": out, "leads": leads}, sys.stdout)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a modeller found: CPU seconds, predictions and lead exponents of each call path, interval ends."""
+    """What a modeller found: CPU seconds, predictions, lead exponents, interval ends and whether there are regimes."""
 
     cpu_s: float
     predicted: Array
     leads: Array
     interval: tuple[Array, Array] | None = None
+    regimes: NDArray[np.bool_] | None = None
 
 
 Modeller = Callable[[Array, Array, Array], Answer]
@@ -145,7 +147,8 @@ def buran(points: Array, values: Array, at: Array) -> Answer:
     cpu_s = time.process_time() - begin
     leads = [[float(m.function.lead(k)[0]) for k in range(points.shape[1])] for m in fit.models if m]
     lower, upper = fit.predict_interval(at)
-    return Answer(cpu_s, fit.predict(at)[:, 0], np.array(leads), (lower[:, 0], upper[:, 0]))
+    brackets = [any(f.basis.begins for t in m.function.terms for f in t.factors) for m in fit.models if m]
+    return Answer(cpu_s, fit.predict(at)[:, 0], np.array(leads), (lower[:, 0], upper[:, 0]), np.array(brackets))
 
 
 def extrap(python: str) -> Modeller:
@@ -214,6 +217,8 @@ def accuracy(
                 lower, upper = answer.interval
                 figures["coverage"] = 100 * float(np.mean(((new >= lower) & (new <= upper))[rows]))
                 figures["width"] = 100 * float(np.median(((upper - lower) / true)[rows]))
+            if answer.regimes is not None:
+                figures["regimes"] = 100 * float(answer.regimes[rows].mean())
             figures["functions"] = float(rows.sum())
             out[group][name] = figures
     return out
@@ -326,7 +331,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.functions:
         print(
             f"\n{options.functions} functions: % within {WITHIN} %, median error %, exponent deviation, "
-            "coverage of 90 % intervals %, their median width %"
+            "coverage of 90 % intervals %, their median width %, models of two regimes %"
         )
     for truth, parameters, kind, percent in cells if options.functions else []:
         if parameters == 1 and kind != "full":
@@ -337,7 +342,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             shares = " ".join(f"{figures[f'within_{limit}']:5.1f}" for limit in WITHIN)
             rest = f"{figures['median_error']:6.2f} {figures['exponent_deviation']:.3f}"
             if "coverage" in figures:
-                rest += f"  {figures['coverage']:5.1f} {figures['width']:6.1f}"
+                rest += f"  {figures['coverage']:5.1f} {figures['width']:6.1f}  {figures['regimes']:5.1f}"
             cell = f"{truth:7} m={parameters} {kind:8} noise {percent:4g} %  {group:13} {figures['functions']:4g}"
             print(f"  {cell}  {name:7} {shares}  {rest}", flush=True)
         result["accuracy"].append(

@@ -210,19 +210,18 @@ def test_comparison_of_different_things(file, tmp_path):
         run("--compare", file, other, "--metric", "time")
 
 
-def test_segments(file, tmp_path, capsys):
-    run(file, "--segments")
-    assert "one model explains" in capsys.readouterr().out
+def test_regimes(file, tmp_path, capsys):
+    with pytest.raises(BuranError, match="looks for regimes by itself"):
+        run(file, "--segments")
     values = [10 + x if x < 32 else 400 + 2 * x * x for x in (2, 4, 8, 16, 32, 64, 128, 256)]
-    path = tmp_path / "segmented.txt"
+    path = tmp_path / "regimes.txt"
     path.write_text("PARAMETER x\nPOINTS 2 4 8 16 32 64 128 256\nREGION f\n" + "".join(f"DATA {v}\n" for v in values))
-    run(path, "--segments")
+    run(path)
     out = capsys.readouterr().out
-    assert "16 < x < 32" in out
-    assert "10 + x; 400 + 2 x^2" in out.replace("1 x", "x")
-    run(file, "--json", "-o", tmp_path / "m.json")
-    with pytest.raises(BuranError, match="segments"):
-        run(tmp_path / "m.json", "--segments")
+    assert "2 (x >= 32) * x^2 + 400 (x >= 32) + (x < 32) * x + 10 (x < 32)" in out
+    run(path, "--json", "-o", tmp_path / "m.json")
+    run(tmp_path / "m.json", "--at", "x=1024")
+    assert "2.098e+06" in capsys.readouterr().out
 
 
 def test_criteria_and_terms_of_a_parameter(file, capsys):

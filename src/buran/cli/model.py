@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_aggregate
 from buran.cli.points import named_numbers
-from buran.cli.terminal import ProgressLine, table
+from buran.cli.terminal import ProgressLine
 from buran.errors import Exit, UsageError, check_coordinates
 from buran.files import write_text
 
 if TYPE_CHECKING:
     from buran.experiment.table import Experiment
     from buran.model import HypothesisSpace, ModelSet
-    from buran.model.segments import Segmentation
 
 HELP = "fit performance models to measurements, show or compare them"
 _FORMATS = ("text", "json", "latex", "python")
@@ -97,11 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare", metavar=("A", "B"), nargs=2, type=Path, help="compare two models files or measurements"
     )
-    parser.add_argument(
-        "--segments",
-        action="store_true",
-        help="look for values of a parameter from which on call paths behave differently, and say what to measure next",
-    )
+    parser.add_argument("--segments", action="store_true", help="gone: every model looks for regimes by itself")
     parser.add_argument(
         "--kind",
         choices=("pmnf", "cpr"),
@@ -117,6 +112,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Fit, read or compare models and write them."""
+    if arguments.segments:
+        raise UsageError(
+            "there is no option --segments any more",
+            why="every model looks for regimes by itself: terms such as (p >= 24) * p^2 hold from there on",
+            hint="leave the option out",
+        )
     if arguments.kind == "cpr":
         from buran.cli.model_tensor import fit_and_write
 
@@ -135,9 +136,6 @@ def run(arguments: argparse.Namespace) -> int:
         first, second = (_models(arguments, path) for path in arguments.compare)
         text = render_comparison(first, second, style)
     else:
-        if arguments.segments:
-            print(_segments(arguments))
-            return int(Exit.DONE)
         sets = _models(arguments, arguments.input)
         at = _point(arguments.at, sets) if arguments.at else None
         if style == "text":
@@ -226,51 +224,6 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
         )
     finally:
         line.close()
-
-
-def _segments(arguments: argparse.Namespace) -> str:
-    """Return a table of the call paths that one model does not explain."""
-    from buran.experiment.modelling import segment_experiment
-    from buran.experiment.read import read_experiment
-
-    if is_models_file(arguments.input) or arguments.strong or arguments.over != "exclusive":
-        raise UsageError(
-            "segments are looked for in measurements of call paths",
-            why="models, converted values and sums cannot be split",
-            hint="give the measurements, without --strong and --over",
-        )
-    sets = _fit(arguments, arguments.input)
-    segmentations = segment_experiment(
-        read_experiment(arguments.input), sets, _space(arguments.space, arguments.negative)
-    )
-    rows: list[tuple[str, ...]] = []
-    for metric, segments in segmentations.items():
-        models = sets[metric]
-        for path, segmentation in zip(models.call_paths, segments, strict=True):
-            if segmentation is None:
-                continue
-            rows += _segment_rows(segmentation, models.parameters, (metric, path))
-    if not rows:
-        return "one model explains each call path as well as segments would"
-    return table(("metric", "call path", "changes at", "models", "error %", "measure next"), rows)
-
-
-def _segment_rows(
-    segmentation: Segmentation, parameters: tuple[str, ...], head: tuple[str, str]
-) -> list[tuple[str, ...]]:
-    """Return a line for a segmentation, and one for each of its segments that changes along another parameter."""
-    from buran.model import format_function
-
-    name = parameters[segmentation.parameter]
-    where = ", ".join(f"{low:g} < {name} < {high:g}" for low, high in segmentation.breaks)
-    models = "; ".join(format_function(model.function, parameters) for model in segmentation.models)
-    measure_next = f"{name} = " + ", ".join(f"{value:g}" for value in segmentation.next_values)
-    errors = f"{100 * segmentation.error_before:.2g} -> {100 * segmentation.error:.2g}"
-    rows: list[tuple[str, ...]] = [(*head, where, models, errors, measure_next)]
-    for number, inner in enumerate(segmentation.inner):
-        if inner is not None:
-            rows += _segment_rows(inner, parameters, (head[0], f"{head[1]} (part {number + 1} of {name})"))
-    return rows
 
 
 def _space(name: str, negative: str) -> HypothesisSpace:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
-from buran.model import HypothesisSpace, ModelSet, SearchOptions, fit_models
+from buran.model import ModelSet, SearchOptions, fit_models
 from buran.model.combine import add_models
 from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
 from buran.model.scaling import falling_parameters, to_resources
-from buran.model.segments import Segmentation, find_segments
 from buran.model.space import Spaces
 from buran.profile.metrics import metric_of
 
@@ -173,32 +172,3 @@ def _added(exclusive: ModelSet, experiment: Experiment, values: NDArray[np.float
         for _, group in groups
     )
     return replace(exclusive, call_paths=tuple(name for name, _ in groups), models=models)
-
-
-def segment_experiment(
-    experiment: Experiment, sets: Mapping[str, ModelSet], space: HypothesisSpace | None = None
-) -> dict[str, tuple[Segmentation | None, ...]]:
-    """Look for segmented behaviour in what models of call paths were made from; see `find_segments`.
-
-    Parameters
-    ----------
-    experiment
-        The measurement table.
-    sets
-        Exclusive models of it, not converted to resources.
-    space
-        Exponents to try.
-
-    Returns
-    -------
-    dict
-        By metric; for each call path, None where one model is enough.
-    """
-    out = {}
-    for name, model_set in sets.items():
-        values = over_repetitions(
-            experiment.over_locations(name, cast(Aggregate, model_set.aggregate)),
-            cast(Repetition, model_set.repetition),
-        )
-        out[name] = find_segments(experiment.points, values, model_set.models, space=space)
-    return out

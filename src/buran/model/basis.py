@@ -54,6 +54,16 @@ class BasisFunction(ABC):
         return self.lead < NO_GROWTH
 
     @property
+    def ends(self) -> bool:
+        """Whether it is 0 from some value on, so that nothing of its term remains in the long run."""
+        return False
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is 1 from some value on, and thus says no more than where a term begins."""
+        return False
+
+    @property
     def is_plain(self) -> bool:
         """Whether programs often lead to it, so that it costs a hypothesis less."""
         return False
@@ -91,7 +101,12 @@ class TermFamily(Protocol):
         """Read what `BasisFunction.to_json` gave; KeyError, TypeError or ValueError where it is damaged."""
 
 
-FAMILIES: Door[TermFamily] = Door("term family", "buran.terms", TermFamily, {"powers": "buran.model.powers:POWERS"})
+FAMILIES: Door[TermFamily] = Door(
+    "term family",
+    "buran.terms",
+    TermFamily,
+    {"powers": "buran.model.powers:POWERS", "regimes": "buran.model.within:REGIMES"},
+)
 
 
 def read_basis(data: Mapping[str, Any]) -> BasisFunction:

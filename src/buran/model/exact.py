@@ -37,7 +37,7 @@ from buran.model.rational import (
 )
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import EXACT
+from buran.model.tuning import EXACT, SEARCH
 from buran.numerics.modular import PRIME, Residues, checks, reduced
 from buran.numerics.modular import product as modular_product
 
@@ -382,7 +382,7 @@ def _cancelled(function: ModelFunction, points: Array) -> float:
 def _model(points: Array, values: Array, formulas: Sequence[Formula]) -> Model | None:
     """Make a model of formulas with their scores in bits, without those that become negative farther out."""
     different = {function.terms: (function, score) for function, score in reversed(formulas)}
-    ends = [sorted({column.min(), column.max(), EXACT.reach * column.max()}) for column in points.T]
+    ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
     far = np.array(list(product(*ends)))
     lowest = 0.0 if (values >= 0).all() else -np.inf
     kept = [

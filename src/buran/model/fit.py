@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,12 +15,13 @@ from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.quality import adjusted_r2, rss, smape
+from buran.model.regimes import asked, cuts, powers_through_two, with_regimes
 from buran.model.regression import BOUND, loo_error, regress
 from buran.model.scatter import Scatter
 from buran.model.search import Progress, SearchOptions, search
-from buran.model.space import Spaces, full_space
+from buran.model.space import Spaces, full_space, space_of
 from buran.model.terms import Array, predict
-from buran.model.tuning import EXACT, SEARCH, UNCERTAINTY
+from buran.model.tuning import EXACT, REGIMES, SEARCH, UNCERTAINTY
 
 _LARGEST = 1e150  # squares of larger values overflow
 
@@ -148,9 +149,11 @@ def fit_models(
         block, here = np.ix_(calls, present), points[present]
         scales = default_weights(here, values[block]) if weights is None else weights[block]
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
-        fitted = _fit_complete(here, weighted, space, options, progress)
+        fitted, left = _fit_complete(here, weighted, space, options, progress)
         if default and exact is not None:
             _extend(here, weighted, np.asarray(exact)[calls], fitted, options)
+        if not options.part and options.criterion == "error":
+            fitted = _with_regimes(here, weighted, fitted, left, space, options)
         for call, model in zip(calls, fitted, strict=True):
             formula = models[call]
             if formula is None or _is_simpler(model, formula):
@@ -192,10 +195,52 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
 
     lost = [place for place in np.flatnonzero(exact).tolist() if is_lost(fitted[place])]
     if lost:
-        steeper = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
+        steeper, _ = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
         for place, model in zip(lost, steeper, strict=True):
             if model.quality.error < fitted[place].quality.error:
                 fitted[place] = model
+
+
+@dataclass(frozen=True, eq=False)
+class _Left:
+    """What the best hypotheses of one regime leave to explain.
+
+    Attributes
+    ----------
+    misses
+        Shape (call path, point): residuals, as shares of the values.
+    bends
+        Shape (call path,): whether one has so many factors of a parameter that they may follow a knee.
+    """
+
+    misses: Array
+    bends: Mask
+
+
+def _with_regimes(
+    points: Array, weighted: _Weighted, models: list[Model], left: _Left, space: Spaces, options: SearchOptions
+) -> list[Model]:
+    """Let two regimes compete where one leaves more than noise."""
+    places = cuts(points)
+    if not places:
+        return models
+    wanted = asked(points, left.misses, left.bends, weighted.scatter, places)
+    wanted &= np.array([model.quality.error > REGIMES.steady for model in models])[:, None]
+    if not wanted.any():
+        return models
+    values = np.ldexp(weighted.values, weighted.binary[:, None])
+    parameters = points.shape[1]
+    each = [space_of(space, p) for p in range(parameters)]
+    few = replace(options, beam=SEARCH.narrow, max_terms=min(options.max_terms, parameters))
+
+    def refit(side: Mask, calls: Ids, several: bool) -> Sequence[Model | None]:
+        here, seen, scatter = points[side], values[np.ix_(calls, side)], weighted.scatter.of(calls)
+        if parameters == 1 and len(here) == 2:
+            return powers_through_two(here, seen, each[0], scatter)
+        steep = [replace(one, least=2) for one in each]
+        return fit_models(here, seen, space=steep, scatter=scatter, options=replace(few, part=not several)).models
+
+    return with_regimes(points, values, models, wanted, places, options.costs, weighted.scatter, refit)
 
 
 def _explain(points: Array, values: Array, exact: Mask, models: list[Model | None]) -> Mask:
@@ -274,27 +319,39 @@ def _patterns_of_absence(values: Array, calls: Ids) -> Iterator[tuple[Ids, Mask]
 
 def _fit_complete(
     points: Array, weighted: _Weighted, space: Spaces, options: SearchOptions, progress: Progress | None
-) -> list[Model]:
-    """Fit call paths that were measured at all `points`."""
+) -> tuple[list[Model], _Left]:
+    """Fit call paths that were measured at all `points`; also return what their hypotheses leave."""
     values, weights, scatter, binary = weighted.values, weighted.weights, weighted.scatter, weighted.binary
     tables, hypotheses = search(points, values, weights, scatter, space, options, progress)
-    narrow = replace(options, beam=SEARCH.narrow, max_terms=min(options.max_terms, UNCERTAINTY.misses))
+    most = min(options.max_terms, UNCERTAINTY.misses)
+    narrow = replace(options, beam=SEARCH.narrow, max_terms=most, part=True)
 
     def refit(at: Array, seen: Array, calls: Ids) -> Callable[[Array], Array]:
         return fit_models(at, seen, space=space, scatter=scatter.of(calls), options=narrow).predict
 
-    block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative, refit)
+    beyond = None if options.part else refit
+    block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative, beyond)
     models: list[Model | None] = [None] * len(values)
+    misses = np.empty(values.shape)
     size = hypotheses.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):
         calls = np.flatnonzero(size == terms)
-        for call, model in zip(calls.tolist(), _final_fit(block, calls, int(terms)), strict=True):
+        chosen, misses[calls] = _final_fit(block, calls, int(terms))
+        for call, model in zip(calls.tolist(), chosen, strict=True):
             models[call] = model
-    return [model for model in models if model is not None]
+    factors = np.sort(hypotheses.rows[:, 0], axis=1)
+    different = (factors[:, :1] > 0).sum(axis=1) + (np.diff(factors, axis=1) > 0).sum(axis=1)
+    bends = (different > (2 if points.shape[1] == 1 else 3)).any(
+        axis=1
+    )  # sums of products have some of several parameters
+    return [model for model in models if model is not None], _Left(misses, bends)
 
 
-def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
-    """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
+def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array]:
+    """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result.
+
+    Also return what they leave, as a share of the values.
+    """
     values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
     chosen = block.hypotheses.rows[calls, 0, :terms].astype(np.int64)
     regression = regress(block.points, values, weights, block.tables, chosen, block.nonnegative)
@@ -319,4 +376,4 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
         if regression.degrees[c] > 0:
             covariance = tuple(tuple(rows[c][i][j] for j in order) for i in order)
         out.append(Model(function, Quality(count, *figure), covariance, LazyAlternatives(block, int(calls[c]))))
-    return out
+    return out, regression.residual * relative_weights(values)

@@ -47,11 +47,14 @@ class HypothesisSpace:
         level off.
     families
         Names of further families whose functions compete as well; see `buran.model.basis.FAMILIES`.
+    least
+        Values of a parameter from which on exponents compete; with two, those of the other parameters tell them.
     """
 
     pairs: tuple[Exponents, ...]
     negative: Negative = "always"
     families: tuple[str, ...] = ()
+    least: int = 3
 
     def __post_init__(self) -> None:
         if not self.pairs:
@@ -94,7 +97,8 @@ class HypothesisSpace:
     def candidates(self, x: Array) -> tuple[BasisFunction, ...]:
         """Return the functions that are defined and monotonic on the values `x` of a parameter.
 
-        Two values tell no exponents apart: they allow a straight line only. A single value allows no term.
+        Fewer than `least` values tell no exponents apart: they allow a straight line only. A single value allows no
+        term.
 
         Raises
         ------
@@ -107,7 +111,7 @@ class HypothesisSpace:
                 why=f"{x[~(np.isfinite(x) & (x >= 0))][0]:g} is no value for a power or a logarithm",
             )
         values = len(np.unique(x))
-        if values <= 2:
+        if values < self.least or values == 1:
             return _LINE[: values - 1]
         families = [FAMILIES.load(name) for name in self.families]
         every = (*self._powers, *(function for family in families for function in family.candidates(x)))

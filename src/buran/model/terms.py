@@ -72,6 +72,17 @@ class Term:
             self.factors,
         )
 
+    @property
+    def ends(self) -> bool:
+        """Whether it is 0 from some value of a parameter on."""
+        return any(factor.basis.ends for factor in self.factors)
+
+    @property
+    def lasting(self) -> Term | None:
+        """The term without the values from which on it holds; None if nothing else is in it."""
+        factors = tuple(factor for factor in self.factors if not factor.basis.begins)
+        return Term(factors) if factors else None
+
     def lead(self, parameter: int) -> Lead:
         """Growth with one parameter; (0, 0) where the term does not depend on it."""
         power, log = NO_GROWTH
@@ -115,10 +126,10 @@ class ModelFunction:
     def lead(self, parameter: int) -> Lead:
         """Exponents of the part that grows fastest with one parameter, the others held fixed.
 
-        A function whose only terms fall with the parameter (negative exponents) and which has no other part
-        leads with the slowest fall; beside a constant part that remains, (0, 0) leads.
+        Of several regimes the last one counts. A function whose only terms fall with the parameter (negative exponents)
+        and which has no other part leads with the slowest fall; beside a constant part that remains, (0, 0) leads.
         """
-        leads = [term.lead(parameter) for term in self.terms]
+        leads = [term.lead(parameter) for term in self.terms if not term.ends]
         if self.constant or not leads:
             leads.append(NO_GROWTH)
         return max(leads)
@@ -134,9 +145,10 @@ class ModelFunction:
         return not self.terms
 
     def dominating_terms(self) -> tuple[Term, ...]:
-        """Terms that no other term outgrows in every parameter: the growth class."""
+        """Terms that do not end and that no other term outgrows in every parameter: the growth class."""
+        lasting = [term for term in self.terms if not term.ends]
         return tuple(
-            term for term in self.terms if not any(other is not term and _outgrows(other, term) for other in self.terms)
+            term for term in lasting if not any(other is not term and _outgrows(other, term) for other in lasting)
         )
 
     def to_json(self) -> dict[str, Any]:

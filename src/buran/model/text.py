@@ -49,9 +49,11 @@ def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:
     """Return how the function grows, as in ``n^3 * log2(p)`` or ``n^2 + p``; ``1`` for a constant.
 
     Terms that another one outgrows in every parameter are left out, and so are falling terms beside a
-    constant.
+    constant. Of several regimes the last one counts, and where it begins is not said.
     """
-    leading = [term for term in function.dominating_terms() if _grows(term) or not function.constant]
+    last = [(term, term.lasting) for term in function.dominating_terms()]
+    level = function.constant or any(lasting is None for _, lasting in last)
+    leading = [lasting for term, lasting in last if lasting is not None and (_grows(term) or not level)]
     return " + ".join(_term(term, list(parameters), "text") for term in leading) or "1"
 
 

@@ -124,24 +124,27 @@ class ExactTuning:
     sets: int = tuned(8000, "sets of terms that are tried where points do not tell all products apart", JUDGED)
     rounded: float = tuned(1e-5, "error of a model of exact values that misses them by their rounding alone", JUDGED)
     lost: float = tuned(0.5, "error of a model of exact values that follows nothing: steeper terms are tried", JUDGED)
-    reach: float = tuned(8.0, "times the largest values: no formula may become negative up to there", JUDGED)
 
 
 EXACT = ExactTuning()
 
 
 @dataclass(frozen=True)
-class SegmentTuning:
-    """Of behaviour that changes along a parameter."""
+class RegimeTuning:
+    """Of regimes: other growth from a value of a parameter on."""
 
-    shortest: int = tuned(3, "values of the parameter in a segment", "two lie on every line")
-    enough: int = tuned(5, "values of the parameter in a segment, to trust its exponents", JUDGED)
-    coefficient: float = tuned(2.5, "cost in nats of each coefficient and each break; see `score`", JUDGED)
-    steady: float = tuned(1e-6, "error of one model for all below which there is nothing to explain", JUDGED)
-    most: int = tuned(3, "segments", JUDGED)
+    shortest: int = tuned(2, "values of the parameter in a regime", "two are all that five values leave one side")
+    others: int = tuned(3, "values of each other parameter in a regime, if there are as many", "two lie on every line")
+    chance: float = tuned(1e-5, "of misses that noise alone explains, below which regimes are looked for", JUDGED)
+    tried: int = tuned(3, "places of a call path where a regime may begin", JUDGED)
+    spare: int = tuned(
+        2, "values of the parameter more than coefficients along it", "one for the exponents, one for the place"
+    )
+    steady: float = tuned(1e-6, "error of one regime up to which there is nothing to explain", JUDGED)
+    place: float = tuned(4.0, "cost in nats of the place where a regime begins: that of a coefficient", JUDGED)
 
 
-SEGMENTS = SegmentTuning()
+REGIMES = RegimeTuning()
 
 
 @dataclass(frozen=True)
