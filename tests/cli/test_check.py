@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from buran.campaign.mistakes import CampaignError
-from buran.cli import check
+from buran.cli import check, main
 
 DEMO = Path(__file__).resolve().parents[2] / "config" / "campaign.yaml"
 
@@ -59,3 +61,13 @@ def test_environment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(capsys.readouterr().out)["environment"] == "cluster-pmix"
     with pytest.raises(CampaignError, match="no environment 'moon'"):
         run(str(cluster), "--environment", "moon")
+
+
+def test_output_that_goes_into_the_sources_is_warned_of(tmp_path: Path) -> None:
+    assert main(["init", "--example", "stencil", str(tmp_path / "c")]) == 0
+    command = [sys.executable, "-m", "buran.cli", "check", str(tmp_path / "c" / "campaign.yaml")]
+    for folder, warns in ((tmp_path / "c" / "stencil", True), (tmp_path, False)):
+        with (folder / "check.log").open("w") as log:
+            done = subprocess.run(command, stdout=log, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 0
+        assert ("warning: the output of this command goes into" in done.stderr) is warns
