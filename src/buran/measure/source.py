@@ -102,7 +102,7 @@ def git_source(url: str, revision: str, cache: Path) -> SourceTree:
     repository = cache / f"{digest(url)}.git"
     kept = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}") if repository.is_dir() else None
     if kept is not None and (cache / kept).is_dir():  # also where nothing can be written
-        return SourceTree(cache / kept, kept[:16], kept, is_commit=True)
+        return _of_commit(cache / kept, kept)
     with claimed(cache / f"{repository.name}.claim"):
         if not repository.is_dir():
             _clone(url, repository)
@@ -119,6 +119,10 @@ def git_source(url: str, revision: str, cache: Path) -> SourceTree:
             temporary.mkdir()
             _git(repository, f"--work-tree={temporary}", "checkout", "--force", commit, "--", ".")
             temporary.rename(folder)
+    return _of_commit(folder, commit)
+
+
+def _of_commit(folder: Path, commit: str) -> SourceTree:
     return SourceTree(folder, commit[:16], commit, _has_fortran(source_files(folder)), is_commit=True)
 
 
