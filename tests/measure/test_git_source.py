@@ -16,7 +16,8 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not 
 
 def git(folder: Path, *words: str) -> str:
     names = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
-    return subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(["git", *names, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 @pytest.fixture

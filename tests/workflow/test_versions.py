@@ -81,4 +81,5 @@ def test_a_comment_changes_no_count(tmp_path: Path) -> None:
     new.buran("run", "campaign.yaml")
     plans = plans_of(new)
     assert [plan["phase"] for plan in plans][:2] == ["comparison", "comparison"]
-    assert re.match(r"the counts of all \d+ call paths are the same at", plans[1]["reason"])  # of times this machine decides
+    # Of times this machine decides.
+    assert re.match(r"the counts of all \d+ call paths are the same at", plans[1]["reason"])
