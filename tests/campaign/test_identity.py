@@ -64,7 +64,7 @@ NEW: dict[str, Any] = {
     "resources.time_limit_s": 60, "resources.expected_s": 2, "resources.memory_mb": 100, "resources.partition": "x",
     "resources.constraint": "x", "resources.account": "x", "resources.qos": "x", "resources.reservation": "x",
     "resources.exclusive": False, "resources.extra": "--nice", "resources.time_margin": 4.0,
-    "resources.points_per_job": 2,
+    "resources.points_per_job": 2, "model.waiting": "always",
 }  # fmt: skip
 """Another value of each key."""
 

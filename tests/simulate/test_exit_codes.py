@@ -67,8 +67,8 @@ CASES: dict[str, tuple[int, str, dict[str, Any], dict[str, Any]]] = {
         {**KEPT, "strategy": {"name": "cpf", "max_iterations": 4}, "budget": {"core_hours": 0.1}},
     ),
     "nothing that ever succeeds": (
-        1,
-        "no run succeeded",
+        3,
+        "no run with hooks succeeded: nothing can be modelled",
         program(failure_probability="1"),
         KEPT,
     ),

@@ -292,7 +292,7 @@ def test_the_run_time_at_the_target_is_what_predicts_it(tmp_path: Path) -> None:
     assert at is not None
     said = (folder / "report.txt").read_text()
     assert f"Run time (whole program, s), by a tensor model\n  at n=60, p=64: {at:.4g} s; in normal form" in said
-    assert f"{at:.3g} s" in (folder / "report.html").read_text()
+    assert f"{at:.4g} s" in (folder / "report.html").read_text()
 
 
 def outcome(name: str, *runs: RunOutcome, point: int = 1) -> BundleOutcome:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.campaign.expressions import ExpressionError, compile_expression
+from buran.campaign.expressions import FUNCTIONS, ExpressionError, compile_expression
 from buran.errors import UsageError
 
 Array = NDArray[np.float64]
@@ -117,6 +117,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "max": lambda *numbers: _reduced(np.maximum, numbers),
     "min": lambda *numbers: _reduced(np.minimum, numbers),
     "sqrt": np.sqrt,
+    # Of a few whole numbers: no need for array forms of their own.
+    **{name: np.vectorize(FUNCTIONS[name].call, otypes=[float]) for name in ("grid2", "grid3", "isqrt_factor")},
 }
 
 

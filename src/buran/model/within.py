@@ -11,8 +11,12 @@ import numpy as np
 
 from buran.model.basis import NO_GROWTH, PRODUCT, Array, BasisFunction, Lead, Style
 
-_AT_LEAST: Mapping[Style, str] = {"text": "({x} >= {v})", "latex": r"[{x} \ge {v}]", "python": "({x} >= {v})"}
-_BELOW: Mapping[Style, str] = {"text": "({x} < {v})", "latex": "[{x} < {v}]", "python": "({x} < {v})"}
+_AT_LEAST: Mapping[Style, str] = {
+    "text": "({x} >= {v})",
+    "latex": r"[{x} \ge {v}]",
+    "python": "(1 if {x} >= {v} else 0)",
+}
+_BELOW: Mapping[Style, str] = {"text": "({x} < {v})", "latex": "[{x} < {v}]", "python": "(1 if {x} < {v} else 0)"}
 
 
 @dataclass(frozen=True)

@@ -197,20 +197,25 @@ def _functions(
 
 
 def _of_exact(points: Array, values: Array, space: HypothesisSpace | None) -> tuple[list[ModelFunction], Array]:
-    """Return proven formulas; elsewhere, of the two searches that leave a rest, the function with fewer coefficients.
+    """Return proven formulas, or of two searches the function with fewer coefficients.
 
-    A search that leaves much less than the other is taken however many coefficients it needs.
+    Whole numbers leave a rest: where fewer terms leave no more than that, further ones describe the rounding, however
+    exact they are. Else a search that leaves much less than the other is taken however many coefficients it needs.
     """
     proven = fit_models(points, values, space=space, exact=np.ones(len(values), dtype=np.bool_)).models
     functions = [ModelFunction(0.0) if model is None else model.function for model in proven]
     residual = misfit(points, values, functions)
-    open_ = np.flatnonzero(residual > COUNTS.exact)
-    if not len(open_):
-        return functions, residual
-    other = exact_functions(points, values[open_], space)
-    for row, function, rest in zip(open_.tolist(), other.functions, other.residual.tolist(), strict=True):
+    other = exact_functions(points, values, space)
+    units = np.abs(values - np.array([function.evaluate(points) for function in other.functions]).reshape(values.shape))
+    # What is counted several times over is rounded as often: by the largest common divisor of the counts.
+    steps = np.gcd.reduce(np.rint(np.minimum(values, 2.0**62)).astype(np.int64), axis=1)
+    is_rounding = (units <= COUNTS.whole * np.maximum(steps, 1)[:, None]).all(axis=1)
+    for row, (function, rest) in enumerate(zip(other.functions, other.residual.tolist(), strict=True)):
         fewer = len(function.terms) < len(functions[row].terms)
-        factor = COUNTS.close if fewer else 1 / COUNTS.close
-        if rest < factor * residual[row] or rest <= COUNTS.exact:
+        better = fewer and bool(is_rounding[row])
+        if residual[row] > COUNTS.exact:
+            factor = COUNTS.close if fewer else 1 / COUNTS.close
+            better = better or rest < factor * residual[row] or rest <= COUNTS.exact
+        if better:
             functions[row], residual[row] = function, rest
     return functions, residual
