@@ -49,7 +49,7 @@ def run_times(
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
     for point in points:
-        check_coordinates(point, whole.parameters, ",".join(f"{name}={value}" for name, value in point.items()))
+        check_coordinates(point, whole.parameters)
     try:
         at = np.array([[float(point[name]) for name in whole.parameters] for point in points])
     except (TypeError, ValueError):

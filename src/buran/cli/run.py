@@ -112,8 +112,8 @@ def _with_todays_program(session: Session) -> Session:
     from buran.loop.session import Session
     from buran.measure.same_program import same_program
 
-    same_program(session.target, session.layout, _say)
-    return Session(session.campaign, session.folder)
+    target = same_program(session.target, session.layout, _say)
+    return session if target is session.target else Session(session.campaign, session.folder)
 
 
 def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:

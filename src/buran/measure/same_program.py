@@ -61,14 +61,19 @@ class Resemblance:
 
 def measured_targets(layout: Layout) -> list[tuple[str, list[BuildRecord]]]:
     """Return the targets that have finished runs of their own, the one built last first, with their finished builds."""
-    entries = (entry for entry in ledger.read(layout.store) if entry.status == Status.MEASURED)
-    measured = {entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.key.is_build}
+    measured = _with_runs(layout)
     paths = sorted(layout.store.glob(f"*/build/{RECORD}"), key=lambda path: path.stat().st_mtime, reverse=True)
     builds: dict[str, list[BuildRecord]] = {}
     for record in (read_build(path.parent) for path in paths):
         if record.spec.target in measured:
             builds.setdefault(record.spec.target, []).append(record)
     return list(builds.items())
+
+
+def _with_runs(layout: Layout) -> set[str]:
+    """Return the targets that have finished runs of their own, from the ledger alone."""
+    entries = (entry for entry in ledger.read(layout.store) if entry.status == Status.MEASURED)
+    return {entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.key.is_build}
 
 
 def of_other_sources(target: Target, layout: Layout) -> list[Resemblance]:
@@ -95,7 +100,7 @@ def same_program(target: Target, layout: Layout, say: Callable[[str], None]) -> 
 
     Every build that is made for this is one that the campaign needs if the program is another.
     """
-    if target.stands_for is not None or any(name == target.made_from for name, _ in measured_targets(layout)):
+    if target.stands_for is not None or target.made_from in _with_runs(layout):
         return target
     others = of_other_sources(target, layout)
     if others:
