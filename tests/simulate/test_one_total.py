@@ -110,4 +110,5 @@ def test_a_file_without_a_run_time_is_named(campaign: Path, capsys: pytest.Captu
     assert main(["predict", str(latest / "models.json"), "--at", TARGET]) == 2
     assert "have no run time of a program" in capsys.readouterr().err
     assert main(["predict", str(latest / "run-time.json"), "--at", "p=4096"]) == 2
-    assert "n" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "it has no value of n" in message and message.count("p=4096") == 1

@@ -41,11 +41,11 @@ def run_times(
     """
     from buran.loop.run_time import with_parts
 
-    sets = {models.call_paths[:1]: models for models in read_models(path) if models.metric == "runtime"}
-    whole, ends = (next(iter(models), None) for models in (sets.values(), list(sets.values())[1:]))
-    if whole is None or ends is None:
+    sets = [models for models in read_models(path) if models.metric == "runtime"]
+    if len(sets) != 2:
         hint = "name latest/run-time.json; `buran model FILE --predict` takes other models"
         raise FormatError("these models have no run time of a program", where=path, hint=hint)
+    whole, ends = sets
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
     for point in points:

@@ -341,9 +341,8 @@ def _fit_complete(
             models[call] = model
     factors = np.sort(hypotheses.rows[:, 0], axis=1)
     different = (factors[:, :1] > 0).sum(axis=1) + (np.diff(factors, axis=1) > 0).sum(axis=1)
-    bends = (different > (2 if points.shape[1] == 1 else 3)).any(
-        axis=1
-    )  # sums of products have some of several parameters
+    usual = 2 if points.shape[1] == 1 else 3  # sums of products have some of several parameters
+    bends = (different > usual).any(axis=1)
     return [model for model in models if model is not None], _Left(misses, bends)
 
 
