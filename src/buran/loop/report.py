@@ -17,6 +17,7 @@ from buran.campaign.records import core_hours
 from buran.compare.compare import compare_sides
 from buran.compare.sides import side_of_results
 from buran.errors import UsageError
+from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import write_json, write_text
 from buran.instrument import filter_file
@@ -28,6 +29,7 @@ from buran.loop.collect import baseline, estimated_times, in_store, lost, profil
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
+from buran.loop.efficiency import efficiency_table
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.model import imported_models
@@ -57,9 +59,11 @@ def write_results(history: History, folder: Path) -> None:
         shutil.copy(result, folder / result.name)
     write_text(folder / "scorep.filter", recommended_filter(history))
     write_text(folder / "in-force.filter", history.plans[-1].filter_text)
-    for mode in (Mode.TIME, Mode.EFFORT):
-        _export(history, mode, folder / "extrap" / mode)
+    timed, counted = (_export(history, mode, folder / "extrap" / mode) for mode in (Mode.TIME, Mode.EFFORT))
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
+    crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
+    efficiency = efficiency_table(report, timed, counted, session.campaign.ranks_parameter, crowded)
+    report = replace(report, efficiency=efficiency)
     write_json(folder / "report.json", _plain(report, history.models(last)))
     if report.runtime is not None and report.ends is not None:
         write_models(folder / RUN_TIME, [report.runtime, report.ends])
@@ -80,8 +84,8 @@ def _compared(session: Session, folder: Path, report: Report) -> Report:
     return replace(report, comparison=comparison)
 
 
-def _export(history: History, mode: Mode, folder: Path) -> None:
-    """Write the newest builds' profiles as a tree that Extra-P opens."""
+def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
+    """Write the newest builds' profiles as a tree that Extra-P opens; return them."""
     campaign = history.session.campaign
     parameters = campaign.parameters
     filter_text = history.plans[-1].filter_text if mode is Mode.TIME else ""
@@ -94,6 +98,7 @@ def _export(history: History, mode: Mode, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if runs:
         write_extrap_tree(folder, runs, parameters=parameters, prefix=campaign.name, compress=True)
+    return runs
 
 
 def recommended_filter(history: History) -> str:
@@ -364,6 +369,7 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
     for name in ("runtime", "ends", "held"):
         plain[name] = None if plain[name] is None else plain[name].to_json()
+    plain["efficiency"] = None if report.efficiency is None else asdict(report.efficiency)
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain
 

@@ -14,6 +14,7 @@ import buran
 from buran.profile.profile import SEPARATOR
 from buran.report.comparison import checked_rows
 from buran.report.comparison_page import STYLE, comparison_values
+from buran.report.efficiency import COLUMNS, TIMES, rows_of
 from buran.report.files import asset, environment
 from buran.report.plain import named
 from buran.report.text import Report, warnings_of
@@ -27,6 +28,7 @@ _SECTIONS = (
     ("summary", "Summary"),
     ("comparison", "What changed"),
     ("call-paths", "Call paths"),
+    ("efficiency", "Efficiency"),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
     ("balance", "Load balance"),
@@ -56,6 +58,7 @@ def render_page(
     absent = {
         "comparison": not (report.comparison or report.checked),
         "evaluation": not report.evaluation,
+        "efficiency": report.efficiency is None,
         "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
@@ -81,6 +84,9 @@ def render_page(
         named=named,
         percent=percent,
         compared=None if report.comparison is None else comparison_values(report.comparison),
+        efficiency=None if report.efficiency is None else rows_of(report.efficiency),
+        efficiency_times=TIMES,
+        efficiency_columns=list(COLUMNS.values()),
         checked=checked_rows(report.parameters, report.checked),
         at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )

@@ -18,6 +18,7 @@ from buran.model.together import undecided
 from buran.profile.metrics import metric_of, noise_resilient, reported
 from buran.profile.startup import starts_or_ends
 from buran.report.comparison import earlier_text
+from buran.report.efficiency import EfficiencyTable, efficiency_text
 from buran.report.plain import brief, briefs, named, section
 
 _ROWS = 12
@@ -81,6 +82,8 @@ class Report:
         What a few runs told beside what the earlier version predicts and counted; empty without one.
     comparison
         With the earlier version; None without one, or without models.
+    efficiency
+        How well the cores are used; None for a program without ranks.
     """
 
     campaign: str
@@ -111,6 +114,7 @@ class Report:
     ends: ModelSet | None = None
     held: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    efficiency: EfficiencyTable | None = None
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -194,6 +198,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         parts.append(_priors(report, target))
     parts += [_metric_table(report, metric) for metric in reported(report.models)]
     parts += [
+        efficiency_text(report.efficiency),
         _corrections(report, target),
         _balance(report),
         _instrumentation(report),

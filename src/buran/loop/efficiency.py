@@ -1,0 +1,225 @@
+"""POP efficiencies of a campaign: from the profiles of its runs at measured points, from models at the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import log
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.campaign.point import Point
+from buran.experiment.build import Run
+from buran.model.fit import fit_models
+from buran.model.model_set import ModelSet
+from buran.model.terms import Array
+from buran.prior.paths import waits
+from buran.profile.metrics import metric_of, stands_for
+from buran.profile.profile import SEPARATOR, Profile
+from buran.profile.startup import STARTUP, starts_or_ends
+from buran.report.efficiency import CoreUse, Efficiencies, EfficiencyTable, Interval, efficiencies, sources_of
+from buran.report.text import LEVEL, Report
+
+_TOGETHER = ("all2all", "barrier")  # roles of operations that no rank leaves before the last one comes
+_TOLD = 0.95  # of the time in MPI must be in such operations: then it is told apart from waiting
+_DIVIDED = 0.5  # exponent of the ranks in all cores' work, below which they share one amount of it
+_MOST_INTERVALS = 300  # call paths, the largest: of more it takes long, and theirs add nothing that is seen
+_FEWEST = 4  # points that a model of load balance takes at least
+
+At = tuple[float, ...]
+
+
+def core_use(profile: Profile) -> CoreUse | None:
+    """Return how the cores of a run were used; None where no times were measured or the program took none."""
+    if "time" not in profile.values:
+        return None
+    regions = [profile.tree.regions[number] for number in profile.tree.region.tolist()]
+    seconds = profile.exclusive("time")
+    inside = np.array([r.paradigm != "measurement" and r.name not in STARTUP for r in regions], dtype=bool)
+    useful = inside & ~np.array([waits(region) for region in regions], dtype=bool)
+    busy = seconds[useful].sum(axis=0)
+    first = np.array([location.thread == 0 for location in profile.locations])
+    whole_s = float(seconds[inside][:, first].sum(axis=0).max(initial=0.0))
+    if whole_s <= 0:
+        return None
+    cores = int(profile.attributes.get("represents_locations", len(profile.locations)))
+    in_mpi = inside & np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
+    together = in_mpi & np.array([region.role in _TOGETHER for region in regions], dtype=bool)
+    return CoreUse(
+        cores, float(busy.mean()), float(busy.max()), whole_s, _transfer(profile, seconds[:, first], in_mpi, together)
+    )
+
+
+def _transfer(profile: Profile, seconds: Array, in_mpi: NDArray[np.bool_], together: NDArray[np.bool_]) -> float | None:
+    """Return the most that MPI takes apart from waiting: at each call path the least of all ranks.
+
+    That one came last and waited for nobody. None where much time is in operations that tell nothing of it, such as
+    messages between two ranks.
+    """
+    if seconds.shape[1] < 2 or "visits" not in profile.values:
+        return None
+    visits = profile.values["visits"][together][:, [location.thread == 0 for location in profile.locations]]
+    alike = bool((visits == visits[:, :1]).all())
+    if not alike or seconds[together].sum() < _TOLD * seconds[in_mpi].sum():
+        return None
+    return float(seconds[together].min(axis=1).sum())
+
+
+def efficiency_table(
+    report: Report,
+    timed: Sequence[Run],
+    counted: Sequence[Run],
+    ranks_parameter: str | None,
+    crowded: Sequence[Point],
+) -> EfficiencyTable | None:
+    """Return the efficiencies at all measured points and at the target; None for programs without ranks.
+
+    Parameters
+    ----------
+    timed, counted
+        Runs under the last filter, and runs of the counting build.
+    crowded
+        Points with more ranks and threads than cores.
+    """
+    if ranks_parameter is None:
+        return None
+    names = report.parameters
+    ranks = names.index(ranks_parameter)
+    metric, work = _work(counted, names)
+    uses: dict[At, list[CoreUse]] = {}
+    for point, _, profile in timed:
+        if (use := core_use(profile)) is not None:
+            uses.setdefault(tuple(float(point[name]) for name in names), []).append(use)
+    if not any(use[0].cores > 1 for use in uses.values()):
+        return None
+    points = {at: _middle(repeated, work.get(at)) for at, repeated in sorted(uses.items())}
+    references = {at: min(o for o in points if _others(o, ranks) == _others(at, ranks)) for at in points}
+    divided = _is_divided(points, references)
+    full = {tuple(float(point[name]) for name in names) for point in crowded}
+    rows = [
+        efficiencies(
+            dict(zip(names, at, strict=True)), use, points[references[at]], divided=divided, crowded=at in full
+        )
+        for at, use in points.items()
+    ]
+    fewest = min(at[ranks] for at in points)
+    others = [name for name in names if name != ranks_parameter]
+    same = f" with the same {' and '.join(others)}" if others else ""
+    kind = "ranks share one amount of work" if divided else "each rank has an amount of work of its own"
+    return EfficiencyTable(
+        rows,
+        _at_target(report, {at: use for at, use in points.items() if at not in full}, ranks, metric, fewest, divided),
+        f"the point on the fewest ranks{same}; {kind}",
+        sources_of(metric_of(metric).heading.lower() if metric else "", divided),
+    )
+
+
+def _others(at: At, ranks: int) -> At:
+    return at[:ranks] + at[ranks + 1 :]
+
+
+def _work(counted: Sequence[Run], names: Sequence[str]) -> tuple[str, dict[At, float]]:
+    """Return the metric that stands for computation, and its value of all cores at each point."""
+    metric = next(iter(stands_for("computation", {name for *_, profile in counted for name in profile.values})), "")
+    work: dict[At, float] = {}
+    for point, _, profile in counted:
+        if metric in profile.values:
+            counts = profile.exclusive(metric).sum(axis=0)
+            stand_for = int(profile.attributes.get("represents_locations", len(counts)))
+            work[tuple(float(point[name]) for name in names)] = float(counts.mean()) * stand_for
+    return metric, work
+
+
+def _middle(uses: Sequence[CoreUse], work: float | None) -> CoreUse:
+    """Return the medians of repetitions."""
+    transfers = [use.transfer_s for use in uses if use.transfer_s is not None]
+    return CoreUse(
+        uses[0].cores,
+        median(use.mean_s for use in uses),
+        median(use.most_s for use in uses),
+        median(use.whole_s for use in uses),
+        median(transfers) if len(transfers) == len(uses) else None,
+        work,
+    )
+
+
+def _is_divided(points: Mapping[At, CoreUse], references: Mapping[At, At]) -> bool:
+    """Tell whether the work of all cores stays, or at least grows slowly, as ranks are added."""
+    growth = []
+    for at, use in points.items():
+        base = points[references[at]]
+        if use.cores > base.cores:
+            totals = (use.work, base.work) if use.work and base.work else (
+                use.mean_s * use.cores, base.mean_s * base.cores,
+            )  # fmt: skip
+            if totals[0] and totals[1]:
+                growth.append(log(totals[0] / totals[1]) / log(use.cores / base.cores))
+    return median(growth) < _DIVIDED if growth else True
+
+
+def _at_target(
+    report: Report, points: Mapping[At, CoreUse], ranks: int, metric: str, fewest: float, divided: bool
+) -> Efficiencies | None:
+    """Return the efficiencies at the target: sums of the models of call paths, and a model of the load balance."""
+    times, names = report.models.get("time"), report.parameters
+    if times is None or times.aggregate != "mean" or times.unit != "sec":
+        return None
+    at = np.array([[report.target[name] for name in names]] * 2, dtype=np.float64)
+    at[1, ranks] = min(fewest, at[0, ranks])
+    apart = starts_or_ends(times.call_paths)
+    in_mpi = np.array([name.rpartition(SEPARATOR)[2].startswith("MPI_") for name in times.call_paths], dtype=bool)
+    parts = [np.maximum(_sum(times, at, rows & ~apart), 0.0) for rows in (~in_mpi, in_mpi)]
+    useful_s, whole_s = parts[0], parts[0] + parts[1]
+    works: list[float | None] = [None, None]
+    if (counts := report.models.get(metric)) is not None and counts.aggregate == "mean":
+        works = (_sum(counts, at, np.ones(len(counts.models), dtype=bool)) * at[:, ranks]).tolist()
+    most_s = _most(points, at[:1], useful_s[0], whole_s[0])
+    target = CoreUse(at[0, ranks], useful_s[0], most_s, whole_s[0], None, works[0])
+    reference = CoreUse(at[1, ranks], useful_s[1], useful_s[1], whole_s[1], None, works[1])
+    return efficiencies(
+        {name: float(report.target[name]) for name in names},
+        target,
+        reference,
+        divided=divided,
+        parallel_interval=_interval(times, at[:1], (~in_mpi & ~apart, in_mpi & ~apart)),
+    )
+
+
+def _sum(models: ModelSet, at: Array, rows: NDArray[np.bool_]) -> Array:
+    added: Array = np.nan_to_num(models.predict(at))[rows].sum(axis=0)
+    return added
+
+
+def _most(points: Mapping[At, CoreUse], target: Array, mean_s: float, whole_s: float) -> float:
+    """Return the useful time of the busiest core at the target; NaN where too few points tell of it."""
+    uneven = {at: use.most_s / use.mean_s for at, use in points.items() if use.mean_s > 0}
+    if len(uneven) < _FEWEST:
+        return float("nan")
+    model = fit_models(np.array(list(uneven)), np.array([list(uneven.values())])).models[0]
+    if model is None:
+        return float("nan")
+    return float(np.clip(mean_s * model.function.evaluate(target)[0], mean_s, whole_s))
+
+
+def _interval(times: ModelSet, at: Array, parts: Sequence[NDArray[np.bool_]]) -> Interval | None:
+    """Return the interval of the parallel efficiency, the errors of call paths independent of each other."""
+    middle = np.maximum(np.nan_to_num(times.predict(at)[:, 0]), 0.0)
+    largest = np.argsort(-middle, kind="stable")[:_MOST_INTERVALS]
+    models = replace(
+        times,
+        call_paths=tuple(times.call_paths[row] for row in largest.tolist()),
+        models=tuple(times.models[row] for row in largest.tolist()),
+    )
+    low, high = (end[:, 0] for end in models.predict_interval(at, LEVEL))
+    counts = np.isfinite(low + high)
+    if not counts[middle[largest] > 0].all():
+        return None
+    ends = []
+    for rows in parts:
+        inside = rows[largest] & counts
+        down, up = (float(np.linalg.norm((end - middle[largest])[inside])) for end in (low, high))
+        ends.append((max(middle[rows].sum() - down, 0.0), middle[rows].sum() + up))
+    (useful_low, useful_high), (mpi_low, mpi_high) = ends
+    return float(useful_low / (useful_low + mpi_high or 1.0)), float(useful_high / (useful_high + mpi_low or 1.0))

@@ -1,0 +1,136 @@
+"""POP efficiencies: against values by hand from profiles of the examples, and as products of each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_up import data_of, experiment, report
+
+from buran.loop.efficiency import core_use, efficiency_table
+from buran.profile.metrics import METRICS
+from buran.profile.profile import CallTree, Location, Profile, Region
+from buran.report.efficiency import COLUMNS, CoreUse, efficiencies, efficiency_text
+from buran.report.html import render_page
+
+EXAMPLES = Path(__file__).parents[1] / "data" / "examples"
+
+
+def profile_of(rows, roles=None) -> Profile:
+    """Make a profile of (depth, region, exclusive seconds of each rank, visits of each rank)."""
+    names = list(dict.fromkeys(name for _, name, *_ in rows))
+    regions = tuple(
+        Region(
+            name,
+            paradigm="mpi" if name.startswith("MPI_") else "compiler" if place else "measurement",
+            role=(roles or {}).get(name, "function"),
+        )
+        for place, name in enumerate(names)
+    )
+    parent, above = [], {-1: -1}
+    for place, (depth, *_) in enumerate(rows):
+        parent.append(above[depth - 1])
+        above[depth] = place
+    tree = CallTree(regions, np.array([names.index(row[1]) for row in rows]), np.array(parent))
+    seconds = np.array([row[2] for row in rows], dtype=np.float64)
+    return Profile(
+        tree,
+        tuple(Location(rank) for rank in range(seconds.shape[1])),
+        {name: METRICS[name] for name in ("visits", "time")},
+        {"time": tree.inclusive(seconds), "visits": np.array([row[3] for row in rows], dtype=np.uint64)},
+        {},
+    )
+
+
+def example(name: str) -> Profile:
+    """Read what Cube's own tools say of a run of an example on two ranks."""
+    rows = []
+    for line in (EXAMPLES / f"{name}-p2.txt").read_text().splitlines()[1:]:
+        depth, region, *numbers = line.split("\t")
+        rows.append((int(depth), region, [float(x) for x in numbers[:2]], [int(x) for x in numbers[2:]]))
+    return profile_of(rows)
+
+
+# By awk from the same files, without the root, MPI_Init and MPI_Finalize:
+#   $2 != "MPI_Init" && $2 != "MPI_Finalize" { w0 += $3; w1 += $4; if ($2 !~ /^MPI_/) { u0 += $3; u1 += $4 } }
+@pytest.mark.parametrize(
+    ("name", "whole_s", "parallel", "balance", "communication"),
+    [
+        ("stencil", 0.0200382, 0.565995, 0.638870, 0.885931),
+        ("sweep", 0.0007673, 0.445210, 0.997209, 0.446456),
+        ("treesort", 0.0066685, 0.939787, 0.969338, 0.969515),
+    ],
+)
+def test_examples_by_hand(name, whole_s, parallel, balance, communication):
+    use = core_use(example(name))
+    assert use.whole_s == pytest.approx(whole_s, abs=1e-7)
+    found = efficiencies({"p": 2}, use, None, divided=True)
+    assert (found.parallel, found.load_balance, found.communication) == pytest.approx(
+        (parallel, balance, communication), abs=1e-6
+    )
+    assert found.transfer is found.scalability is found.global_ is None
+
+
+def test_each_is_the_product_of_those_behind_it():
+    use = CoreUse(4, mean_s=2.0, most_s=3.0, whole_s=5.0, transfer_s=1.0, work=800.0)
+    base = CoreUse(1, mean_s=6.0, most_s=6.0, whole_s=6.0, work=600.0)
+    for divided, scalability, work in ((True, 6 / 8, 600 / 800), (False, 3.0, 3.0)):
+        found = efficiencies({"p": 4}, use, base, divided=divided)
+        assert found.scalability == pytest.approx(scalability) and found.work_scaling == pytest.approx(work)
+        assert found.parallel == pytest.approx(0.4) == pytest.approx(found.load_balance * found.communication)
+        assert found.communication == pytest.approx(found.serialisation * found.transfer)
+        assert found.scalability == pytest.approx(found.work_scaling * found.cost_scaling)
+        assert found.global_ == pytest.approx(found.parallel * found.scalability)
+
+
+def test_transfer_is_told_where_all_ranks_leave_together():
+    rows = [
+        (0, "program", [0.0, 0.0], [1, 1]),
+        (1, "main", [3.0, 1.0], [1, 1]),
+        (2, "MPI_Allreduce", [0.5, 2.5], [4, 4]),
+    ]
+    roles = {"MPI_Allreduce": "all2all", "MPI_Recv": "point2point"}
+    assert core_use(profile_of(rows, roles)).transfer_s == 0.5
+    apart = [*rows[:2], (2, "MPI_Allreduce", [0.5, 2.5], [4, 3])]
+    assert core_use(profile_of(apart, roles)).transfer_s is None
+    messages = [*rows, (2, "MPI_Recv", [0.5, 0.5], [4, 4])]
+    assert core_use(profile_of(messages, roles)).transfer_s is None
+
+
+def runs(*ranks: int):
+    """Profiles in which ranks share ten seconds of work unevenly, with a second of MPI on each."""
+    for p in ranks:
+        busy = np.linspace(0.9, 1.1, p) * 10 / p if p > 1 else np.array([10.0])
+        rows = [
+            (0, "program", [0.0] * p, [1] * p),
+            (1, "main", busy.tolist(), [1] * p),
+            (2, "MPI_Allreduce", (1.0 + busy.max() - busy).tolist(), [4] * p),
+        ]
+        yield {"p": p, "n": 3000, "k": 30}, 0, profile_of(rows, {"MPI_Allreduce": "all2all"})
+
+
+def test_the_table_of_a_campaign():
+    table = experiment(30, values=3, repetitions=2)
+    said = report(table)
+    found = efficiency_table(said, list(runs(1, 2, 4)), [], "p", [])
+    assert [row.point["p"] for row in found.measured] == [1, 2, 4] and "share one amount" in found.reference
+    last = found.measured[-1]
+    assert last.parallel == pytest.approx(2.5 / 3.75) and last.transfer == pytest.approx(2.75 / 3.75)
+    assert last.scalability == pytest.approx(1.0) and last.global_ == pytest.approx(last.parallel)
+    assert found.target.point == said.target and found.target.load_balance is None  # of three points
+    low, high = found.target.parallel_interval
+    assert low <= found.target.parallel <= high
+    text = efficiency_text(found)
+    assert "≥ 73.3 %" in text and "target, from models" in text and "- cost of work" not in text
+    shown = render_page(replace(said, efficiency=found), data_of(said, table), [""], {}, "")
+    assert 'id="efficiency"' in shown and all(title in shown for title in COLUMNS.values())
+
+
+def test_without_ranks_or_times_there_is_no_table():
+    said = report(experiment(30, values=3, repetitions=2))
+    assert efficiency_table(said, list(runs(1)), [], "p", []) is None
+    assert efficiency_table(said, list(runs(1, 2)), [], None, []) is None
+    assert efficiency_table(said, [], [], "p", []) is None
+    assert efficiency_text(None) == ""
