@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["status", "folder/"], {"folder/inner.yaml"}),
         (["run", "--profile", "sl"], {"slurm"}),
         (["init", "--example", "s"], {"stencil", "sweep"}),
-        (["completion", ""], {"bash", "zsh", "tcsh"}),
+        (["completion", ""], {"bash", "zsh", "fish", "tcsh"}),
     ],
 )
 def test_bash_completes(script: Path, tmp_path: Path, words: list[str], found: set[str]) -> None:
@@ -50,6 +51,27 @@ def test_bash_completes(script: Path, tmp_path: Path, words: list[str], found: s
     )
     assert not done.stderr
     assert set(done.stdout.split()) == found
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("buran rem", ["remeasure"]),
+        ("buran run ", ["campaign.yaml", "folder/"]),
+        ("buran run --profile sl", ["slurm"]),
+        ("buran run --dr", ["--dry-run"]),
+    ],
+)
+def test_fish_completes(line: str, found: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "fish"]) == 0
+    (tmp_path / "buran.fish").write_text(capsys.readouterr().out)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "campaign.yaml").touch()
+    (tmp_path / "notes.txt").touch()
+    words = ["fish", "--no-config", "-c", f"source buran.fish; complete -C '{line}'"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert [said.split("\t")[0] for said in done.stdout.splitlines()] == found
 
 
 @pytest.mark.parametrize("shell", completion.SHELLS)

@@ -29,15 +29,19 @@ def campaign(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_wrong_verb_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rum"]) == 2
-    assert "invalid choice" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
     assert verb in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"), [("rn", "`buran run`"), ("rum", "`buran run`"), ("reprot", "`buran report`"), ("xyz", "--help")]
+)
+def test_a_wrong_verb_is_a_usage_error_with_a_guess(typed: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([typed]) == 2
+    error = capsys.readouterr().err
+    assert f"there is no verb '{typed}'" in error and said in error and "choose from" not in error
 
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,8 +19,9 @@ from buran.report import call_paths
 from buran.report.call_paths import predict_call_paths, with_rows
 from buran.report.html import render_page
 from buran.report.page import page_data
+from buran.report.plain import function_name
 from buran.report.tables import as_csv
-from buran.report.text import render, warnings_of
+from buran.report.text import first_screen, render, warnings_of
 from buran.report.words import answers_of
 
 
@@ -193,6 +194,34 @@ def test_csv_has_every_call_path(small):
     rows = list(csv.DictReader(io.StringIO(as_csv(predict_call_paths(said)))))
     assert [row["call path"] for row in rows] == list(said.models["time"].call_paths)
     assert sum(float(row["share at target"]) for row in rows) == pytest.approx(1.0)
+
+
+def test_the_answers_fit_on_one_screen(small):
+    table, plain = small
+    said = replace(
+        plain, reason="a long reason " * 9, next_steps=["do this: " + "and that " * 40] * 5, measured_on="vm"
+    )
+    answers = answers_of(said, data_of(said, table), "")
+    lines = first_screen(said, answers).splitlines()
+    assert len(lines) <= 23 and max(map(len, lines)) <= 80
+    assert all(any(line.startswith(answer.question) for line in lines) for answer in answers)
+    assert "Measured on vm." in lines and any("90 % interval" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("region", "said"),
+    [
+        ("void std::__fill_a1<unsigned long*, unsigned long>(unsigned long*)", "std::__fill_a1"),
+        ("solve(int, char const*)", "solve"),
+        ("std::vector<double, std::allocator<double> >::push_back(double const&)", "std::vector::push_back"),
+        ("operator<(A const&, A const&)", "operator<"),
+        ("!$omp parallel @a.c:12", "!$omp parallel @a.c:12"),
+        ("<lambda()>", "<lambda()>"),
+        ("a < b", "a < b"),
+    ],
+)
+def test_functions_are_named_as_people_say_them(region, said):
+    assert function_name(region) == said
 
 
 def test_the_summary_names_what_grows(text):

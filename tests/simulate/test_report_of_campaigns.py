@@ -155,7 +155,10 @@ def test_a_campaign_file_that_changed_since_the_runs(tmp_path: Path, capsys: pyt
     assert {tuple(point) for point in data_of(after)["points"]} == {(p, n) for p in (4, 8, 16) for n in (20, 30)}
     capsys.readouterr()
     assert main(["report", str(file)]) == 0
-    assert capsys.readouterr().err == ""
+    screen = capsys.readouterr()
+    assert screen.err == "" and len(screen.out.splitlines()) <= 24 and "buran report --full" in screen.out
+    assert main(["report", str(file), "--full"]) == 0
+    assert "What the core hours went into" in capsys.readouterr().out
 
 
 def test_without_any_report_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

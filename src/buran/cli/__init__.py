@@ -6,10 +6,12 @@ Other distributions add verbs: entry points of the group ``buran.verbs``, each a
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from buran import __version__
 from buran.cli.terminal import style
@@ -42,6 +44,20 @@ DOOR: Door[Verb] = Door(
     dict.fromkeys(("evaluate", "generate", "simulate"), "buran-studies"),
 )
 
+
+class _VerbParser(argparse.ArgumentParser):
+    """A parser that names what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2."""
+        wrong = re.match(r"argument VERB: invalid choice: '(.*?)' \(choose from", message)
+        if wrong:
+            near = difflib.get_close_matches(wrong[1], DOOR.names, n=1, cutoff=0.5)
+            hint = f"did you mean `buran {near[0]}`?" if near else "`buran --help` lists what there is"
+            message = f"there is no verb {wrong[1]!r}: {hint}"
+        super().error(message)
+
+
 _FIRST_STEPS = "first steps: buran init --example stencil demo; cd demo; buran run"
 
 
@@ -52,7 +68,7 @@ def _epilog() -> str:
 
 def command_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = _VerbParser(
         prog="buran",
         description="Measure how a parallel program scales, and learn where it stops.",
         epilog=_epilog(),

@@ -11,8 +11,18 @@ CAMPAIGN_FILE = Path("campaign.yaml")
 COMPLETED_BY = "complete"
 """Attribute of an argument that says, for each shell, how its values are completed; see `buran.cli.completion`."""
 
-_CAMPAIGN_FILES = {"bash": "_buran_campaign_files", "zsh": "_files -g '*.(yaml|yml)'", "tcsh": "f:*.y*ml"}
-_PROFILES = {"bash": "_buran_profile_dirs", "zsh": "_buran_profile_dirs", "tcsh": "D"}
+_CAMPAIGN_FILES = {
+    "bash": "_buran_campaign_files",
+    "zsh": "_files -g '*.(yaml|yml)'",
+    "fish": "(_buran_campaign_files)",
+    "tcsh": "f:*.y*ml",
+}
+_PROFILES = {
+    "bash": "_buran_profile_dirs",
+    "zsh": "_buran_profile_dirs",
+    "fish": "(_buran_profile_dirs)",
+    "tcsh": "D",
+}
 
 
 def add_campaign_file(parser: argparse.ArgumentParser, note: str = "") -> None:

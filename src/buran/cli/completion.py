@@ -7,12 +7,13 @@ import importlib.util
 
 from buran.errors import Exit, ToolError
 
-HELP = "print a script that makes bash, zsh or tcsh complete verbs, options and campaign files"
-SHELLS = ("bash", "zsh", "tcsh")
+HELP = "print a script that makes bash, zsh, fish or tcsh complete verbs, options and campaign files"
+SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 _EPILOG = """\
 bash:  buran completion bash > ~/.local/share/bash-completion/completions/buran
 zsh:   buran completion zsh > DIR/_buran  (DIR is in $fpath before compinit)
+fish:  buran completion fish > ~/.config/fish/completions/buran.fish
 tcsh:  buran completion tcsh > ~/.buran.tcsh, and in ~/.tcshrc: source ~/.buran.tcsh
 """
 # Functions that `buran.cli.arguments` names.
@@ -33,6 +34,15 @@ _buran_profile_dirs() {
   compadd $PROFILES
   _files -/
 }
+""",
+    "fish": """\
+function _buran_campaign_files
+  __fish_complete_path (commandline -ct) | string match -r '.*(?:/|\\.ya?ml)(?:\\t.*)?$'
+end
+function _buran_profile_dirs
+  printf '%s\\n' $PROFILES
+  __fish_complete_directories (commandline -ct)
+end
 """,
     "tcsh": "",
 }

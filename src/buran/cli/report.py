@@ -19,6 +19,7 @@ HELP = "print the report of a finished campaign, or compare it with an earlier o
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser)
+    parser.add_argument("--full", action="store_true", help="all tables, through the pager on a terminal")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--html", action="store_true", help="print where the page lies instead")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
@@ -61,17 +62,23 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"note: {remark}", file=sys.stderr)
     if arguments.compare is not None:
         return _compare(session, arguments)
-    _show(report.folder, "report", arguments)
+    screen = report.folder / "summary.txt"  # reports of earlier versions have none
+    if screen.is_file() and not (arguments.full or arguments.json or arguments.html or arguments.open):
+        print(screen.read_text() + "All of it: buran report --full, or --open for the page", flush=True)
+    else:
+        _show(report.folder, "report", arguments)
     return 0
 
 
 def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:
+    import pydoc
     import webbrowser
 
     as_page = arguments.html or arguments.open
     path = folder / f"{name}.{'html' if as_page else 'json' if arguments.json else 'txt'}"
     if not as_page:
-        print(path.read_text(), end="")
+        text = path.read_text()
+        print(text, end="") if arguments.json or not sys.stdout.isatty() else pydoc.pager(text)
         return
     print(path)
     if arguments.open and not webbrowser.open(path.as_uri()):

@@ -21,10 +21,11 @@ from buran.report.html import render_page
 from buran.report.noise import TimedRun
 from buran.report.page import Iteration, page_data, predict_call_paths
 from buran.report.tables import as_csv, points_as_csv
-from buran.report.text import Report, render
+from buran.report.text import Report, first_screen, render
 from buran.report.words import answers_of
 
 PAGE, TEXT, CSV, POINTS, DATA = "report.html", "report.txt", "report.csv", "points.csv", "page.json"
+SCREEN = "summary.txt"
 _EXCERPT = 2000  # characters at the end of a log
 
 
@@ -37,7 +38,9 @@ def write_page(history: History, folder: Path, report: Report) -> None:
     excerpts = [_excerpt(history.layout.root / failure["log"]) for failure in report.failures]
     why = "no run succeeded" if report.failures else "nothing that can be modelled was measured"
     write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why))
-    write_text(folder / TEXT, render(report, answers_of(report, data, why)))
+    answers = answers_of(report, data, why)
+    write_text(folder / TEXT, render(report, answers))
+    write_text(folder / SCREEN, first_screen(report, answers))
     write_json(folder / DATA, data)
     write_text(folder / CSV, as_csv(paths, table))
     write_text(folder / POINTS, points_as_csv(report.parameters, course))
@@ -141,7 +144,7 @@ def _excerpt(path: Path) -> str:
 
 def _provenance(history: History) -> dict[str, str]:
     """Return where the numbers come from: file, sources, compiler, machines; and how to get them again."""
-    file, layout = history.session.campaign.path.name, history.layout
+    file = history.session.campaign.path.name
     provenance = {
         "campaign file": f"{file}, version {history.campaign}",
         "again": f"buran run {file} (measures only what is missing)",
@@ -156,11 +159,24 @@ def _provenance(history: History) -> dict[str, str]:
         provenance["flags"] = first.flags or "none"
         provenance["tools"] = ", ".join(f"{name} {version}" for name, version in first.tools.items() if version)
         provenance["builds"] = ", ".join(f"{record.spec.mode} {record.spec.hash}" for record in records)
-    nodes = sorted((layout.store / "nodes").glob("*.json"))
-    if nodes:
-        provenance["machines"] = "; ".join(_machine(read_json(path)) for path in nodes)
+    if machines := [f"{_machine(node)}, {node['kernel']}" for node in _nodes(history)]:
+        provenance["machines"] = "; ".join(machines)
     return provenance
 
 
+def measured_on(history: History) -> str:
+    """Return the machines and the days of the runs; empty for simulated ones."""
+    records = [history.run_record(run.folder) for run in in_store(history.runs)]
+    days = sorted({record.started[:10] for record in records if record.started and record.clock == "real"})
+    if not days:
+        return ""
+    machines = "; ".join(map(_machine, _nodes(history))) or "an unknown machine"
+    return f"{machines}, {days[0]}{f' to {days[-1]}' if days[1:] else ''}"
+
+
+def _nodes(history: History) -> list[dict[str, Any]]:
+    return [read_json(path) for path in sorted((history.layout.store / "nodes").glob("*.json"))]
+
+
 def _machine(node: dict[str, Any]) -> str:
-    return f"{node['host']}: {node['cores']} cores, {node['cpu']}, {node['kernel']}"
+    return f"{node['host']}: {node['cores']} cores, {node['cpu']}"

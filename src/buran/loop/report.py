@@ -33,7 +33,7 @@ from buran.loop.efficiency import efficiency_table
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.model import imported_models
-from buran.loop.page import write_page
+from buran.loop.page import measured_on, write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
@@ -63,7 +63,7 @@ def write_results(history: History, folder: Path) -> None:
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     efficiency = efficiency_table(report, timed, counted, session.campaign.ranks_parameter, crowded)
-    report = replace(report, efficiency=efficiency)
+    report = replace(report, efficiency=efficiency, measured_on=measured_on(history))
     write_json(folder / "report.json", _plain(report, history.models(last)))
     if report.runtime is not None and report.ends is not None:
         write_models(folder / RUN_TIME, [report.runtime, report.ends])

@@ -24,7 +24,7 @@ from buran.report.curves import (
     stack_of,
 )
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
-from buran.report.plain import brief
+from buran.report.plain import brief, function_name
 from buran.report.text import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 
 __all__ = ["Iteration", "page_data", "predict_call_paths"]
@@ -150,7 +150,7 @@ def _paths(
         paths.append(
             {
                 "name": name,
-                "short": brief(call_paths.region_name(row), 70),
+                "short": brief(function_name(call_paths.region_name(row)), 70),
                 "parent": place.get(int(call_paths.parent[row]), -1),
                 "share": rounded(at_target[row]),
                 "now": rounded(now[row]),

@@ -30,6 +30,18 @@ def brief(call_path: str, limit: int = 64) -> str:
     return short if len(short) <= limit else "..." + short[-(limit - 3) :]
 
 
+def function_name(region: str) -> str:
+    """Return a function's name as people say it: without arguments, and of a template without those and its result."""
+    name = without_arguments(region)
+    if "<" not in name or "operator" in name or name.startswith("<"):
+        return name
+    kept, depth = "", 0
+    for char in name:
+        depth += (char == "<") - (char == ">")
+        kept += char if depth == 0 and char != ">" else ""
+    return kept.rpartition(" ")[2] if depth == 0 and kept.strip() else name
+
+
 def briefs(call_paths: Sequence[str], limit: int = 64) -> list[str]:
     """Shorten call paths; different ones that would be called the same keep more of their names."""
     short = [brief(path, limit) for path in call_paths]

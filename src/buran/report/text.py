@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -22,6 +23,7 @@ from buran.report.efficiency import EfficiencyTable, efficiency_text
 from buran.report.plain import brief, briefs, named, section
 
 _ROWS = 12
+_WIDTH, _LINES = 80, 23  # of a terminal; a line is left for what the shell says next
 LEVEL = 0.9
 """Of the intervals in a report."""
 _TERMS = 4  # of a formula; more are not read
@@ -84,6 +86,8 @@ class Report:
         With the earlier version; None without one, or without models.
     efficiency
         How well the cores are used; None for a program without ranks.
+    measured_on
+        Machines and days; empty for simulated runs.
     """
 
     campaign: str
@@ -115,6 +119,7 @@ class Report:
     held: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     efficiency: EfficiencyTable | None = None
+    measured_on: str = ""
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -176,6 +181,28 @@ def run_time_reach(report: Report) -> tuple[float, float, float] | None:
     return run_time_at_target(report), low, high
 
 
+def first_screen(report: Report, answers: Sequence[Answer]) -> str:
+    """Write the answers alone, on one screen of a terminal; of the longest one the last facts are left out."""
+    head = [*_head(report), ""]
+    blocks = [[_wrapped(line, "  " if place else "") for place, line in enumerate(_answer(a))] for a in answers]
+    while len(head) + sum(len(lines) for block in blocks for lines in block) > _LINES:
+        longest = max(reversed(blocks), key=lambda block: sum(map(len, block)))
+        if len(longest) == 1:
+            break
+        longest.pop()
+    return "\n".join([*head, *(line for block in blocks for lines in block for line in lines)]) + "\n"
+
+
+def _head(report: Report) -> list[str]:
+    ended = f"{report.points[0]} of {report.points[1]} points measured. Ended because {report.reason}."
+    on = _wrapped(f"Measured on {report.measured_on}.") if report.measured_on else []
+    return [f"Buran report: {report.campaign}", *_wrapped(ended), *on]
+
+
+def _wrapped(line: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(line.strip(), _WIDTH, initial_indent=indent, subsequent_indent=2 * indent) or [""]
+
+
 def render(report: Report, answers: Sequence[Answer] = ()) -> str:
     """Write the report.
 
@@ -188,6 +215,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
     parts = [
         f"Buran report: {report.campaign}\n{'=' * (14 + len(report.campaign))}",
         "\n".join(line for answer in answers for line in _answer(answer)),
+        f"Measured on {report.measured_on}." if report.measured_on else "",
         _summary(report, target),
     ]
     if report.earlier:

@@ -10,7 +10,7 @@ import numpy as np
 
 from buran.experiment.collect import split_call_path
 from buran.model.text import format_function
-from buran.report.plain import brief, named
+from buran.report.plain import brief, function_name, named
 from buran.report.text import LEVEL, Answer, Report, run_time_reach, total_at_target, warnings_of
 
 # By how a finding beyond the counted effort begins: what it is called.
@@ -290,4 +290,4 @@ def _name(call_path: str) -> str:
     """Return the function, and of an MPI operation the caller too, as many call the same."""
     parts = split_call_path(call_path)
     last = parts[-2:] if parts[-1].startswith("MPI_") else parts[-1:]
-    return " → ".join(brief(part, 40) for part in last)
+    return " → ".join(brief(function_name(part), 40) for part in last)
