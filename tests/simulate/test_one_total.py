@@ -15,6 +15,11 @@ from buran.cli import main
 from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.report import link_latest, write_results
+from buran.loop.run_time import add_up
+from buran.model.model_set import ModelSet
+from buran.prior.algebra import power
+from buran.prior.prior import Column, Prior
+from buran.prior.resilient import fit_priors
 from buran.views.estimate import estimate
 from buran_studies.simulate.in_process import carry_out
 
@@ -96,13 +101,27 @@ def test_the_sum_gives_what_was_measured_at_every_point(campaign: Path) -> None:
     latest = campaign.parent / "results" / "sim" / "latest"
     page = json.loads((latest / "page.json").read_text())
     report = json.loads((latest / "report.json").read_text())
-    from buran.model.model_set import ModelSet
-
     whole = ModelSet.from_json(report["runtime"])
     order = [page["parameters"].index(name) for name in whole.parameters]
     measured = {tuple(point): median for point, median, _, _, kind in page["runtime"]["measured"] if kind == 0}
     points = np.array(list(measured))[:, order]
     assert whole.predict(points)[0] == pytest.approx(list(measured.values()), rel=0.06)
+
+
+def test_a_run_time_grows_with_its_call_paths_where_starting_takes_most_of_every_run() -> None:
+    """As of HPCCG: 0.3 s to start MPI beside kernels of milliseconds that grow with n^3. The sum of both is no constant."""
+    points = np.array([[8.0, 1], [8, 2], [12, 1], [16, 1], [24, 1]])
+    kernel_s, start_s = 7e-7 * points[:, 0] ** 3, np.array([0.31, 0.36, 0.30, 0.32, 0.31])
+    effort = Prior((Column("effort", power(0, 3)),), "counts")
+    (made,) = fit_priors(points, kernel_s[None], [effort])
+    assert made is not None
+    rows = tuple(map(tuple, points.tolist()))
+    times = ModelSet(("n", "p"), "time", "sec", ("program->main->work",), (made.model,), "mean", "median", rows)
+    found = add_up(times, points, kernel_s + start_s, "p")
+    assert found is not None
+    far = np.array([[96.0, 4]])
+    assert found.whole.predict(far)[0, 0] == pytest.approx(7e-7 * 96**3 + 0.4, rel=0.1)
+    assert found.ends.predict(far)[0, 0] < 0.5
 
 
 def test_a_file_without_a_run_time_is_named(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
