@@ -99,6 +99,18 @@ def test_the_place_where_it_stops_scaling_has_an_interval(small):
     assert f"{path['low']:.3g} to {path['high']:.3g} s" in fact
 
 
+def test_a_call_path_without_a_share_is_no_answer_because_its_model_fits(small):
+    """Where the models of all that matters miss their measurements, the largest is named, as a guess."""
+    table, said = small
+    data = data_of(said, table)
+    for path in data["paths"]:
+        path["smape"] = 50.0 if path["share"] > 0.01 else 1.0
+    assert any(0 < path["share"] <= 0.01 for path in data["paths"])
+    where = answers_of(said, data, "")[0]
+    assert max(data["paths"], key=lambda path: path["share"])["short"].startswith(where.answer[:20])
+    assert any("this is a guess" in fact for fact in where.facts)
+
+
 def test_run_times_without_a_baseline_are_marked(small):
     table, said = small
     point = (8.0, 3000.0, 30.0)
