@@ -148,7 +148,7 @@ def test_one_that_cannot_compile_with_filters_says_what_to_write(installed, tmp_
     [
         (
             "[Score-P] ERROR: Execution failed: mpicxx -fopenmp -E `scorep-config --thread=omp:opari2 --cppflags`",
-            "hand sources on as they are",
+            "hand sources on as they are where",
         ),
         (
             "[Score-P] src/measurement/SCOREP_Memory.c:186: Error: No more memory pages available: Out of memory. "

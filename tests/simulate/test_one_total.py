@@ -109,7 +109,7 @@ def test_the_sum_gives_what_was_measured_at_every_point(campaign: Path) -> None:
 
 
 def test_a_run_time_grows_with_its_call_paths_where_starting_takes_most_of_every_run() -> None:
-    """As of HPCCG: 0.3 s to start MPI beside kernels of milliseconds that grow with n^3. The sum of both is no constant."""
+    """As of HPCCG: 0.3 s to start MPI beside kernels of milliseconds that grow with n^3. The sum is no constant."""
     points = np.array([[8.0, 1], [8, 2], [12, 1], [16, 1], [24, 1]])
     kernel_s, start_s = 7e-7 * points[:, 0] ** 3, np.array([0.31, 0.36, 0.30, 0.32, 0.31])
     effort = Prior((Column("effort", power(0, 3)),), "counts")
