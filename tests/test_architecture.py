@@ -19,7 +19,7 @@ EVERYWHERE = {"errors", "files", "assets", "plugins"}
 MAY_IMPORT = {
     "profile": set(),
     "numerics": set(),
-    "model": {"numerics"},
+    "model": {"campaign", "numerics"},
     "tensor": {"numerics"},
     "campaign": {"profile"},
     "measure": {"campaign", "profile"},

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from buran.campaign.expressions import Expression, ExpressionError
+from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
 from buran.campaign.inputs import Input
@@ -156,6 +156,11 @@ class Campaign:
     def input_contents(self) -> tuple[tuple[str, str], ...]:
         """Names and contents of what runs read."""
         return tuple((entry.name, entry.content) for entry in self.inputs)
+
+    @cached_property
+    def derived(self) -> Mapping[str, str]:
+        """The named values, as expressions of parameters alone."""
+        return written_out(self.config.values)
 
     @cached_property
     def choices(self) -> tuple[str, ...]:

@@ -136,6 +136,24 @@ def compile_expression(
     return expression
 
 
+def written_out(values: Mapping[str, str | float]) -> dict[str, str]:
+    """Return named values as expressions of parameters alone; each may use those above it.
+
+    Those that become too long are left out.
+    """
+    trees: dict[str, ast.expr] = {}
+
+    class _Named(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return trees.get(node.id, node)
+
+    for name, text in values.items():
+        trees[name] = _Named().visit(_parse(str(text).strip()))
+    texts = {name: ast.unparse(tree) for name, tree in trees.items()}
+    nodes = {name: sum(1 for _ in ast.walk(tree)) for name, tree in trees.items()}
+    return {name: text for name, text in texts.items() if len(text) <= LONGEST and nodes[name] <= MOST_NODES}
+
+
 def _parse(text: str) -> ast.expr:
     hint = None
     if "&&" in text or "||" in text:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
 from buran.model import ModelSet, SearchOptions, fit_models
 from buran.model.combine import add_models
+from buran.model.derived import DerivedValue, with_blocks
 from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
 from buran.model.scaling import falling_parameters, to_resources
 from buran.model.space import Spaces
@@ -62,6 +64,7 @@ def model_experiment(
     over: Over = "exclusive",
     options: SearchOptions | None = None,
     progress: Callable[[int], None] | None = None,
+    derived: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, ModelSet]:
     """Fit a model for each call path and metric.
 
@@ -87,6 +90,8 @@ def model_experiment(
         (``inclusive``), of all call paths that end in a region (``region``), of all (``program``).
     options, progress
         See `fit_models`.
+    derived
+        Values that the program derives from its parameters: expressions by name, which formulas of counts may have.
 
     Returns
     -------
@@ -116,6 +121,8 @@ def model_experiment(
             hint="choose another aggregate, or do without the conversion of strong scaling",
         )
     points = tuple(tuple(map(float, row)) for row in experiment.points)
+    values_of = [DerivedValue.of(name, text, experiment.parameters) for name, text in derived.items()]
+    variables = with_blocks([v for v in values_of if v.parameters], experiment.parameters, experiment.points)
     out = {}
     for name in names:
         repetitions = experiment.over_locations(name, aggregate)
@@ -139,6 +146,7 @@ def model_experiment(
                 options=options,
                 progress=progress,
                 exact=exact_rows(name, repetitions),
+                variables=variables,
             )
         except UsageError as error:
             raise UsageError(

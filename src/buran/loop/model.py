@@ -256,6 +256,7 @@ def _models(session: Session, table: Experiment) -> dict[str, ModelSet]:
             terms_per_parameter=config.model.terms_per_parameter,
             criterion=config.model.criterion,
         ),
+        derived=session.campaign.derived,
     )
 
 

@@ -309,8 +309,7 @@ def _terms(history: History, iteration: int, names: tuple[str, ...]) -> dict[tup
 
 def _moved(term: Term, column: Sequence[int]) -> Term:
     """Return a term for points whose parameters come in another order."""
-    factors = (replace(factor, parameter=column[factor.parameter]) for factor in term.factors)
-    return Term(tuple(sorted(factors, key=lambda factor: factor.parameter)))
+    return Term(tuple(sorted((factor.moved(column) for factor in term.factors), key=lambda factor: factor.parameter)))
 
 
 def _errors(history: History) -> tuple[float, ...]:

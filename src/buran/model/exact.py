@@ -13,10 +13,10 @@ these values, and all terms that do so stand beside each other as alternatives: 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import combinations, product
 from math import comb, lcm
 
@@ -24,21 +24,24 @@ import numpy as np
 
 from buran.model.alternative import Alternative
 from buran.model.candidates import Ids, Mask
+from buran.model.derived import DerivedValue
 from buran.model.model import Model, Quality
 from buran.model.rational import (
     CONSTANT,
+    PRODUCTS,
     Counts,
     RationalTerm,
     TermSet,
     fraction_of,
+    monomials,
     rational_terms,
     term_residues,
     term_sets,
 )
 from buran.model.structures import OpenStructure, with_structures
-from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.terms import Array, ModelFunction, Term
 from buran.model.tuning import EXACT, SEARCH
-from buran.numerics.modular import PRIME, Residues, checks, reduced
+from buran.numerics.modular import PRIME, Residues, checks, inverse, reduced, solved, spans
 from buran.numerics.modular import product as modular_product
 
 _SEED = 20  # of the tests; which numbers they are does not matter
@@ -48,7 +51,7 @@ Formula = tuple[ModelFunction, float]  # with the bits that speak for it
 Product = tuple[int, ...]  # for each parameter 0 for the constant, else 1 + place in the table of its terms
 
 
-def exact_models(points: Array, values: Array) -> list[Model | None]:
+def exact_models(points: Array, values: Array, variables: Sequence[Sequence[DerivedValue]] = ()) -> list[Model | None]:
     """Find formulas for exact values.
 
     Parameters
@@ -57,6 +60,9 @@ def exact_models(points: Array, values: Array) -> list[Model | None]:
         Shape (point, parameter), distinct rows.
     values
         Shape (call path, point), finite; each the same in all repetitions.
+    variables
+        Groups of values that the program derives from its parameters, such as the edges of its grid of ranks. Formulas
+        have them where none has the parameters alone.
 
     Returns
     -------
@@ -69,10 +75,35 @@ def exact_models(points: Array, values: Array) -> list[Model | None]:
         models[row] = _as_model(points, values[row], [(ModelFunction(float(values[row, 0])), 0.0)])
     counts = Counts.read(points, values)
     rows = np.flatnonzero(counts.usable & (values != values[:, :1]).any(axis=1))
-    parameters = [_Parameter.of(points, p) for p in range(points.shape[1])]
-    if not len(rows) or any(parameter is None for parameter in parameters):
-        return models
-    known = [parameter for parameter in parameters if parameter is not None]
+    of_one = tuple(variable for group in variables for variable in group if len(variable.columns) == 1)
+    for some in dict.fromkeys(((), of_one)):
+        lines = [_Parameter.of(points, p, some) for p in range(points.shape[1])]
+        if len(rows) and all(parameter is not None for parameter in lines):
+            found = _on_lines([parameter for parameter in lines if parameter is not None], points, values, counts, rows)
+            rows = _entered(models, rows, found, points)
+    for terms in _systems(points, variables, of_one):
+        if len(rows):
+            rows = _entered(models, rows, _in_monomials(terms, points, values, counts, rows), points)
+    return models
+
+
+def _entered(models: list[Model | None], rows: Ids, found: Sequence[Model | None], points: Array) -> Ids:
+    """Enter formulas of some rows; return the rows that need another one."""
+    lacking = []
+    for row, model in zip(rows.tolist(), found, strict=True):
+        proven = model is not None and not passes_through(model.function, points)
+        if proven or models[row] is None:
+            models[row] = model
+        if not proven:
+            lacking.append(row)
+    return np.array(lacking, dtype=np.int64)
+
+
+def _on_lines(
+    known: Sequence[_Parameter], points: Array, values: Array, counts: Counts, rows: Ids
+) -> list[Model | None]:
+    """Find formulas whose terms the lines along each parameter show."""
+    models: list[Model | None] = [None] * len(rows)
     counts = counts.of(rows)
     choices = [parameter.choose(counts) for parameter in known]
     groups: dict[tuple[tuple[TermSet, ...], ...], list[int]] = defaultdict(list)
@@ -84,12 +115,53 @@ def exact_models(points: Array, values: Array) -> list[Model | None]:
     for chosen_sets, calls in groups.items():
         scores = [[parameter_choices[call] for parameter_choices in choices] for call in calls]
         for call, formulas in zip(calls, solver.formulas(chosen_sets, calls, scores), strict=True):
-            models[rows[call]] = _model(points, values[rows[call]], formulas)
+            models[call] = _model(points, values[rows[call]], formulas)
+    return models
+
+
+def _systems(
+    points: Array, variables: Sequence[Sequence[DerivedValue]], of_one: Sequence[DerivedValue]
+) -> Iterator[tuple[RationalTerm, ...]]:
+    """Yield products of variables that depend on several parameters, few before many."""
+    groups = [[variable for variable in group if len(variable.columns) > 1] for group in variables]
+    for kind in PRODUCTS:
+        for group in groups:
+            if group:
+                yield monomials(points, group, of_one, kind)
+
+
+def _in_monomials(
+    table: tuple[RationalTerm, ...], points: Array, values: Array, counts: Counts, rows: Ids
+) -> list[Model | None]:
+    """Find formulas that are sums of multiples of the cheapest of these products, for points in any layout.
+
+    The products are taken one after the other until what a call path counts is a sum of their multiples. Fewer terms
+    win: where one that was not needed stands for one that was, both formulas are kept.
+    """
+    models: list[Model | None] = [None] * len(rows)
+    size = len(points)
+    solver = _Solver([_Parameter(tuple(Fraction(i) for i in range(size)), {}, table)], counts.of(rows))
+    columns = solver.columns([(place,) for place in range(len(table) + 1)])
+    basis, needed = spans(columns, solver.counts.residues())
+    _, bits = solver.counts.bits(np.arange(size)[None])
+    spare = (size - 1 - needed) * np.minimum(bits, EXACT.certain) - np.log2(1 + len(table))
+    proven = (needed < len(basis)) & (size - 1 - needed >= EXACT.same) & (spare >= EXACT.margin)
+    for last in np.unique(needed[proven]).tolist():
+        calls = np.flatnonzero(proven & (needed == last)).tolist()
+        used = basis[: last + 1]
+        others = [place for place in range(len(columns)) if place not in used]
+        for call, formulas in zip(calls, solver.fewest(used, others, columns, calls), strict=True):
+            models[call] = _model(points, values[rows[call]], formulas)
     return models
 
 
 def passes_through(function: ModelFunction, points: Array) -> bool:
-    """Tell whether a formula has as many coefficients along a parameter as that has values: any values would do."""
+    """Tell whether a formula has as many coefficients along a parameter as that has values: any values would do.
+
+    Those with a variable of several parameters were proven by the number of all points.
+    """
+    if any(len(factor.columns) > 1 for term in function.terms for factor in term.factors):
+        return False
     for p, column in enumerate(points.T):
         shapes = {tuple(factor for factor in term.factors if factor.parameter == p) for term in function.terms}
         shapes |= {()} if function.constant else set()
@@ -128,7 +200,7 @@ class _Parameter:
         return max(map(len, self.lines), default=1)
 
     @classmethod
-    def of(cls, points: Array, parameter: int) -> _Parameter | None:
+    def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> _Parameter | None:
         """Return None if the parameter varies, but no two points differ in it alone."""
         column = [fraction_of(x) for x in points[:, parameter].tolist()]
         _, group = np.unique(np.delete(points, parameter, axis=1), axis=0, return_inverse=True)
@@ -141,7 +213,8 @@ class _Parameter:
         if len(levels) > 1 and not by_values:
             return None
         lines = {values: np.stack(some) for values, some in by_values.items()}
-        return cls(tuple(column), lines, rational_terms(levels) if len(levels) > 1 else ())
+        along = tuple(variable for variable in variables if variable.columns == (parameter,))
+        return cls(tuple(column), lines, rational_terms(parameter, levels, along) if len(levels) > 1 else ())
 
     def choose(self, counts: Counts) -> list[Scores]:
         """Return for each call path the sets of terms that explain all lines; none if nothing does."""
@@ -153,6 +226,7 @@ class _Parameter:
         options = term_sets(tuple(term.cost for term in self.table), longest if few else longest - 1)
         fits = np.ones((len(options), calls), dtype=bool)
         bits, bits_beside = np.zeros(calls), np.zeros(calls)  # of values, and of what they have beside a constant
+        constant = np.zeros((len(options), 1), dtype=bool)
         remainders = counts.residues()
         random = np.random.default_rng(_SEED)
         for levels, on_lines in self.lines.items():
@@ -166,9 +240,9 @@ class _Parameter:
                 fits &= usable[:, None]
                 of_values, beside = counts.bits(on_lines)
                 bits, bits_beside = np.maximum(bits, of_values), np.maximum(bits_beside, beside)
+                constant = (tests.sum(axis=1) % PRIME == 0)[:, None]  # or something that is one at these values
         spare = np.array([longest - terms.size for terms in options])[:, None]
         costs = np.array([terms.cost for terms in options])[:, None]
-        constant = np.array([terms.constant for terms in options])[:, None]
         scores = np.minimum(spare * np.where(constant, bits_beside, bits), EXACT.certain) - costs
         scores[~fits] = -np.inf
         order = np.argsort(-scores, axis=0, kind="stable")[: EXACT.alternatives]
@@ -219,7 +293,7 @@ class _Solver:
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
         for some in combined[: EXACT.alternatives]:
             products = list(product(*(self._places(terms) for terms in some)))
-            columns = self._columns(products)
+            columns = self.columns(products)
             if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
                 solved = self._solved(products, columns, calls)
             elif some is combined[0]:
@@ -235,27 +309,22 @@ class _Solver:
     def _places(terms: TermSet) -> list[int]:
         return [0] * terms.constant + [1 + place for place in terms.terms]
 
-    def _columns(self, products: Sequence[Product]) -> Residues:
+    @cached_property
+    def _tables(self) -> list[Residues]:
+        return [term_residues(parameter.table, parameter.values) for parameter in self.parameters]
+
+    def columns(self, products: Sequence[Product]) -> Residues:
         """Return shape (product, point): values modulo the prime."""
-        tables = [term_residues(parameter.table, parameter.values) for parameter in self.parameters]
         out = np.ones((len(products), len(self.counts.numerators[0])), dtype=np.int64)
         places = np.array(products)
-        for p, table in enumerate(tables):
+        for p, table in enumerate(self._tables):
             out = out * table[places[:, p]] % PRIME
         return out
 
     def _solved(self, products: Sequence[Product], columns: Residues, calls: Sequence[int]) -> list[list[Formula]]:
         """Solve for coefficients that are unique."""
-        values = self.counts.residues()[calls]
-        tests, _ = checks(columns[None], np.random.default_rng(_SEED))
-        fits = modular_product(values, tests.T)[:, 0] == 0
-        _, pivots, _ = reduced(columns[None])
-        size = len(products)
-        square = columns[:, pivots[0]].T  # equation, product
-        rows, order, _ = reduced(np.concatenate([square, np.eye(size, dtype=np.int64)], axis=1)[None])
-        inverted = np.empty((size, size), dtype=np.int64)
-        inverted[order[0]] = rows[0, :, size:]
-        used = modular_product(values[:, pivots[0]], inverted.T) != 0
+        fits, coefficients = solved(columns, self.counts.residues()[calls])
+        used = coefficients != 0
         groups: dict[bytes, list[int]] = defaultdict(list)
         for place in np.flatnonzero(fits).tolist():
             groups[used[place].tobytes()].append(place)
@@ -264,6 +333,32 @@ class _Solver:
             some = [products[i] for i in np.flatnonzero(np.frombuffer(key, dtype=bool)).tolist()]
             for place, function in zip(places, self._proven(some, [calls[i] for i in places]), strict=True):
                 out[place] += [] if function is None else [(function, 0.0)]
+        return out
+
+    def fewest(
+        self, used: Sequence[int], others: Sequence[int], columns: Residues, calls: Sequence[int]
+    ) -> list[list[Formula]]:
+        """Return the formulas with fewest terms of call paths that are sums of multiples of the `used` columns.
+
+        A column of the `others` that is such a sum itself may stand in for one that a formula needs.
+        """
+        fits, coefficients = solved(columns[used], self.counts.residues()[calls])
+        alike, relations = solved(columns[used], columns[others])
+        relations, stand_ins = relations[alike], np.array(others, dtype=np.int64)[alike]
+        out: list[list[Formula]] = [[] for _ in calls]
+        for place in np.flatnonzero(fits).tolist():
+            row = coefficients[place]
+            sets = {tuple(np.array(used)[row != 0].tolist())}
+            other, term = np.nonzero((relations != 0) & (row != 0))
+            shares = row[term] * inverse(relations[other, term]) % PRIME
+            kept = (row - shares[:, None] * relations[other] % PRIME) % PRIME != 0
+            for k, mask in zip(other.tolist(), kept, strict=True):
+                sets.add(tuple(sorted((*np.array(used)[mask].tolist(), int(stand_ins[k])))))
+            few = min(map(len, sets))
+            for terms in sorted((some for some in sets if len(some) == few), key=sum)[: EXACT.alternatives]:
+                function = self._proven([(number,) for number in terms], [calls[place]])[0]
+                cost = sum(self._cost((number,)) for number in terms)
+                out[place] += [] if function is None else [(function, -float(cost))]
         return out
 
     def _sparse(self, some: Sequence[TermSet], calls: Sequence[int]) -> list[list[Formula]]:
@@ -281,7 +376,7 @@ class _Solver:
     def _sets(self, products: Sequence[Product], most: int, calls: Sequence[int]) -> list[list[Formula]]:
         """Try sets of up to `most` products; with more than one, no product of fewer explains a call path."""
         costs = np.array([self._cost(each) for each in products])
-        columns = self._columns(products)
+        columns = self.columns(products)
         counts = self.counts.of(calls)
         values = counts.residues()
         out: list[list[Formula]] = [[] for _ in calls]
@@ -310,7 +405,7 @@ class _Solver:
 
     def _proven(self, products: Sequence[Product], calls: Sequence[int]) -> list[ModelFunction | None]:
         """Solve in fractions, and return the functions that give every value."""
-        _, pivots, _ = reduced(self._columns(products)[None])
+        _, pivots, _ = reduced(self.columns(products)[None])
         at = [self._exactly(products, point) for point in range(self.counts.numerators.shape[1])]
         base = pivots[0].tolist()
         inverted = _inverted([at[point] for point in base])
@@ -342,11 +437,11 @@ class _Solver:
         constant, parts = 0.0, list[tuple[float, Term]]()
         for each, coefficient in zip(products, coefficients, strict=True):
             factors = (
-                Factor(p, parameter.table[place - 1].basis)
-                for p, (parameter, place) in enumerate(zip(self.parameters, each, strict=True))
-                if place
+                factor
+                for parameter, place in zip(self.parameters, each, strict=True)
+                for factor in (parameter.table[place - 1].factors if place else ())
             )
-            term = Term(tuple(factors))
+            term = Term(tuple(sorted(factors)))
             if not term.factors:
                 constant = float(coefficient)
             elif coefficient:

@@ -11,6 +11,7 @@ from buran.errors import UsageError
 from buran.model.alternative import LazyAlternatives
 from buran.model.block import Block
 from buran.model.candidates import Ids, Mask
+from buran.model.derived import DerivedValue
 from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
@@ -92,6 +93,7 @@ def fit_models(
     options: SearchOptions | None = None,
     progress: Progress | None = None,
     exact: Mask | None = None,
+    variables: Sequence[Sequence[DerivedValue]] = (),
 ) -> Fit:
     """Find a model for each call path.
 
@@ -117,6 +119,8 @@ def fit_models(
     exact
         Shape (call path,): whether values have no noise at all, such as counts; a formula that gives all of them comes
         before any search. None are by default.
+    variables
+        Groups of values derived from parameters that formulas may have, see `exact_models`.
 
     Returns
     -------
@@ -139,7 +143,7 @@ def fit_models(
     values = values[:, order]
     open_calls = np.ones(len(values), dtype=bool)
     if exact is not None:
-        open_calls = ~_explain(points, values, exact, models)
+        open_calls = ~_explain(points, values, exact, variables, models)
     values, binary = _scaled(values)
     if scatter is None:
         scatter = Scatter.unknown(len(values))
@@ -243,11 +247,13 @@ def _with_regimes(
     return with_regimes(points, values, models, wanted, places, options.costs, weighted.scatter, refit)
 
 
-def _explain(points: Array, values: Array, exact: Mask, models: list[Model | None]) -> Mask:
+def _explain(
+    points: Array, values: Array, exact: Mask, variables: Sequence[Sequence[DerivedValue]], models: list[Model | None]
+) -> Mask:
     """Enter formulas of exact values into `models`; return shape (call path,): whether no search is needed."""
     explained = np.zeros(len(values), dtype=bool)
     for calls, present in _patterns_of_absence(values, np.flatnonzero(exact)):
-        formulas = exact_models(points[present], values[np.ix_(calls, present)])
+        formulas = exact_models(points[present], values[np.ix_(calls, present)], variables)
         for call, model in zip(calls.tolist(), formulas, strict=True):
             models[call] = model
             explained[call] = model is not None and not passes_through(model.function, points[present])

@@ -92,7 +92,8 @@ class ModelSet:
         models = tuple(None if e["model"] is None else _model_from_json(e["model"]) for e in entries)
         for model in models:
             for term in () if model is None else model.function.terms:
-                if not all(0 <= factor.parameter < len(parameters) for factor in term.factors):
+                columns = [column for factor in term.factors for column in (factor.parameter, *factor.columns)]
+                if not all(0 <= column < len(parameters) for column in columns):
                     raise ValueError("a factor of a parameter that does not exist")
         return cls(
             parameters,

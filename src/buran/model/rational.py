@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from itertools import combinations
-from math import isqrt
+from itertools import combinations, combinations_with_replacement
+from math import isqrt, prod
 
 import numpy as np
 
 from buran.model.basis import Array, BasisFunction
 from buran.model.candidates import Ids, Mask
+from buran.model.derived import DerivedValue
 from buran.model.powers import PowerLog
+from buran.model.terms import Factor
 from buran.model.tuning import EXACT
 from buran.numerics.modular import PRIME, Residues, inverse, residues
 
@@ -38,19 +40,19 @@ def _terms() -> tuple[tuple[BasisFunction, int], ...]:
 
 @dataclass(frozen=True, eq=False)
 class RationalTerm:
-    """A function of one parameter with fractions as values.
+    """A product of factors with fractions as values.
 
     Attributes
     ----------
-    basis
-        The function.
+    factors
+        The product.
     cost
         Bits that naming it takes: what programs often count is cheap.
     values
-        By parameter value.
+        By parameter value; of several parameters, by the number of the point.
     """
 
-    basis: BasisFunction
+    factors: tuple[Factor, ...]
     cost: int
     values: dict[Fraction, Fraction]
 
@@ -61,15 +63,113 @@ def fraction_of(x: float) -> Fraction:
 
 
 @lru_cache(maxsize=64)
-def rational_terms(values: tuple[Fraction, ...]) -> tuple[RationalTerm, ...]:
-    """Return the terms that have fractions as values at all these `values` of a parameter."""
+def rational_terms(
+    parameter: int, values: tuple[Fraction, ...], variables: tuple[DerivedValue, ...] = ()
+) -> tuple[RationalTerm, ...]:
+    """Return the terms that have fractions as values at all these `values` of a parameter.
+
+    Of `variables` that are derived from this parameter alone there are each, products of two, and the reciprocals of
+    both: what a mean over the ranks of a grid has.
+    """
     out = []
     for basis, cost in _terms():
         exact = [_evaluated(basis, x) for x in values]
         if all(value is not None for value in exact):
             table = {x: value for x, value in zip(values, exact, strict=True) if value is not None}
-            out.append(RationalTerm(basis, cost, table))
+            out.append(RationalTerm((Factor(parameter, basis),), cost, table))
+    at = np.zeros((len(values), parameter + 1))
+    at[:, parameter] = [float(x) for x in values]
+    columns = {v: columns for v in variables if (columns := exact_column(v, at)) is not None and len(set(columns)) > 1}
+    for power in (1, -1):
+        basis = PowerLog(Fraction(power))
+        for some in [(v,) for v in columns] + list(combinations(columns, 2)):
+            products = [prod(columns[v][place] for v in some) for place in range(len(values))]
+            if power > 0 or all(products):
+                table = {x: Fraction(value) ** power for x, value in zip(values, products, strict=True)}
+                out.append(RationalTerm(tuple(Factor(parameter, basis, v) for v in some), 2 * len(some), table))
     return tuple(out)
+
+
+def exact_column(variable: DerivedValue, points: Array) -> list[Fraction] | None:
+    """Return the values of a variable at `points` (point, parameter); None where it lacks one."""
+    values = variable.evaluate(points)
+    return [fraction_of(x) for x in values.tolist()] if np.isfinite(values).all() else None
+
+
+_Entry = tuple[tuple[Factor, ...], int, list[Fraction]]  # factors, cost, values at all points
+PRODUCTS = ("of blocks", "beside plain terms", "mixed")
+"""Which products of variables are tried, few before many."""
+
+
+def monomials(
+    points: Array, joint: Sequence[DerivedValue], beside: Sequence[DerivedValue], kind: str
+) -> tuple[RationalTerm, ...]:
+    """Return products of variables of several parameters, the cheapest first; their values are by number of the point.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    joint
+        Derived from several parameters; products of up to three of them, also with themselves.
+    beside
+        Derived from one parameter.
+    kind
+        Of `PRODUCTS`: those of `joint` alone; also powers of one parameter, divided by others; also each of the first
+        with a factor of a parameter, or of the variables `beside`.
+    """
+    one: _Entry = ((), 0, [Fraction(1)] * len(points))
+    blocks = [
+        (variable, PowerLog(Fraction(1)), column)
+        for variable in joint
+        if (column := exact_column(variable, points)) is not None
+    ]
+    products = [
+        _multiplied([((Factor(v.main, basis, v),), 1, column) for v, basis, column in some])
+        for degree in (1, 2, 3)
+        for some in combinations_with_replacement(blocks, degree)
+    ]
+    out = list(products)
+    simple: list[_Entry] = []
+    for p, values in enumerate(points.T):
+        column = [fraction_of(x) for x in values.tolist()]
+        simple += [_power(Factor(p, PowerLog(Fraction(k))), column) for k in (1, 2, 3, -1) if k > 0 or all(column)]
+    if kind != PRODUCTS[0]:
+        falling = [entry for entry in simple if entry[0][0].basis.falls]
+        rising = [one, *(entry for entry in simple if not entry[0][0].basis.falls)]
+        divided = [
+            one,
+            *(_multiplied(some) for size in range(1, 1 + len(falling)) for some in combinations(falling, size)),
+        ]
+        plain = [_multiplied((entry, by)) for entry in rising for by in divided]
+        out += [entry for entry in plain if len({f.parameter for f in entry[0]}) == len(entry[0]) > 0]
+    if kind == PRODUCTS[2]:
+        columns = [(v, column) for v in beside if (column := exact_column(v, points)) is not None and all(column)]
+        edges = [_power(Factor(v.main, PowerLog(Fraction(k)), v), column) for v, column in columns for k in (1, -1)]
+        out += [_multiplied((entry, by)) for entry in products for by in (*simple, *edges) if by[1] == 1]
+        out += edges
+    out.sort(key=lambda entry: entry[1])
+    return tuple(
+        RationalTerm(factors, cost, {Fraction(i): value for i, value in enumerate(values)})
+        for factors, cost, values in out[: EXACT.monomials]
+    )
+
+
+def _power(factor: Factor, column: Sequence[Fraction]) -> _Entry:
+    power = int(factor.basis.lead[0])
+    return (factor,), abs(power), [x**power for x in column]
+
+
+def _multiplied(entries: Sequence[_Entry]) -> _Entry:
+    """Multiply; factors of the same variable become one, which costs a bit more."""
+    powers: dict[tuple[int, DerivedValue | None], Fraction] = {}
+    for factor in (factor for factors, _, _ in entries for factor in factors):
+        key = (factor.parameter, factor.variable)
+        powers[key] = powers.get(key, Fraction(0)) + factor.basis.lead[0]
+    factors = tuple(sorted(Factor(p, PowerLog(power), v) for (p, v), power in powers.items() if power))
+    again = sum(len(entry[0]) for entry in entries) - len(powers)
+    values = [prod(some) for some in zip(*(entry[2] for entry in entries), strict=True)] if entries else []
+    return factors, sum(cost for _, cost, _ in entries) + again, values
 
 
 def _evaluated(basis: BasisFunction, x: Fraction) -> Fraction | None:

@@ -84,6 +84,8 @@ class OpenStructure:
 def _beside(alternative: Alternative, points: Array, values: Array, left_open: OpenStructure) -> list[Alternative]:
     """Return the other structures of a hypothesis with their weights."""
     function = alternative.function
+    if any(len(factor.columns) > 1 for term in function.terms for factor in term.factors):
+        return []  # how these parameters act together is what the formula says
     size = max(alternative.noise, _ROUNDING) * np.maximum(np.abs(values), SEARCH.floor * np.abs(values).max())
     size = np.where(size > 0, size, 1.0)
     positive = bool((function.evaluate(left_open.far) >= 0).all())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, total_ordering
 from typing import Any
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model.basis import NO_GROWTH, BasisFunction, Lead, read_basis
+from buran.model.basis import NO_GROWTH, BasisFunction, Lead, Style, read_basis
+from buran.model.derived import DerivedValue
 
 Array = NDArray[np.float64]
 
@@ -19,40 +20,72 @@ Array = NDArray[np.float64]
 @total_ordering
 @dataclass(frozen=True)
 class Factor:
-    """A function of one parameter.
+    """A function of one parameter, or of a value that is derived from parameters.
 
     Attributes
     ----------
     parameter
-        Column of the points.
+        Column of the points; of a derived value, that of the parameter that it grows most with.
     basis
         The function.
+    variable
+        The derived value; None for the parameter itself.
     """
 
     parameter: int
     basis: BasisFunction
+    variable: DerivedValue | None = None
 
     def evaluate(self, points: Array) -> Array:
         """Return the factor's values at `points` (..., parameter), without the last axis."""
-        return self.basis.evaluate(points[..., self.parameter])
+        x = points[..., self.parameter] if self.variable is None else self.variable.evaluate(points)
+        return self.basis.evaluate(x)
 
     def __lt__(self, other: Factor) -> bool:
-        return (self.parameter, self.basis.order) < (other.parameter, other.basis.order)
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[int, tuple[Lead, str, str], str]:
+        return self.parameter, self.basis.order, "" if self.variable is None else self.variable.text
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The parameters that it depends on."""
+        return (self.parameter,) if self.variable is None else self.variable.columns
+
+    def lead(self, parameter: int) -> Lead:
+        """Growth with one parameter; (0, 0) where it does not depend on it."""
+        if self.variable is None:
+            return self.basis.lead if parameter == self.parameter else NO_GROWTH
+        power, log = self.basis.lead
+        return power * self.variable.lead(parameter)[0], log if parameter == self.parameter else 0
+
+    def moved(self, columns: Sequence[int]) -> Factor:
+        """Return it for points whose parameters stand in other `columns`, given by today's."""
+        variable = None if self.variable is None else self.variable.moved(columns)
+        return replace(self, parameter=columns[self.parameter], variable=variable)
+
+    def written(self, names: Sequence[str], style: Style) -> str:
+        """Write it with the names of the parameters."""
+        name = names[self.parameter] if self.variable is None else self.variable.written(style)
+        return self.basis.written(name, style)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain texts and numbers; powers need not name their family."""
         family = {} if self.basis.family == "powers" else {"family": self.basis.family}
-        return {"parameter": self.parameter, **family, **self.basis.to_json()}
+        variable = {} if self.variable is None else {"variable": self.variable.to_json()}
+        return {"parameter": self.parameter, **family, **variable, **self.basis.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Factor:
         """Read what `to_json` gives; raises as `ModelFunction.from_json` does."""
-        return cls(int(data["parameter"]), read_basis(data))
+        variable = DerivedValue.from_json(data["variable"]) if "variable" in data else None
+        return cls(int(data["parameter"]), read_basis(data), variable)
 
 
 @dataclass(frozen=True, order=True)
 class Term:
-    """Product of factors, sorted by parameter; at least one. Those of one parameter are of different families."""
+    """Product of factors, sorted by parameter; at least one. Those of one variable are of different families."""
 
     factors: tuple[Factor, ...]
 
@@ -66,11 +99,8 @@ class Term:
     @cached_property
     def growth_order(self) -> tuple[Fraction, int, tuple[Factor, ...]]:
         """Key that sorts terms by their total degree, then by logs, then by parameter."""
-        return (
-            sum((factor.basis.lead[0] for factor in self.factors), Fraction(0)),
-            sum(factor.basis.lead[1] for factor in self.factors),
-            self.factors,
-        )
+        leads = [factor.lead(column) for factor in self.factors for column in factor.columns]
+        return sum((power for power, _ in leads), Fraction(0)), sum(log for _, log in leads), self.factors
 
     @property
     def ends(self) -> bool:
@@ -87,9 +117,8 @@ class Term:
         """Growth with one parameter; (0, 0) where the term does not depend on it."""
         power, log = NO_GROWTH
         for factor in self.factors:
-            if factor.parameter == parameter:
-                factor_power, factor_log = factor.basis.lead
-                power, log = power + factor_power, log + factor_log
+            factor_power, factor_log = factor.lead(parameter)
+            power, log = power + factor_power, log + factor_log
         return power, log
 
 
@@ -180,7 +209,7 @@ class ModelFunction:
 
 def _outgrows(one: Term, other: Term) -> bool:
     """Whether `one` grows at least as fast in every parameter and faster in one."""
-    parameters = {factor.parameter for term in (one, other) for factor in term.factors}
+    parameters = {column for term in (one, other) for factor in term.factors for column in factor.columns}
     pairs = [(one.lead(p), other.lead(p)) for p in parameters]
     return all(a >= b for a, b in pairs) and any(a > b for a, b in pairs)
 

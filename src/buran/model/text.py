@@ -77,7 +77,7 @@ def python_names(parameters: Sequence[str]) -> list[str]:
 
 
 def _grows(term: Term) -> bool:
-    return any(factor.basis.lead > NO_GROWTH for factor in term.factors)
+    return any(factor.lead(column) > NO_GROWTH for factor in term.factors for column in factor.columns)
 
 
 def _names(parameters: Sequence[str], style: Style) -> list[str]:
@@ -102,4 +102,4 @@ def _number(value: float, style: Style) -> str:
 
 
 def _term(term: Term, names: Sequence[str], style: Style) -> str:
-    return PRODUCT[style].join(factor.basis.written(names[factor.parameter], style) for factor in term.factors)
+    return PRODUCT[style].join(factor.written(names, style) for factor in term.factors)

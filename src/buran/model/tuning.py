@@ -122,6 +122,7 @@ class ExactTuning:
     doubt: float = tuned(8.0, "bits by which a formula may be worse than the best and still count", JUDGED)
     alternatives: int = tuned(6, "formulas of a parameter, and of a call path, that are kept", JUDGED)
     sets: int = tuned(8000, "sets of terms that are tried where points do not tell all products apart", JUDGED)
+    monomials: int = tuned(120, "products of values that are derived from several parameters", JUDGED)
     rounded: float = tuned(1e-5, "error of a model of exact values that misses them by their rounding alone", JUDGED)
     lost: float = tuned(0.5, "error of a model of exact values that follows nothing: steeper terms are tried", JUDGED)
 

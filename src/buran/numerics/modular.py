@@ -103,3 +103,58 @@ def checks(columns: Residues, random: np.random.Generator) -> tuple[Residues, ND
         bound = (bound + rows[:, :, point] * tests[:, None, point]) % PRIME
     tests[at, pivots] = -bound % PRIME
     return tests, independent
+
+
+def spans(columns: Residues, values: Residues) -> tuple[list[int], Residues]:
+    """Take columns one after the other until values are sums of multiples of them.
+
+    Parameters
+    ----------
+    columns, values
+        Shapes (column, point) and (value, point).
+
+    Returns
+    -------
+    basis
+        The columns, in their order, without those that are such sums of earlier ones.
+    last
+        Shape (value,): place in `basis` of the last one that it takes; its length where all of them do not do.
+    """
+    left = np.concatenate([values, columns]) % PRIME
+    basis: list[int] = []
+    last = np.full(len(values), -1, dtype=np.int64)
+    for column in range(len(columns)):
+        row = left[len(values) + column].copy()
+        if not row.any():
+            continue
+        pivot = int(np.argmax(row != 0))
+        row = row * int(inverse(row[pivot : pivot + 1])[0]) % PRIME
+        left = (left - left[:, pivot, None] * row % PRIME) % PRIME
+        last[(last < 0) & ~left[: len(values)].any(axis=1)] = len(basis)
+        basis.append(column)
+    return basis, np.where(last < 0, len(basis), last)
+
+
+def solved(columns: Residues, values: Residues) -> tuple[NDArray[np.bool_], Residues]:
+    """Write values as sums of multiples of columns that are no such sums of one another.
+
+    Parameters
+    ----------
+    columns, values
+        Shapes (column, point) and (value, point).
+
+    Returns
+    -------
+    fits
+        Shape (value,): whether they are, but for chance.
+    coefficients
+        Shape (value, column): the multiples; of no use where it does not fit.
+    """
+    tests, _ = checks(columns[None], np.random.default_rng(0))
+    fits = product(values, tests.T)[:, 0] == 0
+    _, pivots, _ = reduced(columns[None])
+    size = len(columns)
+    rows, order, _ = reduced(np.concatenate([columns[:, pivots[0]].T, np.eye(size, dtype=np.int64)], axis=1)[None])
+    inverted = np.empty((size, size), dtype=np.int64)
+    inverted[order[0]] = rows[0, :, size:]
+    return fits, product(values[:, pivots[0]], inverted.T)

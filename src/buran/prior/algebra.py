@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 
 from buran.model.basis import BasisFunction
+from buran.model.derived import DerivedValue
 from buran.model.powers import PowerLog
 from buran.model.terms import Factor, ModelFunction, Term
 
@@ -52,21 +54,23 @@ def single(function: ModelFunction) -> tuple[float, Term | None] | None:
 def reciprocal(term: Term) -> Term | None:
     """Return 1 / term; None where anything but plain powers would be divided by."""
     powers = [factor.basis.power for factor in term.factors]
-    factors = [Factor(f.parameter, PowerLog(-p)) for f, p in zip(term.factors, powers, strict=True) if p is not None]
+    factors = [replace(f, basis=PowerLog(-p)) for f, p in zip(term.factors, powers, strict=True) if p is not None]
     return Term(tuple(factors)) if len(factors) == len(powers) else None
 
 
 def product(one: Term, other: Term) -> Term | None:
     """Multiply two terms; None for 1."""
-    by_parameter: dict[int, list[BasisFunction]] = {}
+    by_variable: dict[tuple[int, DerivedValue | None], list[BasisFunction]] = {}
     for factor in (*one.factors, *other.factors):
-        bases = by_parameter.setdefault(factor.parameter, [])
+        bases = by_variable.setdefault((factor.parameter, factor.variable), [])
         products = [(place, basis.times(factor.basis)) for place, basis in enumerate(bases)]
         place, joint = next(
             ((place, joint) for place, joint in products if joint is not None), (len(bases), factor.basis)
         )
         bases[place : place + 1] = [joint]
-    factors = sorted(Factor(p, basis) for p, bases in by_parameter.items() for basis in bases if basis.power != 0)
+    factors = sorted(
+        Factor(p, basis, v) for (p, v), bases in by_variable.items() for basis in bases if basis.power != 0
+    )
     return Term(tuple(factors)) if factors else None
 
 

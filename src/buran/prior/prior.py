@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from buran.errors import UsageError
 from buran.model.powers import PowerLog
-from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.terms import Array, ModelFunction, Term
 from buran.model.text import format_function
 from buran.prior.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.prior.communication import CostPart, Operation, Volume
@@ -230,7 +230,7 @@ def _log2(size: ModelFunction) -> ModelFunction | None:
     coefficients = tuple(float(power) for power in powers if power is not None)
     if len(coefficients) < len(powers):
         return None
-    logs = tuple(Term((Factor(factor.parameter, PowerLog(Fraction(0), 1)),)) for factor in term.factors)
+    logs = tuple(Term((replace(factor, basis=PowerLog(Fraction(0), 1)),)) for factor in term.factors)
     return ModelFunction(constant, coefficients, logs)
 
 
