@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
+import re
 import subprocess
 import sys
 import zlib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import chromium
 import pytest
@@ -179,13 +184,117 @@ def test_columns_sort_both_ways(browser, small):
     opened(browser, small)
     head = browser.find_element(By.CSS_SELECTOR, "#paths th[data-key=at]")
     head.click()
-    numbers = [float(each) for each in column(browser, 3) if each != "–"]
+    numbers = [float(each) for each in column(browser, 4) if each != "–"]
     assert numbers == sorted(numbers, reverse=True) and head.get_attribute("aria-sort") == "descending"
     head.click()
-    numbers = [float(each) for each in column(browser, 3) if each != "–"]
+    numbers = [float(each) for each in column(browser, 4) if each != "–"]
     assert numbers == sorted(numbers)
     browser.find_element(By.CSS_SELECTOR, "#paths th[data-key=name]").click()
     assert rows(browser) == sorted(rows(browser))
+
+
+def press(browser, *keys: str) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def test_the_keyboard_opens_closes_and_sorts(browser, small):
+    from selenium.webdriver.common.keys import Keys
+
+    opened(browser, small)
+    browser.execute_script("document.querySelector('#paths tbody tr').focus()")
+    press(browser, Keys.ARROW_DOWN, Keys.ENTER)
+    second = browser.execute_script("return document.querySelector('#paths tbody tr.chosen').cells[0].title")
+    assert second == rows(browser)[1]
+    assert browser.execute_script("return decodeURIComponent(location.hash)") == f"#path={second}"
+    press(browser, Keys.ESCAPE)
+    assert browser.execute_script("return document.getElementById('detail').hidden && location.hash === ''")
+    press(browser, Keys.ARROW_UP, Keys.ARROW_LEFT)
+    assert rows(browser) == ["main"]
+    press(browser, Keys.ARROW_RIGHT)
+    assert second in rows(browser)
+    browser.execute_script("document.querySelector('#paths th[data-key=at] button').focus()")
+    press(browser, Keys.ENTER)
+    sort = "return document.querySelector('#paths th[data-key=at]').getAttribute('aria-sort')"
+    assert browser.execute_script(sort) == "descending" and complaints(browser) == []
+
+
+def test_a_link_opens_a_call_path(browser, small):
+    opened(browser, small)
+    deepest = browser.execute_script("return paths.map(p => p.name).sort((a, b) => b.length - a.length)[0]")
+    browser.execute_script("document.getElementById('fold').click()")
+    browser.execute_script("location.hash = '#path=' + encodeURIComponent(arguments[0])", deepest)
+    browser.execute_script("followLink()")
+    assert deepest in rows(browser)
+    assert browser.execute_script("return document.querySelector('#detail h3').textContent") == deepest
+    assert complaints(browser) == []
+
+
+def test_inclusive_shares_contain_what_is_called(browser, small):
+    opened(browser, small)
+    assert browser.execute_script("return Math.abs(paths[0].inclusive - 1)") < 0.01
+    script = (
+        "return paths.every((p, i) => p.inclusive + 1e-9 >= children[i].reduce((s, c) => s + paths[c].inclusive, 0))"
+    )
+    assert browser.execute_script(script)
+    boxes = browser.execute_script("return document.querySelectorAll('#icicle .box').length")
+    assert 1 < boxes <= 30
+    whole, part = browser.execute_script(
+        "return [...document.querySelectorAll('#icicle .callees')].slice(0, 2).map(b => +b.getAttribute('width'))"
+    )
+    assert part <= whole
+    assert "exclusive" in browser.execute_script("return document.querySelector('#icicle title').textContent")
+
+
+def test_small_call_paths_are_folded_away(browser, large):
+    from selenium.webdriver.common.by import By
+
+    opened(browser, large)
+    few = browser.execute_script("return shown.length")
+    assert few < 1000 and "below 0.1 % are folded away" in browser.find_element(By.ID, "count").text
+    browser.find_element(By.ID, "small").click()
+    browser.find_element(By.ID, "unfold").click()
+    assert browser.execute_script("return shown.length") == 1000
+
+
+def test_tables_and_drawings_are_saved(browser, small):
+    opened(browser, small)
+    browser.execute_script("saved = []; save = (name, type, text) => saved.push([name, type, text])")
+    browser.execute_script("document.getElementById('csv').click(); document.querySelector('#icicle .save').click()")
+    (table, _, text), (drawing, kind, picture) = browser.execute_script("return saved")
+    assert table.endswith(".csv") and drawing.endswith(".svg") and kind == "image/svg+xml"
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert [line["name"] for line in lines] == rows(browser) and float(lines[0]["at"]) >= 0
+    root = ElementTree.fromstring(picture)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg" and "fill: rgb" in picture
+
+
+def test_the_summary_is_one_page_on_paper(browser, small):
+    opened(browser, small)
+    browser.execute_script("document.body.classList.add('one-page')")
+    printed = browser.execute_cdp_cmd(
+        "Page.printToPDF", {"printBackground": True, "paperWidth": 8.27, "paperHeight": 11.69}
+    )
+    assert len(re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed["data"]))) == 1
+
+
+def test_a_hundred_thousand_rows_are_searched_while_typing(browser, small):
+    """A row is made when it comes into sight; a search reads texts that are ready."""
+    opened(browser, small)
+    script = """
+      const few = paths.length;
+      for (let i = few; i < 100000; i += 1) {
+        paths.push({ ...paths[i % few], name: `${paths[i % few].name}->copy_${i}`, parent: -1 });
+        texts.push(paths[i].name.toLowerCase());
+        children.push([]);
+      }
+      search("k");
+      search("copy_99");
+      return [shown.length, body.children.length];
+    """
+    matches, made = browser.execute_script(script)
+    assert matches == 1 + 10 + 100 + 1000 and made <= 400 and complaints(browser) == []
 
 
 def test_folding_hides_what_is_below(browser, small):

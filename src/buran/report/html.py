@@ -20,7 +20,7 @@ from buran.report.plain import named
 from buran.report.text import Report, warnings_of
 from buran.report.words import answers_of, percent, sentence, summary_of
 
-_SCRIPTS = ("base.js", "plots.js", "table.js", "overview.js", "noise.js", "course.js", "start.js")
+_SCRIPTS = ("base.js", "plots.js", "table.js", "icicle.js", "overview.js", "noise.js", "course.js", "start.js")
 _CODE = re.compile("`([^`]+)`")
 _LONGEST_NAME = 400
 _OF_FEW = ("curves", "surface", "measured", "residuals", "noise")

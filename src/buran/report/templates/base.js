@@ -20,6 +20,32 @@ function unpacked(packed) {
   return { ...packed, paths: rows };
 }
 
+/* Give the reader a file. */
+function save(name, type, text) {
+  const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+/* A drawing as a file of its own: what the page's style says stands in each element. */
+const PAINTED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "fill-opacity", "font-size", "font-family"];
+function svgText(drawing) {
+  const copy = drawing.cloneNode(true), parts = drawing.querySelectorAll("*");
+  copy.setAttribute("xmlns", SVG);
+  copy.querySelectorAll("*").forEach((part, k) => {
+    const style = getComputedStyle(parts[k]);
+    for (const key of PAINTED) part.style.setProperty(key, style.getPropertyValue(key));
+  });
+  return new XMLSerializer().serializeToString(copy);
+}
+
+/* What stands below a figure, and a button that saves its drawing. */
+function caption(text) {
+  const button = make("button", { type: "button", class: "save screen", title: "save this drawing" }, "SVG");
+  button.addEventListener("click", () => save(`${document.title}.svg`, "image/svg+xml", svgText(button.closest("figure").querySelector("svg"))));
+  return make("figcaption", {}, `${text} `, button);
+}
+
 function make(tag, attributes = {}, ...children) {
   const node = DRAWN.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) if (value !== null) node.setAttribute(key, value);

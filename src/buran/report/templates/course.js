@@ -15,10 +15,10 @@ function matrix() {
   const layers = rest.reduce((sets, i) => sets.flatMap((set) => values[i].map((value) => [...set, [i, value]])), [[]]);
   if (layers.length > 64 || values[across].length > 64) return place.append(`${all.length} points; see the list below.`);
   for (const layer of layers) {
-    const table = make("table"), head = make("tr", {}, make("th"), ...values[across].map((value) => make("th", { class: "number" }, `${data.parameters[across]}=${short(value, 6)}`)));
+    const table = make("table"), head = make("tr", {}, make("td"), ...values[across].map((value) => make("th", { class: "number" }, `${data.parameters[across]}=${short(value, 6)}`)));
     table.append(head);
     for (const value of down === undefined ? [null] : values[down]) {
-      const line = make("tr", {}, make("th", {}, down === undefined ? "" : `${data.parameters[down]}=${short(value, 6)}`));
+      const line = make("tr", {}, make(down === undefined ? "td" : "th", {}, down === undefined ? "" : `${data.parameters[down]}=${short(value, 6)}`));
       for (const other of values[across]) {
         const point = Object.fromEntries([...layer, [across, other], ...(down === undefined ? [] : [[down, value]])].map(([i, own]) => [data.parameters[i], own]));
         const found = state.get(own(point));
@@ -27,7 +27,7 @@ function matrix() {
       table.append(line);
     }
     if (layer.length) place.append(make("h4", {}, layer.map(([i, value]) => `${data.parameters[i]}=${short(value, 6)}`).join(", ")));
-    place.append(make("div", { class: "wide" }, table));
+    place.append(make("div", { class: "wide", tabindex: 0 }, table));
   }
   place.append(make("p", {}, "Numbers are iterations; a dashed frame is a point that only tests predictions; ✕ failed; hatched was planned and not measured; · was never chosen."));
 }

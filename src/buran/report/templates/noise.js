@@ -14,7 +14,7 @@ function violins() {
     const y = 4 + line * (k + 0.5), text = named(paths.indexOf(path));
     drawing.append(make("text", { x: left - 10, y: y + 4, "text-anchor": "end", class: "name" }, text.length > 34 ? `…${text.slice(-33)}` : text, make("title", {}, path.name)), violin(path.noise, x, y, line - 5));
   });
-  return make("figure", {}, drawing, make("figcaption", {}, `${known.length === 1 ? "the largest call path" : `the ${known.length} largest call paths`}; shapes reach beyond the plot where they end at its border`));
+  return make("figure", {}, drawing, caption(`${known.length === 1 ? "the largest call path" : `the ${known.length} largest call paths`}; shapes reach beyond the plot where they end at its border`));
 }
 
 function overTime() {
@@ -47,7 +47,7 @@ function overTime() {
   if (disturbed) list.append(make("li", {}, `hollow: the machine was not idle (${disturbed} of ${runs.length} runs)`));
   const said = drift ? `From the first to the last repetition of a point, up to ${short(drift.minutes, 2)} minutes apart, baseline runs change by ${drift.percent >= 0 ? "+" : "−"}${short(Math.abs(drift.percent), 2)} ± ${short(drift.error, 2)} %: ${drift.sure ? "the machine drifts." : "no drift that is larger than chance."}`
     : "Too few baseline runs to tell whether the machine drifts.";
-  return make("figure", {}, drawing, list, make("figcaption", {}, `each run against the median of its build at its point${leftOut ? `; ${leftOut} more runs are not shown` : ""}. ${said}`));
+  return make("figure", {}, drawing, list, caption(`each run against the median of its build at its point${leftOut ? `; ${leftOut} more runs are not shown` : ""}. ${said}`));
 }
 
 function noise() {

@@ -25,7 +25,7 @@ function stacked(parameter) {
   for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick, 6)));
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   const others = held(data.target, parameter);
-  return make("figure", {}, drawing, make("figcaption", {}, `share of the predicted ${data.metric}${others ? ` at ${others}` : ""}` +
+  return make("figure", {}, drawing, caption(`share of the predicted ${data.metric}${others ? ` at ${others}` : ""}` +
     (data.target[parameter] > data.largest[parameter] ? "; dashed: largest measured value" : "")));
 }
 

@@ -33,7 +33,7 @@ function curve(curves, measured, parameter, what, goal, width = 340, height = 22
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   if (y.logarithmic) drawing.append(label(left, 12, "logarithmic", "start"));
   const others = held(data.largest, parameter);
-  return make("figure", {}, drawing, make("figcaption", {}, `${what}${others ? ` at ${others}` : ", all measured points"}; diamond: at the target`));
+  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}; diamond: at the target`));
 }
 
 const measuredOf = (path) => path.measured.length ? data.points.flatMap((point, k) => path.measured[0][k] === null ? [] : [[point, ...path.measured.map((each) => each[k]), 0]]) : [];
@@ -69,7 +69,7 @@ function surface(path) {
   for (let k = 0; k < 20; k += 1) drawing.append(make("rect", { x: left + size + 14, y: 6 + size - (k + 1) * size / 20, width: 10, height: size / 20 + 0.5, fill: shade((k + 0.5) / 20) }));
   for (const [part, tick] of [[0, by.low], [1, by.high]]) drawing.append(label(left + size + 28, 12 + (size - 4) * (1 - part), short(tick), "start"));
   const rest = data.parameters.flatMap((name, i) => data.map.includes(i) ? [] : [`${name}=${short(data.largest[i], 6)}`]).join(", ");
-  return make("figure", {}, drawing, make("figcaption", {}, `model over ${data.parameters[down]} and ${data.parameters[across]}${rest ? ` at ${rest}` : ""}; rings: measured`));
+  return make("figure", {}, drawing, caption(`model over ${data.parameters[down]} and ${data.parameters[across]}${rest ? ` at ${rest}` : ""}; rings: measured`));
 }
 
 function residuals(path) {
@@ -84,7 +84,7 @@ function residuals(path) {
   for (const [point, value, gap] of known) drawing.append(make("circle", { class: "residual", cx: x.at(value), cy: y.at(gap), r: 3 },
     make("title", {}, `${nameOf(point)}: measured ${short(value, 4)}, ${gap > 0 ? "+" : ""}${short(gap, 3)} % of the model`)));
   drawing.append(label((left + width) / 2, height - 4, `measured, ${unit}${x.logarithmic ? " (logarithmic)" : ""}`));
-  return make("figure", {}, drawing, make("figcaption", {}, "residuals: measured against the model, all points"));
+  return make("figure", {}, drawing, caption("residuals: measured against the model, all points"));
 }
 
 /* The shape of a distribution, mirrored, from left to right; with its median and the middle half. */
@@ -103,7 +103,7 @@ function ownNoise(path) {
   const x = scale([-reach, reach], 24, width - 24), drawing = svg(width, height, "noise");
   for (const tick of roundTicks(-reach, reach)) drawing.append(make("line", { class: "axis", x1: x.at(tick), x2: x.at(tick), y1: 6, y2: 84 }), label(x.at(tick), 100, `${short(tick, 2)} %`));
   drawing.append(violin(path.noise, x, 45, 66));
-  return make("figure", {}, drawing, make("figcaption", {}, `noise: ${path.noise.count} repetitions around their median at each point`));
+  return make("figure", {}, drawing, caption(`noise: ${path.noise.count} repetitions around their median at each point`));
 }
 
 function factsOf(path) {

@@ -1,91 +1,189 @@
-/* ---- the table: a tree that folds, or a list that is sorted */
+/* ---- the table: a tree that folds, or a list that is sorted; rows are made as they come into sight */
 
+const ROWS_AT_ONCE = 200, SMALL = 0.001; // a share of the whole that is folded away
 const body = document.querySelector("#paths tbody");
 const children = paths.map(() => []);
 const roots = [];
 paths.forEach((path, i) => (path.parent < 0 ? roots : children[path.parent]).push(i));
-const below = paths.map((path) => path.share || 0); // of the whole subtree; callers stand before what they call
-for (let i = paths.length - 1; i >= 0; i--) if (paths[i].parent >= 0) below[paths[i].parent] += below[i];
+const shareBelow = subtrees("share"), nowBelow = subtrees("now");
+const secondsBelow = subtrees("at");
+paths.forEach((path, i) => { path.inclusive = shareBelow[i]; });
+const texts = paths.map((path) => `${path.name} ${path.model} ${path.grows}`.toLowerCase());
 const folded = new Set();
-let sorting = null, descending = true, words = "", chosen = null;
-const asTree = () => sorting === null && words === "";
+let sorting = null, descending = true, words = [], chosen = null, withSmall = false;
+let shown = [], made = 0, ranking = { key: null, rows: [] };
+const asTree = () => sorting === null && !words.length;
+
+/* Sums over whole subtrees; callers stand before what they call. */
+function subtrees(key) {
+  const sums = paths.map((path) => path[key] || 0);
+  for (let i = paths.length - 1; i >= 0; i--) if (paths[i].parent >= 0) sums[paths[i].parent] += sums[i];
+  return sums;
+}
+const isSmall = (i) => shareBelow[i] < SMALL && nowBelow[i] < SMALL;
+const largestFirst = (rows) => rows.slice().sort((a, b) => shareBelow[b] - shareBelow[a]);
+
+function treeOrder() {
+  const out = [], stack = largestFirst(roots).reverse().map((i) => [i, 0]);
+  while (stack.length) {
+    const [i, depth] = stack.pop();
+    if (!withSmall && depth && isSmall(i)) continue;
+    out.push([i, depth]);
+    if (!folded.has(i)) for (const child of largestFirst(children[i]).reverse()) stack.push([child, depth + 1]);
+  }
+  return out;
+}
+
+/* All rows by a key, sorted once for each: a search only looks through them. */
+function ranked() {
+  const key = `${sorting} ${descending}`;
+  if (ranking.key !== key) {
+    const by = sorting || "share", sign = descending ? -1 : 1, text = typeof paths[0]?.[by] === "string";
+    const values = paths.map((path) => path[by] ?? (text ? "" : -Infinity));
+    ranking = { key, rows: paths.map((_, i) => i).sort((a, b) => (values[a] < values[b] ? -1 : values[a] > values[b] ? 1 : 0) * sign || a - b) };
+  }
+  return ranking.rows;
+}
 
 function order() {
-  const out = [];
-  if (asTree()) {
-    const stack = roots.slice().sort((a, b) => below[a] - below[b]).map((i) => [i, 0]);
-    while (stack.length) {
-      const [i, depth] = stack.pop();
-      out.push([i, depth]);
-      if (folded.has(i)) continue;
-      const largest = children[i].slice().sort((a, b) => below[a] - below[b]);
-      for (const child of largest) stack.push([child, depth + 1]);
-    }
-    return out;
-  }
-  const found = paths.map((_, i) => i).filter((i) => {
-    const text = `${paths[i].name} ${paths[i].model} ${paths[i].grows}`.toLowerCase();
-    return words.split(/\s+/).every((word) => text.includes(word));
-  });
-  const key = sorting || "share", sign = descending ? -1 : 1;
-  const value = (i) => paths[i][key] ?? (typeof paths[i].name === typeof paths[i][key] ? "" : -Infinity);
-  found.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * sign || a - b);
-  return found.map((i) => [i, 0]);
+  if (asTree()) return treeOrder();
+  return ranked().filter((i) => words.every((word) => texts[i].includes(word))).map((i) => [i, 0]);
 }
 
 function row(i, depth) {
   const path = paths[i];
-  const label = make("td");
-  label.style.paddingLeft = `${0.4 + Math.min(depth, 24) * 0.9}rem`;
+  const name = make("td", { title: path.name });
+  name.style.paddingLeft = `${0.4 + Math.min(depth, 24) * 0.9}rem`;
   if (asTree()) {
-    const fold = make("button", { class: "fold", type: "button", "aria-label": folded.has(i) ? "unfold" : "fold" },
+    const fold = make("button", { class: "fold", type: "button", tabindex: -1, "aria-label": folded.has(i) ? "unfold" : "fold" },
       children[i].length ? (folded.has(i) ? "▸" : "▾") : "");
     fold.disabled = !children[i].length;
-    fold.addEventListener("click", (event) => { event.stopPropagation(); folded.has(i) ? folded.delete(i) : folded.add(i); draw(); });
-    label.append(fold);
+    fold.addEventListener("click", (event) => { event.stopPropagation(); toggle(i); });
+    name.append(fold);
   }
-  label.append(asTree() ? path.short : path.name);
-  label.title = path.name;
+  name.append(asTree() ? path.short : path.name);
   const share = (value) => {
     const cell = make("td", { class: "number share" }, percent(value));
     cell.style.setProperty("--part", `${100 * (value || 0)}%`);
     return cell;
   };
-  const line = make("tr", { tabindex: 0, class: i === chosen ? "chosen" : null, "data-path": i }, label, share(path.now), share(path.share),
-    make("td", { class: "number" }, short(path.at)),
+  const line = make("tr", { tabindex: -1, class: i === chosen ? "chosen" : null, "data-path": i }, name, share(path.now), share(path.share),
+    share(path.inclusive), make("td", { class: "number" }, short(path.at)),
     make("td", { class: "number" }, path.low === null || path.high === null ? "–" : `${short(path.low)} … ${short(path.high)}`),
     make("td", {}, path.grows), make("td", { class: "number" }, path.smape === null ? "–" : `${short(path.smape, 2)} %`),
     make("td", { class: "number" }, path.noise_level === null ? "–" : `${short(path.noise_level, 2)} %`));
   line.addEventListener("click", () => show(i));
-  line.addEventListener("keydown", (event) => { if (event.key === "Enter") show(i); });
   return line;
 }
 
+function toggle(i, fold = !folded.has(i)) {
+  fold ? folded.add(i) : folded.delete(i);
+  draw();
+  body.querySelector(`[data-path="${i}"]`)?.focus();
+}
+
+function moreRows(until = made + ROWS_AT_ONCE) {
+  body.append(...shown.slice(made, until).map(([i, depth]) => row(i, depth)));
+  made = Math.min(until, shown.length);
+  document.getElementById("more").hidden = made === shown.length;
+}
+
 function draw() {
-  const shown = order();
-  body.replaceChildren(...shown.map(([i, depth]) => row(i, depth)));
-  document.getElementById("count").textContent = `${shown.length} of ${paths.length} call paths`;
+  shown = order();
+  made = 0;
+  body.replaceChildren();
+  moreRows();
+  if (body.firstChild) body.firstChild.tabIndex = 0;
+  const away = asTree() && !withSmall ? smallOnes : 0;
+  document.getElementById("count").textContent = `${shown.length} of ${paths.length} call paths${away ? `; ${away} below ${percent(SMALL)} are folded away` : ""}`;
   document.getElementById("tree").setAttribute("aria-pressed", String(asTree()));
+  document.getElementById("small").setAttribute("aria-pressed", String(withSmall));
   for (const head of document.querySelectorAll("#paths th")) {
     if (head.dataset.key === sorting) head.setAttribute("aria-sort", descending ? "descending" : "ascending");
     else head.removeAttribute("aria-sort");
   }
 }
+const smallOnes = paths.filter((path, i) => path.parent >= 0 && isSmall(i)).length;
 
 function show(i) {
   const path = paths[i], detail = document.getElementById("detail");
   chosen = i;
   for (const line of body.children) line.classList.toggle("chosen", Number(line.dataset.path) === i);
   const close = make("button", { class: "close", type: "button" }, "Close");
-  close.addEventListener("click", () => { detail.hidden = true; chosen = null; draw(); });
+  close.addEventListener("click", hide);
   detail.replaceChildren(close, make("h3", {}, path.name), factsOf(path), plotsOf(path));
   detail.hidden = false;
   detail.scrollTop = 0;
+  history.replaceState(null, "", `#path=${encodeURIComponent(path.name)}`);
+}
+
+function hide() {
+  const detail = document.getElementById("detail"), before = chosen;
+  if (detail.hidden) return;
+  detail.hidden = true;
+  chosen = null;
+  history.replaceState(null, "", location.pathname + location.search);
+  const line = body.querySelector(`[data-path="${before}"]`);
+  line?.classList.remove("chosen");
+  line?.focus();
+}
+
+/* Open the call path that a link names: #path=main->solve */
+function followLink() {
+  if (!location.hash.startsWith("#path=")) return;
+  const name = decodeURIComponent(location.hash.slice(6)), i = paths.findIndex((path) => path.name === name);
+  if (i < 0) return;
+  sorting = null;
+  words = [];
+  document.getElementById("search").value = "";
+  if (isSmall(i)) withSmall = true;
+  for (let at = paths[i].parent; at >= 0; at = paths[at].parent) folded.delete(at);
+  draw();
+  moreRows(shown.findIndex(([at]) => at === i) + ROWS_AT_ONCE);
+  body.querySelector(`[data-path="${i}"]`).scrollIntoView({ block: "center" });
+  show(i);
+}
+
+/* Up and down move from row to row, left and right fold and unfold, Enter opens. */
+function onRowKey(event) {
+  const line = event.target.closest("tr");
+  if (!line || event.target !== line) return;
+  const i = Number(line.dataset.path), move = { ArrowDown: "nextElementSibling", ArrowUp: "previousElementSibling" }[event.key];
+  if (move) {
+    if (move === "nextElementSibling" && !line.nextElementSibling && made < shown.length) moreRows();
+    line[move]?.focus();
+  } else if (event.key === "Enter" || event.key === " ") show(i);
+  else if (asTree() && children[i].length && event.key === "ArrowLeft") toggle(i, true);
+  else if (asTree() && children[i].length && event.key === "ArrowRight") toggle(i, false);
+  else return;
+  event.preventDefault();
+}
+
+function onEscape(event) {
+  if (event.key !== "Escape") return;
+  if (!document.getElementById("detail").hidden) hide();
+  else if (words.length) search("");
+}
+
+function search(text) {
+  const field = document.getElementById("search");
+  if (field.value !== text) field.value = text;
+  words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
+  draw();
+}
+
+function saveTable() {
+  const columns = ["name", "now", "share", "inclusive", "at", "low", "high", "grows", "model", "smape", "noise_level"];
+  const cell = (value) => value === null || value === undefined ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
+  const lines = shown.map(([i]) => columns.map((key) => cell(paths[i][key])).join(","));
+  save(`${document.title}.csv`, "text/csv", [columns.join(","), ...lines, ""].join("\n"));
 }
 
 function startTable() {
-  document.getElementById("search").addEventListener("input", (event) => { words = event.target.value.trim().toLowerCase(); draw(); });
-  document.getElementById("tree").addEventListener("click", () => { sorting = null; words = ""; document.getElementById("search").value = ""; draw(); });
+  document.getElementById("search").addEventListener("input", (event) => search(event.target.value));
+  document.getElementById("tree").addEventListener("click", () => { sorting = null; search(""); });
+  document.getElementById("small").addEventListener("click", () => { withSmall = !withSmall; draw(); });
+  document.getElementById("csv").addEventListener("click", saveTable);
   document.getElementById("fold").addEventListener("click", () => { paths.forEach((_, i) => children[i].length && folded.add(i)); draw(); });
   document.getElementById("unfold").addEventListener("click", () => { folded.clear(); draw(); });
   for (const head of document.querySelectorAll("#paths th")) head.addEventListener("click", () => {
@@ -93,8 +191,12 @@ function startTable() {
     sorting = head.dataset.key;
     draw();
   });
-  paths.forEach((path, i) => { // what matters is open, the rest is folded
-    if (children[i].length && below[i] < 0.01 && paths.length > 60) folded.add(i);
-  });
+  body.addEventListener("keydown", onRowKey);
+  document.addEventListener("keydown", onEscape);
+  const more = document.getElementById("more");
+  more.addEventListener("click", () => moreRows());
+  new IntersectionObserver((seen) => seen.some((each) => each.isIntersecting) && moreRows(), { rootMargin: "600px" }).observe(more);
   draw();
+  followLink();
+  window.addEventListener("hashchange", followLink);
 }
