@@ -19,6 +19,7 @@ from buran.select.base import base_places
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
+from buran.select.tuning import PLANNING
 
 POINTS = tuple(Point.of({"p": p, "n": n}) for p, n in product((1, 2, 4, 8, 16), (10, 20, 30, 40, 50)))
 
@@ -344,7 +345,8 @@ def test_evaluation_points_are_paid_for_though_only_a_pilot_has_run() -> None:
     first = next_plan(asked, Knowledge())
     plan = next_plan(asked, Knowledge((first,), tuple(carried_out(first)), pilot_s=1.0))
     run = 6 * 32 / 3600  # core hours: n is six times that of the pilot, which took a second
-    assert plan.budget_core_hours == pytest.approx(1.0 - (asked.repetitions + 1) * run)
+    assert plan.budget_core_hours == 1.0
+    assert plan.limit_core_hours == pytest.approx(1.0 - PLANNING.careful * (asked.repetitions + 1) * run)
 
 
 def test_a_new_filter_is_left_where_measuring_again_would_take_the_rest_of_the_budget() -> None:

@@ -189,6 +189,8 @@ class Plan(Stored):
         Expected cost of this iteration; None where nothing is known yet.
     budget_core_hours
         The budget in force; None without one.
+    limit_core_hours
+        What of it may be spent until the end of this iteration: the rest is kept for what follows. None for all of it.
     ended
         Of evaluation points: why no more points are measured for models.
     budget_reached
@@ -207,6 +209,7 @@ class Plan(Stored):
     spent_core_hours: float = 0.0
     predicted_core_hours: float | None = None
     budget_core_hours: float | None = None
+    limit_core_hours: float | None = None
     budget_reached: bool = False
     ended: str = ""
     schema: int = field(default=SCHEMA)
@@ -226,6 +229,11 @@ class Plan(Stored):
         if self.pilot:
             return "refinement" if self.iteration else "first look"
         return "evaluation" if any(bundle.purpose is Purpose.EVALUATION for bundle in self.bundles) else "times"
+
+    @property
+    def most_core_hours(self) -> float | None:
+        """What may be spent until its end; None without a limit."""
+        return self.budget_core_hours if self.limit_core_hours is None else self.limit_core_hours
 
     @property
     def imported(self) -> bool:

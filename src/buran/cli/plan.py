@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
-from buran.cli.terminal import style, table
+from buran.cli.terminal import duration, style, table
 
-HELP = "show the plans so far, or the first one, without measuring"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from buran.views.phases import PhaseCost
+
+HELP = "show the plans so far, or the first one, and what each phase takes, without measuring"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.session import open_session
     from buran.measure.bundle import slots_of
     from buran.views.changes import changes_in_words
+    from buran.views.phases import phase_costs
 
     session = open_session(arguments.file)
     history = History.open(session)
@@ -47,4 +54,33 @@ def run(arguments: argparse.Namespace) -> int:
             claimed = sum(slot.verdict() is None and slot.claim.exists() for slot in slots)
             rows.append((bundle.point.key, bundle.purpose, len(slots) - present - claimed, present, claimed))
         print(table(("point", "for", "new runs", "present", "claimed"), rows, right=(2, 3, 4)))
+    show_phases(phase_costs(history), plans[-1].budget_core_hours)
     return 0
+
+
+def show_phases(costs: Sequence[PhaseCost], budget_core_hours: float | None) -> None:
+    """Print what the phases of a campaign have taken and will take."""
+    rows = [
+        (
+            cost.phase,
+            str(cost.made),
+            f"{cost.spent_core_hours:.3g}" if cost.made else "",
+            duration(cost.spent_s) if cost.made else "",
+            str(cost.ahead),
+            _ahead(cost, cost.core_hours, "{:.3g}".format),
+            _ahead(cost, cost.wall_s, duration),
+        )
+        for cost in costs
+    ]
+    print()
+    print(table(("phase", "made", "core hours", "took", "to come", "core hours", "takes"), rows, right=range(1, 7)))
+    if any(cost.ahead and cost.core_hours is None and cost.phase != "builds" for cost in costs):
+        print("?: known when some runs are made, or from resources.expected_s")
+    if budget_core_hours is not None:
+        spent, ahead = sum(cost.spent_core_hours for cost in costs), [cost.core_hours for cost in costs]
+        rest = "?" if None in ahead else f"{sum(hours or 0.0 for hours in ahead):.3g}"
+        print(f"budget: {budget_core_hours:.4g} core hours; these phases: {spent:.3g} spent, {rest} to come")
+
+
+def _ahead(cost: PhaseCost, value: float | None, in_words: Callable[[float], str]) -> str:
+    return "" if not cost.ahead else "?" if value is None else in_words(value)

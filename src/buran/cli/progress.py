@@ -28,12 +28,14 @@ class ProgressState:
 
     Attributes
     ----------
+    phase
+        Part of the campaign, and what is done while no run is made.
     settled
         Runs that are measured or failed, of those `planned` so far.
     budget_core_hours
         None without a budget.
     ahead_core_hours, ahead_s
-        Predicted for the runs that are left, from those of this session; None before one of them ended.
+        Predicted for the runs of this iteration that are left; None where nothing is known.
     """
 
     iteration: int
@@ -83,19 +85,25 @@ class LineDisplay:
 
     def __init__(self, stream: TextIO) -> None:
         self._line = ProgressLine(stream)
-        self._told_s = 0.0
+        self._told_s = self._changed_s = time.monotonic()
+        self._where = ""
 
     def show(self, state: ProgressState, *, fresh: bool) -> None:
         """Show the newest state; `fresh`: an iteration began."""
         parts = [state.runs, state.cost, *([state.ahead] if state.ahead else [])]
         now_s = time.monotonic()
-        due = fresh or now_s - self._told_s >= _LINE_EVERY_S
+        due = fresh or state.where != self._where or now_s - self._told_s >= _LINE_EVERY_S
+        self._where, self._changed_s = state.where, now_s
         if due:
             self._told_s = now_s
         self._line.show(f"{state.where}: {', '.join(parts)}", always=due)
 
     def tick(self) -> None:
-        """Do nothing."""
+        """Say every minute that it goes on."""
+        now_s = time.monotonic()
+        if self._where and now_s - self._told_s >= _LINE_EVERY_S:
+            self._told_s = now_s
+            self._line.show(f"{self._where}: for {duration(now_s - self._changed_s)} now", always=True)
 
     def close(self) -> None:
         """Leave the line behind."""
@@ -134,9 +142,7 @@ class Watcher:
         self._display = display(sys.stdout)
         self._count = QuickCount(session)
         self._plans = 0
-        self._seen: tuple[float, int] | None = None
-        self._start_s = time.monotonic()
-        self._settled_at_start: int | None = None
+        self._seen: tuple[float, ...] | None = None
         self._seen_failed: int | None = None
         self._told = False
 
@@ -145,12 +151,14 @@ class Watcher:
         from buran.measure.store.ledger import ledger_path
 
         ledger = ledger_path(self._layout.store)
-        seen = (ledger.stat().st_mtime if ledger.is_file() else 0.0, self._layout.plan(self._id, self._plans).is_file())
+        newest = max(self._plans - 1, 0)
+        files = (self._layout.plan(self._id, self._plans), self._layout.findings(self._id, newest))
+        seen = (ledger.stat().st_mtime if ledger.is_file() else 0.0, *(file.is_file() for file in files))
         if seen == self._seen:
             self._display.tick()
             return
         self._seen = seen
-        settled, cost_core_hours = self._count.look()
+        settled = self._count.look()
         if not self._count.plans:
             return
         fresh = len(self._count.plans) > self._plans
@@ -164,19 +172,17 @@ class Watcher:
             if failure is not None:
                 self._display.close()
                 print(failure, flush=True)
-        self._display.show(self._state(settled, cost_core_hours), fresh=fresh)
+        self._display.show(self._state(settled), fresh=fresh)
 
-    def _state(self, settled: int, cost_core_hours: float) -> ProgressState:
-        if self._settled_at_start is None:
-            self._settled_at_start = settled
-        plan, planned, new = self._count.plans[-1], self._count.runs, settled - self._settled_at_start
-        ahead_core_hours = ahead_s = None
-        if new > 0 and planned > settled:
-            left = planned - settled
-            ahead_core_hours = cost_core_hours / settled * left
-            ahead_s = (time.monotonic() - self._start_s) / new * left
+    def _state(self, settled: int) -> ProgressState:
+        plan, planned = self._count.plans[-1], self._count.runs
+        ahead_core_hours, ahead_s = (self._count.ahead() if planned > settled else None) or (None, None)
+        phase = plan.phase
+        if settled == planned and not plan.done:
+            modelled = self._layout.findings(self._id, plan.iteration).is_file()
+            phase += ", choosing what is next" if modelled else ", making models"
         return ProgressState(
-            plan.iteration, plan.phase, min(settled, planned), planned, self._count.spent_core_hours,
+            plan.iteration, phase, settled, planned, self._count.spent_core_hours,
             plan.budget_core_hours, ahead_core_hours, ahead_s,
         )  # fmt: skip
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
 
 import numpy as np
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.compare.fold import fold
@@ -75,9 +76,18 @@ def _has_pilot(session: Session) -> bool:
     config = session.campaign.config
     if session.earlier is not None:
         return False  # its filter is there
-    if config.goal == "both":
-        return config.refinement.enabled and begins_with_pilot(config.refinement, config.strategy.name)
-    return config.goal == "filter"
+    if config.goal == "filter":
+        return True
+    refined = config.goal == "both" and config.refinement.enabled
+    if refined and begins_with_pilot(config.refinement, config.strategy.name):
+        return True
+    return config.refinement.pilot is None and _needs_trial(session.campaign)
+
+
+def _needs_trial(campaign: Campaign) -> bool:
+    """Tell whether a few small runs are to show first what all others will cost: a budget is to pay for these."""
+    config = campaign.config
+    return bool(config.budget.core_hours) and campaign.formulas.expected_s is None and not config.measurements
 
 
 def _build_spec(session: Session, filters: Sequence[str], mode: Mode, filter_text: str, point: Point) -> BuildSpec:
@@ -108,10 +118,7 @@ def first_plan(session: Session) -> Plan:
     if session.campaign.config.measurements:
         return import_plan(session.campaign, session.layout)
     history = History.open(session, 0)
-    question = question_of(history)
-    knowledge = Knowledge(filter_text=rules_of(history.filter(0) or ""))
-    if session.earlier is not None:
-        knowledge = replace(knowledge, runtime=session.earlier.runtime)
+    question, knowledge = question_of(history), knowledge_of(history)
     measuring = replace(question, pilot=question.pilot and not question.models)
     plan = next_plan(measuring, knowledge)
     if plan.budget_reached:
@@ -128,22 +135,35 @@ def first_plan(session: Session) -> Plan:
 
 def make_plan(history: History) -> Plan:
     """Plan the next iteration; its filter, and models and outcomes of the plans so far, must exist."""
+    if not history.plans:
+        return first_plan(history.session)
+    return next_plan(question_of(history), knowledge_of(history))
+
+
+def knowledge_of(history: History) -> Knowledge:
+    """Return what the iterations so far have taught; the models and outcomes of all of them must exist."""
     plans = history.plans
     if not plans:
-        return first_plan(history.session)
+        session = history.session
+        knowledge = Knowledge(filter_text=rules_of(history.filter(0) or ""))
+        return knowledge if session.earlier is None else replace(knowledge, runtime=session.earlier.runtime)
     findings, filter_text = history.findings(plans[-1].iteration), history.filter(history.iteration)
     assert filter_text is not None
+    trial = _trial_times(history)
+    runtime = runtime_model(history, findings)
+    if findings.runtime is None and history.session.earlier is None and len(trial) >= PLANNING.enough:
+        runtime = fitted_times(trial, history.session.campaign.parameters)
     knowledge = Knowledge(
         plans=plans,
         outcomes=tuple(history.outcomes(plan for plan in plans if not plan.imported)),
-        runtime=runtime_model(history, findings),
+        runtime=runtime,
         filter_text=rules_of(filter_text),
         choice=choice_of(plans[-1].filter_text, filter_text),
         build_core_hours=_build_core_hours(history),
         unsteady=findings.unsteady,
         changes=changes_so_far(history),
         ratios=_ratios(findings),
-        pilot_s=_longest_pilot_s(history),
+        pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
     )
     question = question_of(history)
@@ -155,7 +175,7 @@ def make_plan(history: History) -> Plan:
     if question.adaptive or history.imports:
         observations = _measured(history, usable) if knowledge.rounds else _measured_elsewhere(history.session, usable)
         knowledge = replace(knowledge, measured=observations, errors=_errors(history))
-    return next_plan(question, knowledge)
+    return knowledge
 
 
 def choice_of(before: str, after: str) -> str:
@@ -193,14 +213,19 @@ def expected_s(history: History) -> Callable[[Point], float | None]:
     runs = history.runs_of(history.imports)
     if campaign.formulas.expected_s is not None or not runs:
         return campaign.expected_s
-    fitted = {point: median(walls) for point, walls in walls_by_point(runs).items()}
-    fit = fit_models(as_array(fitted, campaign.parameters), np.array([list(fitted.values())])).models[0]
+    return fitted_times(walls_by_point(runs), campaign.parameters)
+
+
+def fitted_times(walls: Mapping[Point, Sequence[float]], parameters: Sequence[str]) -> Callable[[Point], float]:
+    """Return a prediction of wall times from those of some points; never below the shortest of them."""
+    fitted = {point: median(times) for point, times in walls.items()}
+    fit = fit_models(as_array(fitted, parameters), np.array([list(fitted.values())])).models[0]
     shortest, longest = min(fitted.values()), max(fitted.values())
 
     def predict(point: Point) -> float:
         if point in fitted:
             return fitted[point]
-        value = longest if fit is None else float(fit.function.evaluate(as_array([point], campaign.parameters))[0])
+        value = longest if fit is None else float(fit.function.evaluate(as_array([point], parameters))[0])
         return max(value, shortest) if np.isfinite(value) else longest
 
     return predict
@@ -237,9 +262,8 @@ def _counts_settled(findings: Findings) -> bool:
     return bool(seconds) and all(seconds[path] < least for path in open_)
 
 
-def _longest_pilot_s(history: History) -> float | None:
-    times = baseline(history.runs_of([plan for plan in history.plans if plan.pilot]), Purpose.PILOT)
-    return max((max(walls) for walls in times.values()), default=None)
+def _trial_times(history: History) -> dict[Point, list[float]]:
+    return baseline(history.runs_of([plan for plan in history.plans if plan.pilot]), Purpose.PILOT)
 
 
 def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observations | None:

@@ -37,7 +37,7 @@ def write_specs(layout: Layout, campaign: str, plan: Plan) -> None:
         write_build_spec(layout, build)
     for bundle in plan.bundles:
         _write_once(layout.bundle_spec(bundle.id), bundle.to_json())
-    path, budget = layout.budget(campaign, plan.iteration), BudgetInForce(plan.budget_core_hours)
+    path, budget = layout.budget(campaign, plan.iteration), BudgetInForce(plan.most_core_hours)
     if not path.is_file() or BudgetInForce.read(path) != budget:  # a plan may be made again
         budget.write(path)
 
@@ -61,4 +61,4 @@ def budget_in_force(layout: Layout, campaign: str) -> float | None:
     if path.is_file():
         return BudgetInForce.read(path).core_hours
     plan = layout.plan(campaign, iteration)
-    return Plan.read(plan).budget_core_hours if plan.is_file() else None
+    return Plan.read(plan).most_core_hours if plan.is_file() else None

@@ -103,14 +103,22 @@ def measure_bundle(
                 return ledger.spent_core_hours(booked.read(), target.id)
 
             spared_by = None
+            dearest = {run.mode: _foreseen(target, bundle) for run, _ in slots}
             for run, slot in slots:
-                if budget_core_hours is not None and spent() >= budget_core_hours:
+                before, open_ = spent(), slot.verdict() is None
+                if budget_core_hours is not None and open_ and before + dearest[run.mode] > budget_core_hours:
                     break
                 claims.beat(claim)
                 exact = not wait
                 _settle(_Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by))
+                dearest[run.mode] = max(dearest[run.mode], spent() - before)
                 spared_by = spared_by or _why_all_would_fail(run, slot)
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
+
+
+def _foreseen(target: Target, bundle: Bundle) -> float:
+    """Return what a run without hooks is expected to cost, in core hours; 0 where nothing is known."""
+    return (bundle.predicted_s or 0.0) * target.campaign.cores(bundle.point) / 3600.0
 
 
 def _why_all_would_fail(run: Run, slot: store.Slot) -> str | None:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from buran.campaign.plan import Bundle, Mode, Plan
 from buran.campaign.point import Point
+from buran.campaign.records import Status
 from buran.select.cover import covered
 from buran.select.outlook import predicted_s
 from buran.select.question import Knowledge, Question
@@ -88,14 +89,39 @@ class RunCosts:
         if modelled is None and (expected := self.question.expected_s(point)) is not None:
             return expected
         pilot_s = self.knowledge.pilot_s
-        if modelled is None and self.question.adaptive and not self.knowledge.rounds and pilot_s is not None:
+        if modelled is None and not self.knowledge.rounds and pilot_s is not None:
             return pilot_s * float(self.question.work([point])[0])
         return modelled
 
-    def cost(self, bundle: Bundle) -> float | None:
-        """Predicted core hours of a bundle's runs; None where nothing is known."""
+    def cost(self, bundle: Bundle, filter_text: str) -> float | None:
+        """Predicted core hours of the runs of a bundle that are not made yet; None where nothing is known.
+
+        Parameters
+        ----------
+        filter_text
+            Of its timed runs. What the hooks of one that was not measured yet cost is not known: few are left of them.
+        """
         seconds = self.seconds(bundle.point)
         if seconds is None:
             return None
-        baselines = sum(self.ratio(run.mode) for run in bundle.runs)
+        timed = self.ratio(Mode.TIME)
+        if filter_text not in self._filters:
+            timed = min(timed, PLANNING.careful)
+        new = (run.mode for run in bundle.runs if (run.build, bundle.point, run.repetition) not in self.made)
+        baselines = sum(timed if mode is Mode.TIME else self.ratio(mode) for mode in new)
         return seconds * self.question.cores(bundle.point) * baselines / 3600.0
+
+    @cached_property
+    def made(self) -> frozenset[tuple[str, Point, int]]:
+        """Runs that were measured, as build, point and repetition."""
+        return frozenset(
+            (run.build, outcome.point, run.repetition)
+            for outcome in self.knowledge.outcomes
+            for run in outcome.runs
+            if run.status is Status.MEASURED
+        )
+
+    @cached_property
+    def _filters(self) -> frozenset[str]:
+        plans = self.knowledge.run_plans
+        return frozenset({plan.filter_text for plan in plans} or {self.knowledge.filter_text})

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.campaign.records import core_hours
 from buran.profile.metrics import counted
 from buran.select.costs import RunCosts
+from buran.select.tuning import PLANNING
 
 
 @dataclass(frozen=True)
@@ -31,21 +34,28 @@ class Draft(RunCosts):
                 spec = self.question.build(mode, text, point)
                 builds[spec.hash] = spec
         budget = self.budget(purpose)
+        limit = self._before_evaluation(budget, purpose)
         spent = self.knowledge.spent_core_hours
         reached = False
         predicted: float | None = None
-        costs = [self.cost(bundle) for bundle in bundles]
+        costs = [self.cost(bundle, filter_text) for bundle in bundles]
         if all(cost is not None for cost in costs):
             affordable: list[Bundle] = []
-            predicted = 0.0
+            careful = 1.0 if self.question.adaptive or purpose is not Purpose.MODEL else PLANNING.careful
+            predicted = later = 0.0
             for bundle, cost in zip(bundles, costs, strict=True):
                 assert cost is not None
-                if budget is not None and spent + predicted + cost > budget * (1 + 1e-9):
+                again = self.again_core_hours(bundle)
+                if limit is not None and spent + careful * (predicted + cost + later + again) > limit * (1 + 1e-9):
                     reached = True
                     continue
                 affordable.append(bundle)
                 predicted += cost
+                later += again
             bundles = affordable
+            limit = None if limit is None else max(limit - careful * later, spent)
+        elif limit is not None and self.question.models:
+            limit = spent + PLANNING.unseen * max(limit - spent, 0.0)
         needed = {run.build for bundle in bundles for run in bundle.runs}
         return Plan(
             iteration=self.iteration,
@@ -57,6 +67,7 @@ class Draft(RunCosts):
             spent_core_hours=spent,
             predicted_core_hours=predicted,
             budget_core_hours=budget,
+            limit_core_hours=limit,
             budget_reached=reached,
         )
 
@@ -143,42 +154,73 @@ class Draft(RunCosts):
 
     @cached_property
     def runs_before(self) -> dict[Point, dict[str, int]]:
-        """Number of repetitions planned so far, by point and build; what pilots measured is found in the store."""
+        """Number of repetitions so far, by point and build; what pilots measured is found in the store.
+
+        Runs that were planned and not started, for want of budget, do not count.
+        """
         counts: dict[Point, dict[str, int]] = {}
+        dropped = self.knowledge.dropped
         for plan in self.knowledge.rounds:
             for bundle in plan.bundles:
                 of_point = counts.setdefault(bundle.point, {})
                 for run in bundle.runs:
-                    of_point[run.build] = max(of_point.get(run.build, 0), run.repetition + 1)
-        return counts
+                    if (run.build, bundle.point, run.repetition) not in dropped:
+                        of_point[run.build] = max(of_point.get(run.build, 0), run.repetition + 1)
+        return {point: builds for point, builds in counts.items() if builds}
 
     def budget(self, purpose: Purpose) -> float | None:
         """Return the budget in force; a share of the full matrix needs a prediction of its cost.
 
-        Core hours are for everything, so that evaluation points reduce what models may take. A share of the full
-        matrix, which has none of these points, is for models alone and does not limit them.
+        Core hours are for everything. A share of the full matrix, which has no evaluation points, is for models alone
+        and does not limit them.
+        """
+        if purpose is Purpose.EVALUATION:
+            return self.question.budget(None)
+        budget = self.question.budget(self.question.full_matrix_core_hours(self.seconds))
+        if budget is None or not self.knowledge.planned(Purpose.EVALUATION):
+            return budget
+        evaluation = core_hours(o for o in self.knowledge.outcomes if o.purpose is Purpose.EVALUATION)
+        models = max(budget, self.knowledge.spent_core_hours - evaluation)  # runs may have been dearer than predicted
+        whole = self.question.budget(None)
+        return models + evaluation if whole is None else min(models + evaluation, whole)
+
+    def limit(self, purpose: Purpose) -> float | None:
+        """Return what may be spent before what is kept for evaluation; None without a budget."""
+        return self._before_evaluation(self.budget(purpose), purpose)
+
+    def _before_evaluation(self, budget: float | None, purpose: Purpose) -> float | None:
+        whole = self.question.budget(None)
+        if budget is None or whole is None or purpose is Purpose.EVALUATION:
+            return budget
+        return min(budget, max(whole - self.kept_for_evaluation, 0.0))
+
+    @cached_property
+    def kept_for_evaluation(self) -> float:
+        """Core hours that evaluation points will take: the cheapest of them, up to a share of the budget."""
+        question, knowledge = self.question, self.knowledge
+        whole = question.budget(None)
+        if whole is None or knowledge.planned(Purpose.EVALUATION):
+            return 0.0
+        points = dict.fromkeys(question.evaluation_points, question.repetitions)
+        bundles = self.bundles(points, Purpose.EVALUATION, knowledge.filter_text)
+        kept = np.cumsum(
+            sorted(PLANNING.careful * (self.cost(bundle, knowledge.filter_text) or 0.0) for bundle in bundles)
+        )
+        return float(max(kept[kept <= PLANNING.evaluation * whole], default=0.0))
+
+    def again_core_hours(self, bundle: Bundle) -> float:
+        """Return what measuring a point of the first round again will cost, under the filter that its models choose."""
+        seconds = self.seconds(bundle.point) or 0.0
+        return self.again_runs(bundle) * seconds * self.question.cores(bundle.point) / 3600.0
+
+    def again_runs(self, bundle: Bundle) -> int:
+        """Return how many runs that are.
+
+        Strategies that adapt spend a part of the budget in each round, which leaves enough by itself.
         """
         question = self.question
-        full = question.full_matrix_core_hours(self.seconds)
-        whole, budget = question.budget(None), question.budget(full)
-        evaluated = self.knowledge.planned(Purpose.EVALUATION)
-        bundles = [
-            self.bundle(p, Purpose.EVALUATION, "", question.repetitions)
-            for p in question.evaluation_points
-            if p not in evaluated
-        ]
-        beside = sum(self.cost(bundle) or 0.0 for bundle in bundles)
-        if budget is None:
-            return None
-        if purpose is Purpose.EVALUATION:
-            return whole
-        if evaluated:
-            spent = self.spent_on_evaluation
-            models = max(budget, self.knowledge.spent_core_hours - spent)  # runs may have been dearer than predicted
-            return min(limit for limit in (models + beside + spent, whole) if limit is not None)
-        return budget if whole is None else min(budget, max(whole - beside, 0.0))
-
-    @property
-    def spent_on_evaluation(self) -> float:
-        """Core hours that evaluation points were charged."""
-        return core_hours(outcome for outcome in self.knowledge.outcomes if outcome.purpose is Purpose.EVALUATION)
+        refined = question.refine and not question.adaptive and question.max_iterations > 1
+        if not refined or bundle.purpose is not Purpose.MODEL or self.knowledge.rounds:
+            return 0
+        timed = sum(run.mode is Mode.TIME for run in bundle.runs)
+        return timed + self.baselines(timed, timed, 0)

@@ -224,6 +224,16 @@ class Knowledge:
         """Whether all runs that were planned were started."""
         return all(outcome.complete for outcome in self.outcomes)
 
+    @cached_property
+    def dropped(self) -> frozenset[tuple[str, Point, int]]:
+        """Runs that were planned and not started for want of budget, as build, point and repetition."""
+        return frozenset(
+            (run.build, outcome.point, run.repetition)
+            for outcome in self.outcomes
+            for run in outcome.runs
+            if run.status is Status.OVER_BUDGET
+        )
+
     @property
     def any_measured(self) -> bool:
         """Whether a run succeeded."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import Bundle, Mode, Plan
+from buran.campaign.plan import Bundle, Mode, Plan, Run
+from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BuildOutcome, BundleOutcome, Status, read_batch, read_record
 from buran.loop.history import History, read_plans
 from buran.loop.imported import ImportOutcome
@@ -24,6 +25,7 @@ from buran.measure.schedulers.registry import scheduler_of_campaign
 from buran.measure.store import claims, ledger, store
 from buran.views.account import Item, account_of
 from buran.views.changes import changes_in_words
+from buran.views.run_times import Kind, RunTimes, kinds_of, run_times, seconds_between
 
 _STATES = ("measured", "failed", "running", "queued", "missing")  # of runs, one each
 
@@ -121,7 +123,8 @@ class Progress:
     claimed_core_hours
         Predicted for the runs that are being made.
     eta_s
-        Predicted time until the plans so far are carried out, from predicted run times and observed waiting times.
+        Predicted time until the plans so far are carried out: each run by the model of those that were made, what
+        passes between two runs, and observed waiting times.
     queue
         None where no scheduler is, or none of its jobs ever measured for this campaign.
     account
@@ -186,7 +189,14 @@ def progress_of(history: History) -> Progress:
     session, layout, plans = history.session, history.layout, history.plans
     rows: list[Row] = []
     failures: dict[Path, Failure] = {}
-    ahead = _Ahead()
+    entries = ledger.read(layout.store)
+    campaign = session.campaign
+    ahead = _Ahead(
+        campaign.cores,
+        kinds_of(plans),
+        run_times(plans, entries, campaign.cores, campaign.ranks_parameter),
+        seconds_between(session, plans, entries),
+    )
     waits = _waits(layout)
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
     queue = _queue(layout, scheduler, waits)
@@ -195,7 +205,6 @@ def progress_of(history: History) -> Progress:
         if plan.imported:
             failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
     failures |= dict(_not_mixed(history))
-    entries = ledger.read(layout.store)
     last = plans[-1] if plans else None
     return Progress(
         campaign=session.campaign.name,
@@ -222,6 +231,10 @@ def progress_of(history: History) -> Progress:
 class _Ahead:
     """What is still to be made: predicted seconds by bundle."""
 
+    cores: Callable[[Point], int]
+    kinds: Mapping[str, Kind]
+    times: RunTimes | None
+    between_s: float
     seconds: dict[str, float] = field(default_factory=dict)
     core_hours: float = 0.0
     claimed_core_hours: float = 0.0
@@ -229,14 +242,16 @@ class _Ahead:
     interruptions: list[Failure] = field(default_factory=list)
     doubts: dict[str, None] = field(default_factory=dict)
 
-    def add(self, bundle: Bundle, cores: int, running: bool) -> None:
-        if bundle.predicted_s is None:
+    def add(self, bundle: Bundle, run: Run, running: bool) -> None:
+        if self.times is None:
             self.unknown = True
             return
-        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + bundle.predicted_s
-        self.core_hours += bundle.predicted_s * cores / 3600.0
+        seconds = self.times.seconds(bundle.point, self.kinds[run.build])
+        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + seconds + self.between_s
+        core_hours = seconds * self.cores(bundle.point) / 3600.0
+        self.core_hours += core_hours
         if running:
-            self.claimed_core_hours += bundle.predicted_s * cores / 3600.0
+            self.claimed_core_hours += core_hours
 
     def eta_s(self, queue: Queue | None, points_per_job: int) -> float | None:
         """Return the time left: one after the other here, as many jobs at a time as run now in a queue."""
@@ -289,7 +304,6 @@ def _rows(
             failures[verdict] = Failure(f"build {build.mode}", reason, _log(layout, verdict, LOG))
     counts: dict[tuple[Mode, str], Counter[str]] = {}
     for bundle in plan.bundles:
-        cores = session.campaign.cores(bundle.point)
         for run, slot in slots_of(session.target, layout, bundle):
             what = f"{run.mode} run, {bundle.point.key}, {run.name}"
             verdict, state = slot.verdict(), "missing"
@@ -303,13 +317,13 @@ def _rows(
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
                 state = "running"
-                ahead.add(bundle, cores, running=True)
+                ahead.add(bundle, run, running=True)
                 owner = claims.owner_of(slot.claim)
                 if owner is not None and owner.doubt:
                     ahead.doubts[f"{slot.claim.relative_to(layout.root)} is held by {owner}; {owner.doubt}"] = None
             elif run.mode is not Mode.IMPORTED:
                 state = "queued" if bundle.id in in_queue else "missing"
-                ahead.add(bundle, cores, running=False)
+                ahead.add(bundle, run, running=False)
                 for attempt in slot.attempts()[-1:]:
                     reason = read_record(attempt).reason or "unknown"
                     ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, output_of(attempt))))
@@ -352,35 +366,67 @@ class QuickCount:
 
     Attributes
     ----------
-    failed
-        Entries of runs that failed.
+    asked_entries, failed
+        Of runs that the plans so far ask for, and those of them that failed.
     """
 
     def __init__(self, session: Session) -> None:
         self.plans: tuple[Plan, ...] = ()
-        self.runs = 0
         self.spent_core_hours = 0.0
         self.failed: list[ledger.Entry] = []
         self._session = session
         self._ledger = ledger.LedgerReader(session.layout.store)
-        self._builds: frozenset[str] = frozenset()
+        self.asked_entries: list[ledger.Entry] = []
+        self._asked: set[tuple[str, str, str]] = set()
+        self._settled: set[tuple[str, str, str]] = set()
 
-    def look(self) -> tuple[int, float]:
-        """Return the number of finished or failed runs and the core hours that this campaign's builds have cost.
+    def look(self) -> int:
+        """Return the number of finished or failed runs that the plans so far ask for.
 
-        What is spent is that and what other versions of the campaign have cost: as everywhere, the budget pays for all.
+        What is spent is what this campaign's builds and other versions of the campaign have cost: as everywhere, the
+        budget pays for all.
         """
         session = self._session
         if session.layout.plan(session.id, len(self.plans)).is_file():
             self.plans = read_plans(session.layout, session.id)
-            bundles = [bundle for plan in self.plans for bundle in plan.bundles]
-            self.runs = len({(run.build, bundle.point, run.repetition) for bundle in bundles for run in bundle.runs})
-            self._builds = frozenset(build.hash for plan in self.plans for build in plan.builds)
-        self.spent_core_hours = ledger.spent_core_hours(self._ledger.read(), session.target.id)
-        entries = [entry for entry in self._ledger.read() if entry.key.build in self._builds]
-        self.failed = [entry for entry in entries if entry.status == Status.FAILED and not entry.key.is_build]
-        settled = sum(entry.status != Status.INTERRUPTED and not entry.key.is_build for entry in entries)
-        return settled, sum(entry.cost_core_hours for entry in entries)
+            self._asked = {
+                (run.build, bundle.point.key, run.name)
+                for plan in self.plans
+                for bundle in plan.bundles
+                for run in bundle.runs
+            }
+        entries = self._ledger.read()
+        self.spent_core_hours = ledger.spent_core_hours(entries, session.target.id)
+        self.asked_entries = [entry for entry in entries if entry.key.question in self._asked]
+        self.failed = [entry for entry in self.asked_entries if entry.status == Status.FAILED]
+        self._settled = {entry.key.question for entry in self.asked_entries if entry.status != Status.INTERRUPTED}
+        return len(self._settled)
+
+    @property
+    def runs(self) -> int:
+        """Runs that are settled or that the newest plan asks for: what earlier plans left out is not made."""
+        newest = self.plans[-1].bundles
+        open_ = {(run.build, bundle.point.key, run.name) for bundle in newest for run in bundle.runs} - self._settled
+        return len(self._settled) + len(open_)
+
+    def ahead(self) -> tuple[float, float] | None:
+        """Return the core hours and the seconds that the rest of the newest plan is predicted to take.
+
+        None where nothing is known.
+        """
+        session, campaign = self._session, self._session.campaign
+        times = run_times(self.plans, self.asked_entries, campaign.cores, campaign.ranks_parameter)
+        if times is None:
+            return None
+        kinds, between_s = kinds_of(self.plans), seconds_between(session, self.plans, self.asked_entries)
+        core_hours = total_s = 0.0
+        for bundle in self.plans[-1].bundles:
+            for run in bundle.runs:
+                if (run.build, bundle.point.key, run.name) not in self._settled:
+                    seconds = times.seconds(bundle.point, kinds[run.build])
+                    core_hours += seconds * campaign.cores(bundle.point) / 3600.0
+                    total_s += seconds + between_s
+        return core_hours, total_s
 
 
 def pointer_problems(layout: Layout) -> list[str]:

@@ -47,13 +47,17 @@ def next_round(draft: Draft) -> Plan | None:
     settled = not question.adaptive and (knowledge.run_plans == knowledge.plans or knowledge.measured is None)
     asked = not settled and not (changed and question.weighs_runs)
     rest, advice = _chosen(draft) if asked else (dict[Point, int](), Advice())
-    if not rest and not changed:
+    left_out = dict[Point, int]() if asked or question.adaptive else _left_out(draft)
+    if not rest and not changed and not left_out:
         return None if advice.stop is None else draft.ending(advice.stop, advice.budget_reached)
     reasons = []
     if changed:
         reasons.append(f"{knowledge.choice}: their points are measured again under the new filter")
     if rest:
         reasons.append(f"strategy {question.strategy!r}: {_why(advice)}")
+    if left_out:
+        reasons.append(f"{len(left_out)} points that were left out before, as far as the budget reaches")
+        rest = left_out
     points = again if changed else dict[Point, int]()
     points |= {point: points.get(point, 0) + count for point, count in rest.items()}
     plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), knowledge.filter_text if changed else last.filter_text)
@@ -68,7 +72,7 @@ def _chosen(draft: Draft) -> tuple[dict[Point, int], Advice]:
     advice = question.chooser.suggest(
         knowledge.measured or Observations.nothing(len(space.parameters)),
         space,
-        Budget(draft.budget(Purpose.MODEL) if question.adaptive else None, knowledge.spent_core_hours),
+        Budget(draft.limit(Purpose.MODEL) if question.adaptive else None, knowledge.spent_core_hours),
         PlanningState(
             question.seed,
             frozenset(ids[point] for point in failed if point in ids),
@@ -84,6 +88,18 @@ def _chosen(draft: Draft) -> tuple[dict[Point, int], Advice]:
         if point in out or not question.adaptive or len(out) != question.batch:
             out[point] = out.get(point, 0) + 1
     return out, advice
+
+
+def _left_out(draft: Draft) -> dict[Point, int]:
+    """Return the points of a strategy that chooses all at once which were not measured, with their runs.
+
+    What is kept of the budget for a new filter pays for them where the filter stays, or costs less than was expected.
+    """
+    question, knowledge = draft.question, draft.knowledge
+    tried = knowledge.failed | knowledge.imported | draft.runs_before.keys()
+    places = question.chooser.places(question.space).tolist()
+    points = (question.points[place] for place in places)
+    return {point: question.repetitions for point in points if point not in tried}
 
 
 def _why(advice: Advice) -> str:
@@ -161,9 +177,9 @@ def _again(draft: Draft) -> dict[Point, int]:
 
 def _can_change(draft: Draft, again: Mapping[Point, int]) -> bool:
     """Tell whether measuring again under a new filter leaves enough of the budget to gain from it."""
-    budget = draft.budget(Purpose.MODEL)
+    budget, text = draft.limit(Purpose.MODEL), draft.knowledge.filter_text
     if not draft.question.adaptive or budget is None:
         return True
-    costs = [draft.cost(bundle) for bundle in draft.bundles(again, Purpose.MODEL, draft.knowledge.filter_text)]
+    costs = [draft.cost(bundle, text) for bundle in draft.bundles(again, Purpose.MODEL, text)]
     left = budget - draft.knowledge.spent_core_hours
     return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= PLANNING.change * left
