@@ -443,3 +443,77 @@ def test_pilots_come_before_a_fixed_strategy() -> None:
     third = next_plan(asked, known)
     assert not third.pilot and third.filter_text == "f1"
     assert {bundle.point for bundle in third.bundles} == {bundle.point for bundle in plain.bundles}
+
+
+def played(asked: Question, filters: list[str], wrong: float = 1.0) -> tuple[list[Plan], list[BundleOutcome]]:
+    """Play a campaign whose runs are `wrong` times as dear as predicted and stop at their plan's limit."""
+    plans, outcomes, spent = list[Plan](), list[BundleOutcome](), 0.0
+    while not (plans and plans[-1].done):
+        suggested = filters[min(len(plans), len(filters)) - 1] if plans else ""
+        runtime = seconds if plans else lambda point: None
+        plan = next_plan(
+            asked,
+            Knowledge(
+                tuple(plans), tuple(outcomes), runtime, suggested, pilot_s=1.0 if asked.pilot and plans else None
+            ),
+        )
+        plans.append(plan)
+        for bundle in plan.bundles:
+            cost = wrong * seconds(bundle.point) * float(bundle.point["p"]) / 3600
+            runs = []
+            for run in bundle.runs:
+                fits = plan.most_core_hours is None or spent + cost <= plan.most_core_hours
+                spent += cost if fits else 0.0
+                status = Status.MEASURED if fits else Status.OVER_BUDGET
+                runs.append(RunOutcome(run.build, run.mode, run.repetition, status, cost_core_hours=cost * fits))
+            outcomes.append(BundleOutcome.of(bundle, runs))
+    return plans, outcomes
+
+
+@settings(max_examples=60)
+@given(
+    st.floats(6.5, 60.0),  # evaluation takes 2.9 of it, and never keeps more than half
+    st.sampled_from(["full", "lines"]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0.7, 1.0, 1.3]),
+)
+def test_a_budget_pays_for_a_new_filter_and_for_evaluation(
+    budget: float, strategy: str, is_known: bool, changes: bool, wrong: float
+) -> None:
+    held = Point.of({"p": 32, "n": 60})
+    asked = question(
+        budget=lambda full: budget,
+        strategy=strategy,
+        evaluation_points=(held,),
+        expected_s=seconds if is_known else lambda point: None,
+        pilot=not is_known,
+    )
+    plans, outcomes = played(asked, ["f1"] if changes else [""], wrong)
+    assert core_hours(outcomes) <= budget * (1 + 1e-9)
+    assert len(plans) <= asked.max_iterations + 4
+    evaluated = [outcome for outcome in outcomes if outcome.purpose is Purpose.EVALUATION]
+    assert [outcome.point for outcome in evaluated] == [held]
+    assert any(run.mode is Mode.TIME and run.status is Status.MEASURED for run in evaluated[0].runs)
+    rounds = [plan for plan in plans if plan.bundles and plan.bundles[0].purpose is Purpose.MODEL]
+    if changes and is_known:
+        assert rounds[1].filter_text == "f1" and rounds[1].bundles
+
+
+def test_what_was_kept_for_a_new_filter_pays_for_further_points_where_it_stays() -> None:
+    asked = question(budget=lambda full: 6.0, expected_s=seconds)
+    plans, _ = played(asked, [""])
+    first, second = plans[0], plans[1]
+    assert first.limit_core_hours is not None and first.limit_core_hours < 6.0 and first.budget_core_hours == 6.0
+    assert "left out before" in second.reason
+    assert not {bundle.point for bundle in first.bundles} & {bundle.point for bundle in second.bundles}
+
+
+def test_a_plan_of_unknown_cost_takes_half_and_the_campaign_goes_on_after_it() -> None:
+    asked = question(budget=lambda full: 3.0, expected_s=lambda point: None)
+    plans, outcomes = played(asked, ["f1"])
+    first = {bundle.id for bundle in plans[0].bundles}
+    assert plans[0].limit_core_hours == pytest.approx(1.5)
+    assert not all(outcome.complete for outcome in outcomes if outcome.id in first)
+    assert plans[1].filter_text == "f1" and plans[1].bundles
+    assert 1.5 < core_hours(outcomes) <= 3.0
