@@ -98,3 +98,22 @@ def test_a_state_in_words() -> None:
     assert state.where == "iteration 2, times" and state.runs == "5/20 runs"
     assert state.cost == "0.125 of 1 core hours spent"
     assert state.ahead == "about 0.5 core hours and 5 min to go in this iteration"
+
+
+def test_a_log_says_every_minute_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    lines = LineDisplay(stream)
+    lines.show(ProgressState(0, "times", 77, 77, 0.0, None), fresh=True)
+    now[0] += 5.0
+    lines.show(ProgressState(0, "times, making models", 77, 77, 0.0, None), fresh=False)
+    for _ in range(26):
+        now[0] += 5.0
+        lines.tick()
+    assert [line.partition(": ")[2] for line in stream.getvalue().splitlines()] == [
+        "77/77 runs, 0 core hours spent",
+        "77/77 runs, 0 core hours spent",
+        "for 60 s now",
+        "for 2 min now",
+    ]

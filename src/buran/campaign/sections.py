@@ -259,8 +259,8 @@ class RefinementKeys(Keys, title="Refinement"):
         None,
         description="Whether the campaign begins with a single run at the smallest point, after which functions with "
         "many short visits lose their hooks, and, with strategies that do not adapt, single runs at a few small "
-        "points, after which the filter is refined for the first time. By default where `start` is not `default`, and "
-        "with strategy `design`.",
+        "points, after which the filter is refined for the first time. By default where `start` is not `default`, "
+        "with strategy `design`, and where a budget in core hours is to hold and `resources.expected_s` is not given.",
     )
     share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."

@@ -101,7 +101,7 @@ class LineDisplay:
     def tick(self) -> None:
         """Say every minute that it goes on."""
         now_s = time.monotonic()
-        if self._where and now_s - self._told_s >= _LINE_EVERY_S:
+        if self._where and now_s - max(self._told_s, self._changed_s) >= _LINE_EVERY_S:
             self._told_s = now_s
             self._line.show(f"{self._where}: for {duration(now_s - self._changed_s)} now", always=True)
 

@@ -39,6 +39,8 @@ class Draft(RunCosts):
         reached = False
         predicted: float | None = None
         costs = [self.cost(bundle, filter_text) for bundle in bundles]
+        if limit is not None and self.question.models and (purpose is Purpose.PILOT or None in costs):
+            limit = spent + PLANNING.unseen * max(limit - spent, 0.0)
         if all(cost is not None for cost in costs):
             affordable: list[Bundle] = []
             careful = 1.0 if self.question.adaptive or purpose is not Purpose.MODEL else PLANNING.careful
@@ -54,8 +56,6 @@ class Draft(RunCosts):
                 later += again
             bundles = affordable
             limit = None if limit is None else max(limit - careful * later, spent)
-        elif limit is not None and self.question.models:
-            limit = spent + PLANNING.unseen * max(limit - spent, 0.0)
         needed = {run.build for bundle in bundles for run in bundle.runs}
         return Plan(
             iteration=self.iteration,

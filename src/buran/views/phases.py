@@ -23,7 +23,7 @@ class Phase(StrEnum):
 
     BUILDS = "builds"
     COMPARISON = "comparison"
-    TRIAL = "trial"
+    PILOT = "pilot runs"
     COUNTS = "counts"
     FIRST = "first iteration"
     REFINEMENT = "refinement"
@@ -126,7 +126,7 @@ def _phases_of_runs(plans: Sequence[Plan]) -> tuple[dict[Question, Phase], dict[
 
 def _phase(purpose: Purpose, mode: Mode, rounds: int) -> Phase:
     special = {
-        Purpose.PILOT: Phase.TRIAL, Purpose.COMPARISON: Phase.COMPARISON, Purpose.EVALUATION: Phase.EVALUATION
+        Purpose.PILOT: Phase.PILOT, Purpose.COMPARISON: Phase.COMPARISON, Purpose.EVALUATION: Phase.EVALUATION
     }  # fmt: skip
     if purpose in special:
         return special[purpose]
@@ -189,8 +189,9 @@ def _builds(history: History, plans: Sequence[Plan]) -> PhaseCost:
     core_hours = sum(record.cost_core_hours or 0.0 for record in records)
     made, ahead = len(records), len(slots) - len(records)
     share = ahead / made if made else None
+    is_free = history.session.campaign.config.budget.build_cores is None
     return PhaseCost(
         Phase.BUILDS, made, core_hours, spent_s, ahead,
-        0.0 if not ahead else None if share is None else core_hours * share,
+        0.0 if is_free or not ahead else None if share is None else core_hours * share,
         0.0 if not ahead else None if share is None else spent_s * share,
     )  # fmt: skip

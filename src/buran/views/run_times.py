@@ -15,22 +15,11 @@ from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.loop.session import Session
 from buran.measure.store.ledger import Entry
-from buran.numerics.origin import JUDGED, tuned
 from buran.select.space import Array
+from buran.select.tuning import RUN_TIMES
 
 Kind = tuple[Mode, str]
 """Runs of one mode under one filter: what hooks cost is a factor for each kind."""
-
-
-@dataclass(frozen=True)
-class RunTimeTuning:
-    """Of predicting single runs."""
-
-    shrinkage: float = tuned(0.1, "runs that the guess is worth: a second point outweighs it", JUDGED)
-    newest: int = tuned(500, "runs whose ends tell what passes between two of them", JUDGED)
-
-
-RUN_TIMES = RunTimeTuning()
 
 
 @dataclass(frozen=True, eq=False)

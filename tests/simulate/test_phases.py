@@ -1,0 +1,77 @@
+"""What phases take, before anything runs and afterwards; budgets that pay for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from simulated_campaigns import opened
+
+from buran.campaign.plan import Purpose
+from buran.cli import main
+from buran.files import not_synced
+from buran.loop.history import History
+from buran.measure.store import ledger
+from buran.views.phases import PhaseCost, phase_costs
+from buran_studies.simulate.in_process import carry_out
+
+EVALUATION = [{"p": 64, "n": 60}]
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    with not_synced():
+        yield
+
+
+def by_phase(folder: Path, **changes: object) -> dict[str, PhaseCost]:
+    session = opened(folder, strategy={"name": "full"}, evaluation_points=EVALUATION, **changes)
+    return {cost.phase: cost for cost in phase_costs(History.open(session))}
+
+
+def test_phases_are_known_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    costs = by_phase(tmp_path, resources={"expected_s": 0.5}, budget={"core_hours": 1.0})
+    assert list(costs) == ["builds", "counts", "first iteration", "refinement", "evaluation"]
+    assert all(cost.made == 0 and cost.ahead > 0 for cost in costs.values())
+    runs = {phase: cost.ahead for phase, cost in costs.items()}
+    assert runs == {"builds": 3, "counts": 32, "first iteration": 80, "refinement": 48, "evaluation": 7}
+    cores = 4 * (4 + 8 + 16 + 32)
+    assert costs["counts"].core_hours == pytest.approx(2 * 0.5 * cores / 3600)
+    assert costs["counts"].wall_s == pytest.approx(16.0)
+    assert costs["builds"].core_hours == 0 and costs["builds"].wall_s is None
+    assert main(["plan", str(tmp_path / "campaign.yaml")]) == 0
+    assert "first iteration" in capsys.readouterr().out
+
+
+def test_pilot_runs_are_to_tell_costs_where_a_budget_must_hold(tmp_path: Path) -> None:
+    costs = by_phase(tmp_path / "budget", budget={"core_hours": 1.0})
+    assert costs["pilot runs"].ahead == 12 and costs["evaluation"].core_hours is None
+    assert "pilot runs" not in by_phase(tmp_path / "none")
+
+
+def _within(folder: Path, budget: float, strategy: str) -> None:
+    session = opened(
+        folder, strategy={"name": strategy}, evaluation_points=EVALUATION, budget={"core_hours": budget}, warmup=False
+    )
+    carry_out(session)
+    history = History.open(session)
+    spent = ledger.spent_core_hours(ledger.read(session.layout.store), session.target.id)
+    assert spent <= budget * 1.02  # noise of the last run
+    purposes = [bundle.purpose for plan in history.plans for bundle in plan.bundles]
+    assert purposes.count(Purpose.EVALUATION) == 1 and purposes.count(Purpose.MODEL) >= 5
+    costs = phase_costs(history)
+    assert sum(cost.spent_core_hours for cost in costs) == pytest.approx(spent)
+    assert not any(cost.ahead for cost in costs)
+
+
+@pytest.mark.slow
+def test_a_tight_budget_pays_for_all_phases(tmp_path: Path) -> None:
+    _within(tmp_path, 0.07, "full")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("strategy", ["full", "lines", "design"])
+@pytest.mark.parametrize("budget", [0.065, 0.08, 0.12, 0.5])
+def test_budgets_pay_for_all_phases(tmp_path: Path, budget: float, strategy: str) -> None:
+    _within(tmp_path, budget, strategy)
