@@ -90,7 +90,7 @@ class PlanningTuning:
         "figures of reference/loop.md, What changed the outcome, on tuning seeds",
     )
     evaluation: float = tuned(0.5, "of the budget, that evaluation points may keep from models", JUDGED)
-    unseen: float = tuned(0.5, "of what is left, that pilot runs may take, or a plan whose cost nothing is known of", JUDGED)
+    unseen: float = tuned(0.5, "of what is left, that pilot runs may take, or a plan of unknown cost", JUDGED)
     batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
     farthest: float = tuned(1000.0, "factor beyond all points from which on no model is trusted", JUDGED)
 
