@@ -1,6 +1,6 @@
 /* ---- the table: a tree that folds, or a list that is sorted; rows are made as they come into sight */
 
-const ROWS_AT_ONCE = 200, SMALL = 0.001; // a share of the whole that is folded away
+const ROWS_AT_ONCE = 60, SMALL = 0.001; // a share of the whole that is folded away
 const body = document.querySelector("#paths tbody");
 const children = paths.map(() => []);
 const roots = [];
@@ -45,9 +45,8 @@ function ranked() {
   return ranking.rows;
 }
 
-function order() {
-  if (asTree()) return treeOrder();
-  return ranked().filter((i) => words.every((word) => texts[i].includes(word))).map((i) => [i, 0]);
+function order(among = ranked()) {
+  return asTree() ? treeOrder() : among.filter((i) => words.every((word) => texts[i].includes(word))).map((i) => [i, 0]);
 }
 
 function row(i, depth) {
@@ -88,8 +87,8 @@ function moreRows(until = made + ROWS_AT_ONCE) {
   document.getElementById("more").hidden = made === shown.length;
 }
 
-function draw() {
-  shown = order();
+function draw(among) {
+  shown = order(among);
   made = 0;
   body.replaceChildren();
   moreRows();
@@ -166,10 +165,10 @@ function onEscape(event) {
 }
 
 function search(text) {
-  const field = document.getElementById("search");
+  const field = document.getElementById("search"), before = words.join(" ");
   if (field.value !== text) field.value = text;
   words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  draw();
+  draw(before && words.join(" ").startsWith(before) ? shown.map(([i]) => i) : undefined); // a longer text finds fewer
 }
 
 function saveTable() {
