@@ -9,7 +9,7 @@ const shareBelow = subtrees("share"), nowBelow = subtrees("now");
 const secondsBelow = subtrees("at");
 paths.forEach((path, i) => { path.inclusive = shareBelow[i]; });
 const texts = paths.map((path) => `${path.name} ${path.model} ${path.grows}`.toLowerCase());
-const folded = new Set();
+const folded = new Set(), depths = [];
 let sorting = null, descending = true, words = [], chosen = null, withSmall = false;
 let shown = [], made = 0, ranking = { key: null, rows: [] };
 const asTree = () => sorting === null && !words.length;
@@ -24,12 +24,13 @@ const isSmall = (i) => shareBelow[i] < SMALL && nowBelow[i] < SMALL;
 const largestFirst = (rows) => rows.slice().sort((a, b) => shareBelow[b] - shareBelow[a]);
 
 function treeOrder() {
-  const out = [], stack = largestFirst(roots).reverse().map((i) => [i, 0]);
+  const out = [], stack = largestFirst(roots).reverse();
   while (stack.length) {
-    const [i, depth] = stack.pop();
-    if (!withSmall && depth && isSmall(i)) continue;
-    out.push([i, depth]);
-    if (!folded.has(i)) for (const child of largestFirst(children[i]).reverse()) stack.push([child, depth + 1]);
+    const i = stack.pop();
+    depths[i] = paths[i].parent < 0 ? 0 : depths[paths[i].parent] + 1;
+    if (!withSmall && depths[i] && isSmall(i)) continue;
+    out.push(i);
+    if (!folded.has(i)) stack.push(...largestFirst(children[i]).reverse());
   }
   return out;
 }
@@ -45,14 +46,14 @@ function ranked() {
   return ranking.rows;
 }
 
-function order(among = ranked()) {
-  return asTree() ? treeOrder() : among.filter((i) => words.every((word) => texts[i].includes(word))).map((i) => [i, 0]);
+function order(among) {
+  return asTree() ? treeOrder() : (among ?? ranked()).filter((i) => words.every((word) => texts[i].includes(word)));
 }
 
-function row(i, depth) {
+function row(i) {
   const path = paths[i];
   const name = make("td", { title: path.name });
-  name.style.paddingLeft = `${0.4 + Math.min(depth, 24) * 0.9}rem`;
+  name.style.paddingLeft = `${0.4 + (asTree() ? Math.min(depths[i], 24) : 0) * 0.9}rem`;
   if (asTree()) {
     const fold = make("button", { class: "fold", type: "button", tabindex: -1, "aria-label": folded.has(i) ? "unfold" : "fold" },
       children[i].length ? (folded.has(i) ? "▸" : "▾") : "");
@@ -82,7 +83,7 @@ function toggle(i, fold = !folded.has(i)) {
 }
 
 function moreRows(until = made + ROWS_AT_ONCE) {
-  body.append(...shown.slice(made, until).map(([i, depth]) => row(i, depth)));
+  body.append(...shown.slice(made, until).map(row));
   made = Math.min(until, shown.length);
   document.getElementById("more").hidden = made === shown.length;
 }
@@ -138,7 +139,7 @@ function followLink() {
   if (isSmall(i)) withSmall = true;
   for (let at = paths[i].parent; at >= 0; at = paths[at].parent) folded.delete(at);
   draw();
-  moreRows(shown.findIndex(([at]) => at === i) + ROWS_AT_ONCE);
+  moreRows(shown.indexOf(i) + ROWS_AT_ONCE);
   body.querySelector(`[data-path="${i}"]`).scrollIntoView({ block: "center" });
   show(i);
 }
@@ -168,18 +169,20 @@ function search(text) {
   const field = document.getElementById("search"), before = words.join(" ");
   if (field.value !== text) field.value = text;
   words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  draw(before && words.join(" ").startsWith(before) ? shown.map(([i]) => i) : undefined); // a longer text finds fewer
+  draw(before && words.join(" ").startsWith(before) ? shown : undefined); // a longer text finds fewer
 }
 
 function saveTable() {
   const columns = ["name", "now", "share", "inclusive", "at", "low", "high", "grows", "model", "smape", "noise_level"];
   const cell = (value) => value === null || value === undefined ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
-  const lines = shown.map(([i]) => columns.map((key) => cell(paths[i][key])).join(","));
+  const lines = shown.map((i) => columns.map((key) => cell(paths[i][key])).join(","));
   save(`${document.title}.csv`, "text/csv", [columns.join(","), ...lines, ""].join("\n"));
 }
 
 function startTable() {
-  document.getElementById("search").addEventListener("input", (event) => search(event.target.value));
+  const field = document.getElementById("search");
+  field.addEventListener("focus", ranked); // before the first letter
+  field.addEventListener("input", (event) => search(event.target.value));
   document.getElementById("tree").addEventListener("click", () => { sorting = null; search(""); });
   document.getElementById("small").addEventListener("click", () => { withSmall = !withSmall; draw(); });
   document.getElementById("csv").addEventListener("click", saveTable);
