@@ -28,5 +28,6 @@ def test_a_quick_run_gives_every_kind_a_figure() -> None:
     asked = [shard for shard in study.shards(settings) if shard["parameters"] == 1 and shard["noise"] == 1.0]
     evaluation = study.summarise([study.run_shard(shard, settings) for shard in asked], settings)
     assert len(evaluation.tables[0].rows) == len(study.KINDS) == len(asked)
-    assert [figure.samples for figure in evaluation.figures[:-1]] == [2] * len(study.KINDS)
+    assert [figure.samples for figure in evaluation.figures[: len(study.KINDS)]] == [2] * len(study.KINDS)
+    assert (evaluation.figures[-1].value, evaluation.figures[-1].samples) == (0, 2 * len(study.KINDS))
     assert all(0 <= (figure.value or 0.0) <= 100 for figure in evaluation.figures)

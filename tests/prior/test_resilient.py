@@ -52,6 +52,20 @@ def test_standard_errors_mean_what_they_say() -> None:
     assert low[0] < model.function.evaluate(FAR)[0] < high[0]
 
 
+def test_what_counts_do_not_say_widens_the_interval_beyond_the_points() -> None:
+    full = np.stack(np.meshgrid([2.0, 4, 8, 16, 32], [20.0, 40, 80, 160, 320], indexing="ij"), axis=-1).reshape(-1, 2)
+    far = np.array([[64.0, 640.0]])
+    dearer = 1 + (full[:, 0] / 16) ** 2  # caches and memory are shared: a unit of work does not cost the same
+
+    def width(times: np.ndarray) -> float:
+        model = fit_priors(full, inject(times, 1, repetitions=1, seed=3).T, [PRIOR], ALONE)[0].model  # type: ignore[union-attr]
+        lower, upper = model.predict_interval(far)
+        return float((upper - lower)[0] / model.function.evaluate(far)[0])
+
+    assert width(TRUE.evaluate(full)) < 0.1
+    assert width(TRUE.evaluate(full) * dearer) > 0.5
+
+
 def test_sharing_helps_call_paths_with_the_same_costs() -> None:
     efforts = [scaled(EFFORT, factor) for factor in (1.0, 3.0, 10.0, 0.5, 2.0, 5.0)]
     priors: list[Prior | None] = [computation_prior(effort) for effort in efforts]

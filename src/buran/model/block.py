@@ -11,7 +11,7 @@ import numpy as np
 from buran.model.alternative import Alternative
 from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
-from buran.model.discrepancy import Discrepancy, Refit, discrepancies
+from buran.model.discrepancy import Discrepancy, Refit, discrepancies, leave_largest_out
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.structures import OpenStructure, with_structures
@@ -106,8 +106,9 @@ class Block:
             return {}
         noise = np.where(self.scatter.degrees[calls] > 0, self.scatter.share[calls], np.sqrt(spread))
         inexact = np.flatnonzero(~(spread < CERTAIN**2))
-        doubts = discrepancies(self.points, self.values[calls[inexact]], noise[inexact], calls[inexact], self.refit)
-        return dict(zip(inexact.tolist(), doubts, strict=True))
+        some = calls[inexact]
+        left_out = leave_largest_out(self.points, self.values[some], noise[inexact], some, self.refit)
+        return dict(zip(inexact.tolist(), discrepancies(self.points, left_out), strict=True))
 
     def _redundancy(self, calls: Ids, spread: Array) -> Array:
         """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.

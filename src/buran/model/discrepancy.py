@@ -12,6 +12,7 @@ from buran.model.candidates import Ids
 from buran.model.terms import Array
 from buran.model.together import pairs_apart, usual_values
 from buran.model.tuning import UNCERTAINTY
+from buran.numerics.discrepancy import LeftOut
 
 Refit = Callable[[Array, Array, Ids], Callable[[Array], Array]]
 """Points, values and call paths to a function that predicts at other points: shape (call path, point)."""
@@ -52,48 +53,52 @@ class Discrepancy:
         return cls(*(tuple(map(float, data[name])) for name in ("largest", "before", "miss")))
 
 
-def discrepancies(points: Array, values: Array, noise: Array, calls: Ids, refit: Refit) -> list[Discrepancy]:
+def discrepancies(points: Array, left_out: LeftOut) -> list[Discrepancy]:
+    """Return what models say nothing of beyond `points`, by what `leave_largest_out` found there."""
+    levels = [np.unique(column) for column in points.T]
+    largest = tuple(float(column[-1]) for column in levels)
+    before = tuple(float(column[max(len(column) - 2, 0)]) for column in levels)
+    return [Discrepancy(largest, before, tuple(miss)) for miss in left_out.misses().tolist()]
+
+
+def leave_largest_out(points: Array, values: Array, noise: Array, calls: Ids, refit: Refit) -> LeftOut:
     """Leave out the largest value of each parameter, model the rest, and see by how much the models miss.
 
-    A parameter takes part from `UNCERTAINTY.values` values on. What noise alone explains is taken off: the squares of
-    the misses, added up, less `UNCERTAINTY.explained` times its square; `UNCERTAINTY.scarce` times as much where points
-    are as few as values, and models without the largest follow the noise of the others.
+    A parameter takes part from `UNCERTAINTY.values` values on.
 
     Parameters
     ----------
     points
         Shape (point, parameter).
     values
-        Shape (call path, point), of `calls`.
+        Shape (call path, point), of `calls`; NaN where nothing was measured.
     noise
         Shape (call path,): relative standard deviation of a value.
     calls
         Their numbers.
     refit
-        Models them from some of the points.
+        Models them from some of the points; NaN where it cannot.
     """
-    parameters = points.shape[1]
-    levels = [np.unique(points[:, p]) for p in range(parameters)]
-    floor = 1e-3 * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    levels = [np.unique(column) for column in points.T]
+    floor = 1e-3 * np.nanmax(np.abs(values), axis=1, keepdims=True, initial=0.0)
     size = np.maximum(np.abs(values), np.where(floor > 0, floor, 1.0))
-    squares = np.zeros((len(values), parameters))
+    squares = np.full((len(values), len(levels)), np.nan)
     apart, usual = pairs_apart(points), usual_values(points)
-    for p in range(parameters):
-        seen = points[:, p] < levels[p][-1]
-        if len(levels[p]) >= UNCERTAINTY.values:
-            judged = ~seen
-            if len(pairs_apart(points[seen])) > len(apart):  # the rest no longer tells a sum from a product
-                judged &= (np.delete(points, p, axis=1) == np.delete(usual, p)).all(axis=1)
-            if not judged.any():
-                continue
-            gaps = (refit(points[seen], values[:, seen], calls)(points[judged]) - values[:, judged]) / size[:, judged]
-            squares[:, p] = np.minimum((gaps**2).mean(axis=1), UNCERTAINTY.largest_miss**2)
-    total = squares.sum(axis=1)
+    for p, column in enumerate(levels):
+        seen = points[:, p] < column[-1]
+        if len(column) < UNCERTAINTY.values:
+            continue
+        judged = ~seen
+        if len(pairs_apart(points[seen])) > len(apart):  # the rest no longer tells a sum from a product
+            judged &= (np.delete(points, p, axis=1) == np.delete(usual, p)).all(axis=1)
+        if not judged.any():
+            squares[:, p] = 0.0
+            continue
+        gaps = (refit(points[seen], values[:, seen], calls)(points[judged]) - values[:, judged]) / size[:, judged]
+        here = np.isfinite(gaps)
+        mean = np.where(here, gaps**2, 0.0).sum(axis=1) / np.maximum(here.sum(axis=1), 1)
+        squares[:, p] = np.minimum(mean, UNCERTAINTY.largest_miss**2)
     points_a_value = (len(points) - 1) / max(sum(len(column) - 1 for column in levels), 1)
-    factor = UNCERTAINTY.explained * max(UNCERTAINTY.scarce / max(points_a_value, 1.0), 1.0)
-    explained = factor * np.where(np.isfinite(noise), noise, 0.0) ** 2
-    left = np.maximum(1 - explained / np.where(total > 0, total, 1.0), 0.0)
-    misses = UNCERTAINTY.farther * np.sqrt(squares * left[:, None])
-    largest = tuple(float(column[-1]) for column in levels)
-    before = tuple(float(column[max(len(column) - 2, 0)]) for column in levels)
-    return [Discrepancy(largest, before, tuple(miss)) for miss in misses.tolist()]
+    varied = (points != usual).sum(axis=1)
+    alone = float((varied[varied > 0] == 1).mean()) if len(levels) > 1 and varied.any() else 0.0
+    return LeftOut(squares, noise, tuple(map(len, levels)), points_a_value, alone)

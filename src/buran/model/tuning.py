@@ -50,10 +50,6 @@ class SearchTuning:
     freedom: float = tuned(0.3, "points that a degree of freedom of the repetitions is worth", MODELLER)
 
 
-COVERAGE = (
-    "chosen on 1000 functions of 9 kinds, inside the space and outside, of one to three parameters, on seeds "
-    "other than the reported ones; what they are worth: buran evaluate coverage"
-)
 CERTAIN = 1e-9
 """Relative error up to which the best hypothesis is the right one."""
 SEARCH = SearchTuning()
@@ -74,11 +70,6 @@ class UncertaintyTuning:
         8.0, "times the points for each value of a parameter: how many share a systematic error", MODELLER
     )
     values: int = tuned(4, "of a parameter, to judge models without the largest", "fewer leave straight lines")
-    explained: float = tuned(
-        4.0, "times the squared noise: misses of left-out largest values up to there say nothing", COVERAGE
-    )
-    scarce: float = tuned(4.0, "so much more of it where there are only as many points as values", COVERAGE)
-    farther: float = tuned(1.25, "times the miss at left-out largest values: the miss a step further", COVERAGE)
     largest_miss: float = tuned(3.0, "relative; more says no more than that nothing is known", JUDGED)
     misses: int = tuned(3, "terms of models without the largest values, at most: they are there to be judged", JUDGED)
     prior: float = tuned(

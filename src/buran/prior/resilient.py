@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from buran.errors import UsageError
 from buran.model.alternative import Alternative
-from buran.model.candidates import Mask
+from buran.model.candidates import Ids, Mask
+from buran.model.discrepancy import Discrepancy, discrepancies, leave_largest_out
 from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.terms import Array, ModelFunction
@@ -110,7 +111,8 @@ def fit_priors(
         group_priors = [prior for row in rows if (prior := priors[row]) is not None]
         worth = None if noise is None else noise.of_rows(rows).worth
         design, fitted = _fit_group(points, values[rows], group_priors, options, worth)
-        models = _models(points, values[rows], group_priors, design, fitted)
+        doubts = _doubts(points, values[rows], group_priors, options, fitted)
+        models = _models(points, values[rows], group_priors, design, fitted, doubts)
         for place, row in enumerate(rows):
             out[row] = Resilient(
                 group_priors[place],
@@ -241,7 +243,33 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
     return Belief(mean, deviation)
 
 
-def _models(points: Array, values: Array, priors: Sequence[Prior], design: Array, fitted: Fitted) -> list[Model]:
+def _doubts(
+    points: Array, values: Array, priors: Sequence[Prior], options: FitOptions, fitted: Fitted
+) -> list[Discrepancy]:
+    """Return what the priors of a group say nothing of: coefficients from all but the largest values miss these.
+
+    A parameter with too few values to leave one out adds nothing: the counts know how a call path grows with it.
+    """
+
+    def refit(seen: Array, some: Array, _: Ids) -> Callable[[Array], Array]:
+        rows = np.flatnonzero(np.isfinite(some).sum(axis=1) >= len(priors[0].columns))
+
+        def predict(at: Array) -> Array:
+            out = np.full((len(priors), len(at)), np.nan)
+            if len(rows):
+                _, again = _fit_group(seen, some[rows], [priors[row] for row in rows.tolist()], options)
+                out[rows] = again.coefficients @ priors[0].design(at).T
+            return out
+
+        return predict
+
+    left_out = leave_largest_out(points, values, fitted.noise, np.arange(len(priors)), refit)
+    return discrepancies(points, replace(left_out, squares=np.nan_to_num(left_out.squares)))
+
+
+def _models(
+    points: Array, values: Array, priors: Sequence[Prior], design: Array, fitted: Fitted, doubts: Sequence[Discrepancy]
+) -> list[Model]:
     predicted = fitted.coefficients @ design.T
     here = np.isfinite(values)
     bound = 1 - fitted.leverage < 1e-9
@@ -266,7 +294,7 @@ def _models(points: Array, values: Array, priors: Sequence[Prior], design: Array
             covariance = tuple(map(tuple, (mapping @ fitted.covariance[place] @ mapping.T).tolist()))
         degrees = int(fitted.degrees[place])
         noise = float(fitted.noise[place])
-        alternatives = (Alternative(function, 1.0, covariance, noise, degrees),)
+        alternatives = (Alternative(function, 1.0, covariance, noise, degrees, doubts[place]),)
         out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), covariance, alternatives))
     return out
 

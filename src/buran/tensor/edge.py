@@ -9,9 +9,14 @@ import numpy as np
 from buran.tensor.axes import Array, Axis, Whole
 
 
-def cut_off(points: Array, axes: Sequence[Axis], free: tuple[int, ...], octaves: int) -> tuple[Whole, Whole]:
-    """Return the observations with small and those with the largest values of the extrapolated parameters."""
-    inside, outside = np.ones(len(points), dtype=bool), np.ones(len(points), dtype=bool)
+def cut_off(
+    points: Array, axes: Sequence[Axis], free: tuple[int, ...], octaves: int, together: bool = True
+) -> tuple[Whole, Whole]:
+    """Return the observations with small and those with the largest values of the extrapolated parameters.
+
+    The largest of all of them `together`, or of one of them at least.
+    """
+    inside, outside = np.ones(len(points), dtype=bool), np.full(len(points), together)
     for j in free:
         high = axes[j].high
         if high <= axes[j].low:
@@ -20,7 +25,7 @@ def cut_off(points: Array, axes: Sequence[Axis], free: tuple[int, ...], octaves:
         bound = high / 2**octaves if axes[j].low > 0 else high - step * octaves / 4
         top = high / 2 if axes[j].low > 0 else high - step / 4
         inside &= points[:, j] <= bound
-        outside &= points[:, j] > top
+        outside = outside & (points[:, j] > top) if together else outside | (points[:, j] > top)
     return np.flatnonzero(inside), np.flatnonzero(outside)
 
 

@@ -14,6 +14,7 @@ from itertools import product
 
 import numpy as np
 
+from buran.numerics.discrepancy import discrepancy_prior
 from buran.numerics.least_squares import nonnegative
 from buran.tensor.axes import Array, Axis
 from buran.tensor.edge import cut_off, narrowed
@@ -66,6 +67,7 @@ class StraightLines:
 
 GrowthModel = Monomials | StraightLines
 _UNTRIED = np.zeros((0, 1))
+_FEWEST = 20  # observations that tell an error
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +98,9 @@ class Extrapolation:
     def error(self, level: float, points: Array, axes: Sequence[Axis]) -> Array:
         """Return what the absolute error of ``log t`` stays below in a share of cases, shape (point,).
 
-        It grows with the distance from the measured range, as it did where the largest values were held back; from
-        the last distance that was tried on, in proportion to the distance. 0 inside, NaN outside where nothing was
-        tried.
+        It grows with the distance from the measured range, as it did where the largest values were held back, and is
+        as much larger beyond them as `DiscrepancyPrior.farther` says; from the last distance that was tried on, in
+        proportion to the distance. 0 inside, NaN outside where nothing was tried.
         """
         far = doublings(points, axes, self.free)
         if not len(self.errors):
@@ -106,7 +108,7 @@ class Extrapolation:
         shares = np.linspace(0, 1, self.errors.shape[1])
         at = np.array([np.interp(level, shares, row) for row in self.errors])
         tried = np.array([0.0, *(octave - 0.5 for octave in GROWTH.octaves[: len(at)])])  # held back: half to all of it
-        known = np.array([0.0, *np.maximum.accumulate(at)])
+        known = discrepancy_prior().farther * np.array([0.0, *np.maximum.accumulate(at)])
         return np.asarray(np.interp(far, tried, known) * np.maximum(far / tried[-1], 1.0))
 
     def add(self, points: Array, axes: Sequence[Axis]) -> tuple[Array, Array]:
@@ -150,12 +152,15 @@ def _distance(there: Array, here: Array, axis: Axis) -> Array:
 
 
 def doublings(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> Array:
-    """Return how far out points are, in the farthest parameter: doublings, or quarters of a range that has zeros."""
+    """Return how far out points are, in doublings or quarters of a range that has zeros.
+
+    Of several parameters in quadrature, as their misses add up.
+    """
     out = np.zeros(len(points))
     for j in free:
         edge = np.clip(points[:, j], axes[j].low, axes[j].high)
         unit = np.log(2) if axes[j].low > 0 else 0.25
-        out = np.maximum(out, np.abs(_distance(points[:, j], edge, axes[j])) / unit)
+        out = np.hypot(out, _distance(points[:, j], edge, axes[j]) / unit)
     return out
 
 
@@ -178,7 +183,9 @@ def fit_growth(
     held = 0
     for octaves in GROWTH.octaves:
         inside, outside = cut_off(points, axes, free, octaves)
-        if len(outside) < 20 or len(inside) < 50:
+        if len(outside) < _FEWEST:
+            inside, outside = cut_off(points, axes, free, octaves, together=False)
+        if len(outside) < _FEWEST or len(inside) < 50:
             continue
         held = max(held, len(outside)) if octaves == 1 else held
         inner_axes = narrowed(points[inside], axes, free)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ HELD = 85.0
 _NOISES, _QUICK_NOISES = (1.0, 2.0, 5.0, 10.0), (1.0, 5.0)
 _DRAWS, _QUICK_DRAWS = {1: 200, 2: 200, 3: 60, 4: 24}, {1: 24, 2: 16, 3: 8}
 _REPETITIONS = 5
+_REACHED = np.array([0.5, 1.0, 2.0, 4.0, 8.0])  # times the largest value: where no prediction may be negative
 
 
 def layout(parameters: int, kind: str) -> Array:
@@ -88,11 +90,13 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     fit = fit_models(points, over_repetitions(seen, "mean"), scatter=scatter_of(seen))
     predicted = fit.predict(at)[:, 0]
     lower, upper = (end[:, 0] for end in fit.predict_interval(at, LEVEL))
+    around = np.array(list(product(*(_REACHED * high for high in points.max(axis=0)))))
     return {
         **{name: shard[name] for name in ("parameters", "layout", "noise", "kind")},
         "held": ((lower <= new) & (new <= upper)).tolist(),
         "error": (100 * np.abs(predicted / true[:, -1] - 1)).tolist(),
         "width": (100 * (upper - lower) / true[:, -1]).tolist(),
+        "negative": (fit.predict(np.concatenate([points, around])) < 0).any(axis=1).tolist(),
     }
 
 
@@ -119,13 +123,16 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         samples=len(cells),
         goal="100",
     )
+    negative = [hit for cell in results for hit in cell["negative"]]
+    name = "functions predicted below zero, up to 8 times each parameter"
+    below = Figure(name, sum(negative), samples=len(negative), goal="0")
     table = Table(
         f"{100 * LEVEL:g} % intervals one step beyond all points",
         ("m", "layout", "noise %", "truth", "held %", "median width %", "<= 5 %", "<= 20 %", "functions"),
         tuple(rows),
         "far: the lines, and points at which all parameters but one are at their largest.",
     )
-    return Evaluation("How often intervals hold", (*figures, fine), (table,))
+    return Evaluation("How often intervals hold", (*figures, fine, below), (table,))
 
 
 def _share(name: str, hits: Sequence[bool]) -> Figure:
