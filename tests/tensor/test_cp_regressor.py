@@ -274,7 +274,8 @@ def test_growth_cannot_blow_up():
     distance = np.log(far[0, :3] / edge[0, :3])
     slopes = model.model_.growth.slopes[:3]
     assert (distance * (slopes - 0.5)).sum() - 1e-9 <= growth <= (distance * (slopes + 0.5)).sum() + 1e-9
-    lower, upper = model.predict_interval(edge * [2, 2, 2, 1] - [0, 0, 0, edge[0, 3]])  # no observation has all three at their largest
+    beyond = np.array([[*(2 * edge[0, :3]), 1.0]])  # no observation has all three at their largest
+    lower, upper = model.predict_interval(beyond)
     assert 1.2 < upper[0] / lower[0] < np.inf
 
 
