@@ -33,8 +33,11 @@ def text(value: str) -> bytes:
     return struct.pack("<I", len(data)) + data
 
 
-def node(parent, region, *, visits=1, ticks=0, blocks=0, sent=0, received=0, comm=(0, 0, 0)):
-    return (parent, region, visits, ticks, blocks, sent, received, *comm)
+def node(
+    parent, region, *, visits=1, ticks=0, cpu=None, waited=0, team=(0, 0), blocks=0, sent=0, received=0, comm=(0, 0, 0)
+):
+    cpu = ticks - waited if cpu is None else cpu
+    return (parent, region, visits, ticks, cpu, waited, *team, blocks, sent, received, *comm)
 
 
 NODES = [
@@ -49,7 +52,7 @@ def seal(body: bytes) -> bytes:
     return body + b"BURANEND" + struct.pack("<I", zlib.crc32(body))
 
 
-def encode(rank=0, size=1, threads=None, *, regions=REGIONS, info=INFO, flags=3, hertz=1e3, version=2) -> bytes:
+def encode(rank=0, size=1, threads=None, *, regions=REGIONS, info=INFO, flags=3, hertz=1e3, version=3) -> bytes:
     threads = {0: NODES} if threads is None else threads
     body = HEADER.pack(b"BURANDMP", version, flags, rank, size, hertz, 2 * len(info), len(regions), len(threads), 0)
     body += b"".join(text(word) for pair in info.items() for word in pair)
@@ -78,6 +81,8 @@ def test_one_process(tmp_path):
     assert values == {
         "visits": [1, 1, 5, 7],
         "time": [1.0, 0.9, 0.5, 0.1],
+        "wall_time": [1.0, 0.9, 0.5, 0.1],
+        "cpu_time": [1.0, 0.9, 0.5, 0.1],
         "basic_blocks": [10, 30, 60, 0],
         "bytes_sent": [0, 0, 0, 70],
         "bytes_received": [0, 0, 0, 7],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from buran.errors import UsageError
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.profile.cubex_read import BELOW_ZERO
+from buran.profile.metrics import WORKING_THREADS, Metric, metric_of
 from buran.profile.profile import Profile
+from buran.profile.ranks import of_ranks
 from buran.profile.regroup import TreeUnion, combine
 from buran.profile.symbols import is_program
 
@@ -29,7 +31,7 @@ def unique_points(
 
 
 def aggregate_set(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return shape (call path, aggregate) from shape (call path, location), in the order of `AGGREGATES`."""
+    """Return shape (call path, aggregate) from shape (call path, rank), in the order of `AGGREGATES`."""
     columns = (values.mean(axis=1), np.median(values, axis=1), values.min(axis=1), values.max(axis=1))
     return np.stack([*columns, values.sum(axis=1)], axis=1)
 
@@ -38,6 +40,19 @@ def _exclusive(profile: Profile, metric: str) -> NDArray[np.float64]:
     values = profile.exclusive(metric)
     # Score-P marks extremes of what was never visited with an infinity; here that is 0.
     return np.where(np.isfinite(values), values, 0.0)
+
+
+def _of_ranks(profile: Profile, row: NDArray[np.int64], rows: int) -> Iterator[tuple[Metric, NDArray[np.float64]]]:
+    """Yield each metric with its values in rows of a table, shape (row, rank)."""
+    # Several call paths of one profile may be the same in the union: two static functions of a name,
+    # or Score-P's parameters of call paths.
+    for name, metric in profile.metrics.items():
+        values = combine(_exclusive(profile, name), row, rows, metric.combination)
+        yield metric, of_ranks(values.astype(np.float64), profile.locations, metric)
+    counts = [profile.values[name] for name in ("visits", "basic_blocks") if name in profile.values]
+    if counts and any(location.thread for location in profile.locations):
+        counted = sum(combine(values, row, rows, "add").astype(np.float64) for values in counts)
+        yield WORKING_THREADS, of_ranks(np.sign(counted), profile.locations, metric_of("visits"))
 
 
 def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[float, ...]:
@@ -53,7 +68,7 @@ def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[flo
 def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     """Merge the profiles of runs into a table of exclusive values.
 
-    Call trees are united by the names of the call paths. A call path that a run did not visit is 0 in this
+    The threads of a rank are one; see `buran.profile.ranks.of_ranks`. Call trees are united by the names of the call paths. A call path that a run did not visit is 0 in this
     run; a metric that a run did not measure, and a run that is missing, are NaN. Profiles are reduced one by
     one, so `runs` may produce them one at a time.
 
@@ -93,14 +108,13 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
         visited, row = np.unique(union.add(profile.tree), return_inverse=True)
         nodes.append(visited)
         metrics: dict[str, NDArray[np.float64]] = {}
-        for name, metric in profile.metrics.items():
-            units.setdefault(name, metric.unit)
-            # Several call paths of one profile may be the same in the union: two static functions of a name,
-            # or Score-P's parameters of call paths.
-            rows = combine(_exclusive(profile, name), row, len(visited), metric.combination)
-            metrics[name] = aggregate_set(rows.astype(np.float64))
-            # Some locations may stand for all: then the sum is theirs, scaled.
-            metrics[name][:, -1] *= int(profile.attributes.get("represents_locations", rows.shape[1])) / rows.shape[1]
+        # Some locations may stand for all: then the sum is theirs, scaled.
+        there = len(profile.locations)
+        scale = int(profile.attributes.get("represents_locations", there)) / there
+        for metric, rows in _of_ranks(profile, row, len(visited)):
+            units.setdefault(metric.name, metric.unit)
+            metrics[metric.name] = aggregate_set(rows)
+            metrics[metric.name][:, -1] *= scale
         metrics_of_runs.append(metrics)
     if not keys or not parameters:
         raise UsageError("there are no runs with parameters to make a measurement table of")

@@ -20,7 +20,7 @@ from buran.profile.metrics import asked_for_by
 from buran.profile.profile import Region
 
 MAGIC, END = b"BURANDMP", b"BURANEND"
-VERSION = 2
+VERSION = 3
 HEADER = struct.Struct("<8sIIiidIIII")
 COMPLETE, COUNTS_BLOCKS = 1, 2
 KIND_MPI, KIND_ROOT = 1, 2
@@ -30,6 +30,10 @@ NODE = np.dtype(
         ("region", "<u4"),
         ("visits", "<u8"),
         ("ticks", "<u8"),
+        ("cpu", "<u8"),
+        ("waited", "<u8"),
+        ("idle", "<u8"),
+        ("imbalance", "<u8"),
         ("blocks", "<u8"),
         ("bytes_sent", "<u8"),
         ("bytes_received", "<u8"),
@@ -44,7 +48,7 @@ COMMON_INFO = ("executable", "build_id", "mode", "compiler", "mpi", "toolchain",
 NODE_LIMIT = "BURAN_NODE_LIMIT"
 FEWER_CALL_PATHS = (
     "let fewer functions have hooks, with refinement.drop, or raise the limit, as in "
-    f"environments.NAME.variables: {{{NODE_LIMIT}: 1000000}}; a call path takes 88 bytes"
+    f"environments.NAME.variables: {{{NODE_LIMIT}: 1000000}}; a call path takes 128 bytes"
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from buran.profile.regroup import preorder
 
 TASK_CLOCK = "task_clock"  # counts nanoseconds
 NO_CLOCK = "none"
+CPU_TIME = "cpu_time"
 
 
 def read_dumps(folder: Path, ranks: int) -> Profile:
@@ -35,7 +36,10 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
     Profile
         One location per thread of each rank. The call paths of all threads are merged below one root, which
         stands for the executable. ``communicator_size_min`` and ``_max`` are 0 where no operation named a
-        communicator. ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
+        communicator. Times of computation are CPU times, those of MPI operations and of waiting for a team wall-clock
+        times; where a rank had no clock of CPU time, all are wall-clock times and the attribute ``cpu_clock_missing``
+        says why. Between two parallel regions a thread of a team belongs to nobody: only the first thread of a rank
+        has times at the root. ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
         ``polling_regions`` is a JSON list of regions that poll (``MPI_Test``) or contain the loop that does: their
         visits and basic blocks differ between runs. ``placement`` is a JSON list of hosts, CPUs (``0-3,8``) and the
         ranks that could run there.
@@ -116,7 +120,7 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
         for dump in dumps
     }
     region = np.concatenate([numbers[dump.rank][dump.threads[thread]["region"]] for dump, thread in threads])
-    seconds = nodes["ticks"] / np.repeat([dump.ticks_per_second for dump, _ in threads], sizes)
+    ticks_per_second = np.repeat([dump.ticks_per_second for dump, _ in threads], sizes)
     path, tree = _unite(parent, region, tuple(index_of))
     locations = tuple(Location(dump.rank, thread) for dump, thread in threads)
     at = (path, location)
@@ -133,8 +137,14 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     np.maximum.at(largest, at, nodes["comm_max"].astype(np.float64))
     values: dict[str, NDArray[np.generic]] = {"visits": added_up(nodes["visits"], np.uint64)}
     if all(dump.info.get("clock") != NO_CLOCK for dump in dumps):
-        time = added_up(seconds, np.float64)
-        values["time"] = tree.inclusive(time.astype(np.float64, copy=False))
+        has_cpu_clock = not any(dump.info.get("cpu_clock_missing") for dump in dumps)
+        is_mpi = np.array([region.paradigm == "mpi" for region in index_of], dtype=bool)[region]
+        idles = np.zeros(len(nodes), dtype=bool)
+        idles[roots] = [thread > 0 for _, thread in threads]
+        for name, ticks in _ticks(nodes, is_mpi if has_cpu_clock else np.ones_like(is_mpi), len(parts) > len(dumps)):
+            if name != CPU_TIME or has_cpu_clock:
+                seconds = added_up(np.where(idles, 0, ticks) / ticks_per_second, np.float64).astype(np.float64)
+                values[name] = tree.inclusive(seconds) if metric_of(name).kind == "inclusive" else seconds
     if dumps[0].counts_blocks:
         values["basic_blocks"] = added_up(nodes["blocks"], np.uint64)
     # One-sided operations put and get: as Score-P does, these bytes are kept apart.
@@ -163,6 +173,18 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     return Profile(tree, locations, metrics, values, _attributes(dumps, tree))
 
 
+def _ticks(
+    nodes: NDArray[np.void], on_wall_clock: NDArray[np.bool_], has_teams: bool
+) -> Iterator[tuple[str, NDArray[np.uint64]]]:
+    """Return the times of the profile by metric, in ticks; one clock of computation and one of waiting make ``time``."""
+    yield "time", np.where(on_wall_clock, nodes["ticks"], nodes["cpu"] + nodes["waited"])
+    yield "wall_time", nodes["ticks"]
+    yield CPU_TIME, nodes["cpu"]
+    if has_teams:
+        yield "team_idle_time", nodes["idle"]
+        yield "team_imbalance", nodes["imbalance"]
+
+
 def _is_mpi(regions: Iterable[Region], operations: frozenset[str]) -> NDArray[np.bool_]:
     """Return shape (region,): whether it is one of these MPI operations."""
     return np.array([region.paradigm == "mpi" and region.name in operations for region in regions], dtype=bool)
@@ -181,6 +203,13 @@ def _unavailable_counters(dumps: Sequence[Dump]) -> dict[str, str]:
             name, _, reason = line.partition(": ")
             reasons.setdefault(name, f"{name}: {reason} (rank {dump.rank})" if len(dumps) > 1 else line)
     return {"counters_unavailable": "; ".join(reasons.values())} if reasons else {}
+
+
+def _missing_cpu_clock(dumps: Sequence[Dump]) -> dict[str, str]:
+    """Return the attribute that says why times of computation are wall-clock times: the first rank's reason."""
+    reasons = (dump.info.get("cpu_clock_missing", "") for dump in dumps if dump.info.get("clock") != NO_CLOCK)
+    reason = next(filter(None, reasons), "")
+    return {"cpu_clock_missing": reason} if reason else {}
 
 
 # What the runtime says of each process, and how it is summed up for all of them.
@@ -211,6 +240,7 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         **{key: str(sum(numbers(key))) for key in _ADDED_UP},
         **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
         **_unavailable_counters(dumps),
+        **_missing_cpu_clock(dumps),
         "placement": placement_of(
             {dump.rank: (dump.info.get("host", ""), dump.info.get("cpus", "")) for dump in dumps}
         ),

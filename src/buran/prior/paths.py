@@ -17,7 +17,7 @@ from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, effort_of, with_sums
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
 from buran.prior.volume import bytes_of
-from buran.profile.metrics import metric_of, stands_for
+from buran.profile.metrics import WORKING_THREADS, metric_of, stands_for
 from buran.profile.profile import CallTree, Region
 from buran.profile.regroup import TreeUnion, fold
 
@@ -81,6 +81,21 @@ def priors_of(tree: CallTree, counted: Experiment, points: Array) -> PathPriors:
         Shape (point, parameter), of the times.
     """
     return _priors(tree, _Counts.of(counted, tree), points)
+
+
+def work_of_a_thread(counted: Experiment) -> Experiment:
+    """Return counts of which those of computation are divided by the threads that did it.
+
+    The time of a parallel region is that of one thread, so its effort is the work of one. Counts of a rank are sums.
+    """
+    if WORKING_THREADS.name not in counted.values:
+        return counted
+    threads = np.fmax(counted.values[WORKING_THREADS.name], 1.0)
+    values = {
+        name: numbers / threads if metric_of(name).effort == "computation" else numbers
+        for name, numbers in counted.values.items()
+    }
+    return replace(counted, values=values)
 
 
 def project(counted: CallTree, timed: CallTree) -> tuple[Ids, Ids]:
@@ -152,6 +167,7 @@ class _Counts:
 
     @classmethod
     def of(cls, counted: Experiment, timed: CallTree) -> _Counts:
+        counted = work_of_a_thread(counted)
         target, itself = project(counted.tree, timed)
         counted_itself = np.zeros(len(timed), dtype=bool)
         counted_itself[target[itself]] = True

@@ -19,6 +19,7 @@ Build = Literal["time", "effort"]
 Effort = Literal["", "computation", "communication"]
 Key = Literal["", "metrics", "counters"]
 Combine = Literal["add", "min", "max"]
+OfThreads = Literal["add", "first"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,9 @@ class Metric:
         Whether it describes the visits of its own region, not the work done inside it, as all extremes do.
     perf
         Name in Linux's perf interface, for counters.
+    of_threads
+        How the threads of a rank are one: ``add`` combines them as call paths are, ``first`` takes the thread that
+        opens parallel regions, whose time they take.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Metric:
     reported: bool = False
     per_visit: bool = False
     perf: str = ""
+    of_threads: OfThreads = "add"
 
     @property
     def heading(self) -> str:
@@ -110,6 +115,12 @@ def _counter(name: str, perf: str, title: str, description: str, effort: Effort 
 
 _EVERY: tuple[Build, ...] = ("effort", "time")
 
+WORKING_THREADS = Metric(
+    "working_threads", "occ", "exclusive", "MAXDOUBLE", "Working threads",
+    "Threads of a rank that came there: its counts, divided by them, are the work that takes time",
+    role="exact", builds=_EVERY,
+)  # fmt: skip
+
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -117,7 +128,23 @@ METRICS: Mapping[str, Metric] = {
             "visits", "occ", "exclusive", "UINT64", "Visits", "Number of visits",
             role="exact", builds=("time", "effort"), key="metrics", reported=True, per_visit=True,
         ),
-        Metric("time", "sec", "inclusive", "DOUBLE", "Time", "Wall-clock time", role="time", key="metrics"),
+        Metric(
+            "time", "sec", "inclusive", "DOUBLE", "Time", "CPU time of computation, wall-clock time of MPI operations",
+            role="time", key="metrics", of_threads="first",
+        ),
+        Metric(
+            "wall_time", "sec", "inclusive", "DOUBLE", "Wall-clock time", "Also while others had the core",
+            role="time", of_threads="first",
+        ),
+        Metric("cpu_time", "sec", "inclusive", "DOUBLE", "CPU time", "Of all threads, without waiting", role="time"),
+        Metric(
+            "team_idle_time", "sec", "exclusive", "DOUBLE", "Idle time of teams",
+            "Time in which threads of a team had no part of their parallel region to work on", role="time",
+        ),
+        Metric(
+            "team_imbalance", "sec", "exclusive", "DOUBLE", "Imbalance of teams",
+            "Work of the thread that worked longest in a parallel region, less the mean of its team", role="time",
+        ),
         _count("basic_blocks", "Basic blocks", "Executed basic blocks", ("effort",), "computation"),
         _count("bytes_sent", "Bytes sent", "Bytes sent by MPI operations", _EVERY, "communication"),
         _count("bytes_received", "Bytes received", "Bytes received by MPI operations", _EVERY, "communication"),
@@ -156,6 +183,7 @@ METRICS: Mapping[str, Metric] = {
             role="time", key="counters", perf="task-clock",
         ),
         _counter("context_switches", "context-switches", "Context switches", "Losses of the core"),
+        WORKING_THREADS,
         Metric("min_time", "sec", "exclusive", "MINDOUBLE", "Shortest visit", role="time"),
         Metric("max_time", "sec", "exclusive", "MAXDOUBLE", "Longest visit", role="time"),
     )

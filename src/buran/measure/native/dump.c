@@ -25,18 +25,18 @@
 
 #include "internal.h"
 
-#define DUMP_VERSION 2u
+#define DUMP_VERSION 3u
 
 /* So many files lie in one folder; programs with more ranks use a folder for each so many. */
 #define RANKS_PER_FOLDER 1024
 
 typedef struct node_record {
     uint32_t parent, region;
-    uint64_t visits, ticks, blocks, bytes_sent, bytes_received, comm_sum;
+    uint64_t visits, ticks, cpu, waited, idle, imbalance, blocks, bytes_sent, bytes_received, comm_sum;
     uint32_t comm_min, comm_max;
 } node_record;
 
-_Static_assert(sizeof(node_record) == 64, "the reader expects 64 bytes");
+_Static_assert(sizeof(node_record) == 96, "the reader expects 96 bytes");
 
 typedef struct writer {
     int file, error; /* the first error's errno */
@@ -134,7 +134,7 @@ static totals add_up(const buran_dump_source *source) {
 }
 
 #define NUMBERS 11
-#define TEXTS 8
+#define TEXTS 9
 
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
     char missing[2048];
@@ -145,6 +145,7 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
         {"clock", source->clock},
         {"host", source->host},
         {"cpus", source->cpus},
+        {"cpu_clock_missing", source->no_cpu_clock},
         {"recursion", source->settings->folds_recursion ? "fold" : "unfold"},
         {"incomplete", source->incomplete ? source->incomplete : ""},
         {"counters_unavailable", missing},
@@ -195,11 +196,21 @@ static void put_counts(writer *out, const buran_thread *thread, uint32_t count) 
             }
 }
 
-static void put_thread(writer *out, const buran_thread *thread, uint32_t number, uint64_t now) {
+/* Of ticks in a call path, those in which the thread had a core and did not wait. */
+static uint64_t cpu_ticks(uint64_t ticks, uint64_t switched_ticks, uint64_t switched_ns, double rate) {
+    double cpu = (double)ticks - (double)switched_ticks + 1e-9 * rate * (double)switched_ns;
+    return cpu < 0 ? 0 : cpu > (double)ticks ? ticks : (uint64_t)(cpu + 0.5);
+}
+
+static void put_thread(writer *out, const buran_thread *thread, uint32_t number, const buran_dump_source *source) {
+    uint64_t now = source->now;
     /* What a living thread has done since its last hook belongs to where it is. */
     const buran_node *open = thread->state == BURAN_THREAD_RUNNING ? thread->current : NULL;
     uint64_t ticks = open && now > thread->last_ticks ? now - thread->last_ticks : 0;
     uint64_t blocks = open ? *thread->blocks - thread->last_blocks : 0;
+    uint64_t cpu_ns = open ? buran_cpu_time_of(&thread->cpu_clock) : 0;
+    uint64_t open_ns = cpu_ns ? cpu_ns - thread->cpu_clock.base_ns : 0;
+    uint64_t open_ticks = cpu_ns ? now - thread->cpu_clock.base_ticks : 0;
     uint32_t count = __atomic_load_n(&thread->node_count, __ATOMIC_ACQUIRE), done = 0;
     put_u32(out, number);
     put_u32(out, count);
@@ -211,6 +222,13 @@ static void put_thread(writer *out, const buran_thread *thread, uint32_t number,
                 .region = node->region,
                 .visits = node->visits,
                 .ticks = node->ticks + (node == open ? ticks : 0),
+                .cpu = node == open ? cpu_ticks(node->ticks + ticks, node->switched_ticks + open_ticks,
+                                                node->switched_ns + open_ns, source->ticks_per_second)
+                                    : cpu_ticks(node->ticks, node->switched_ticks, node->switched_ns,
+                                                source->ticks_per_second),
+                .waited = node->waited,
+                .idle = node->idle,
+                .imbalance = node->imbalance,
                 .blocks = node->blocks + (node == open ? blocks : 0),
                 .bytes_sent = node->bytes_sent,
                 .bytes_received = node->bytes_received,
@@ -227,7 +245,7 @@ static void put_threads(writer *out, const buran_dump_source *source) {
     uint32_t number = 0;
     for (const buran_thread *thread = source->threads; thread; thread = thread->next)
         if (thread->is_in_dump)
-            put_thread(out, thread, number++, source->now);
+            put_thread(out, thread, number++, source);
 }
 
 static void put_all(writer *out, const buran_dump_source *source) {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "clock.h"
+#include "cpu_clock.h"
 #include "runtime.h"
 
 /* A token's bits: recorded; left out because it interrupted a hook; depth of the stack before the entry. */
@@ -22,6 +23,9 @@ typedef struct buran_node {
     struct buran_node *parent;
     uint64_t visits, ticks, blocks;
     uint64_t bytes_sent, bytes_received, comm_sum;
+    uint64_t waited;                      /* ticks in which the thread waited for its team */
+    uint64_t switched_ticks, switched_ns; /* CPU time is ticks - switched_ticks + switched_ns: see cpu_clock.c */
+    uint64_t idle, imbalance;             /* ticks, of the teams that were opened here */
     uint32_t comm_min, comm_max;
 } buran_node;
 
@@ -29,7 +33,8 @@ typedef struct buran_node {
 typedef struct buran_frame {
     buran_node *node;
     const void *address; /* of the machine's stack; only used by fallback.c */
-    const void *task;    /* an OpenMP task whose call path begins here; only used by threads.c */
+    const void *task;    /* an OpenMP task or team whose call path begins here; only used by threads.c */
+    uint64_t begin;      /* of the work for a team, in ticks without waiting; only used by threads.c */
 } buran_frame;
 
 /* Nodes never move: other threads and the dump look at them while their thread runs. */
@@ -51,6 +56,7 @@ typedef struct buran_thread {
     uint32_t depth, depth_limit;
     uint32_t busy; /* inside a hook: a signal handler must not touch this structure */
     struct buran_counts *counts; /* counters.c; NULL if there are none */
+    buran_cpu_clock cpu_clock;
 
     uint32_t node_count, capacity; /* capacity: of frames */
     buran_chunk *first_chunk, *last_chunk;
@@ -75,6 +81,8 @@ typedef struct buran_thread {
     void *(*routine)(void *);     /* of pthread_create */
     void *argument;
     int endings;
+    uint64_t waited;              /* ticks, in all call paths */
+    struct buran_team *free_teams; /* threads.c */
 } buran_thread;
 
 /* How far an MPI program has come; a program without MPI stays at BURAN_MPI_NONE. */
@@ -114,8 +122,9 @@ void buran_attach_thread(buran_thread *thread);
 /* Work of this thread for a call path of any thread: what it does until `buran_exit` is recorded below that. */
 uint32_t buran_enter_path(const buran_node *origin, const void *task);
 
-/* Book time and blocks up to now. */
+/* Book time and blocks up to now: as work, or as waiting for the team. */
 void buran_book(buran_thread *thread);
+void buran_book_wait(buran_thread *thread);
 
 /* Memory that is never given back, without malloc, which the program may have instrumented. NULL if there is none. */
 void *buran_memory(size_t size);
@@ -185,6 +194,7 @@ typedef struct buran_dump_source {
     uint32_t forks;
     const char *clock, *build_id, *executable;
     const char *host, *cpus; /* where the process runs; empty if unknown */
+    const char *no_cpu_clock; /* why times are wall-clock times; empty if they are not */
     const char *incomplete; /* why the profile is not whole; NULL if it is */
 } buran_dump_source;
 

@@ -138,6 +138,9 @@ static void after_fork(void) {
 }
 
 static void in_child(void) {
+    buran_thread *thread = buran_self();
+    if (thread)
+        buran_cpu_clock_forget(&thread->cpu_clock);
     owner = 0;
     after_fork();
 }
@@ -150,6 +153,9 @@ void buran_start_process(void) {
     const char *wrong = buran_clock_start(getenv("BURAN_CLOCK"));
     if (wrong)
         buran_give_up("BURAN_CLOCK", wrong);
+    wrong = buran_cpu_clock_choose(getenv("BURAN_CPU_CLOCK"));
+    if (wrong)
+        buran_give_up("BURAN_CPU_CLOCK", wrong);
     wrong = buran_counters_start(getenv("BURAN_COUNTERS"));
     if (wrong)
         buran_give_up("BURAN_COUNTERS", wrong);
@@ -202,6 +208,9 @@ void buran_write_dump(int aborted) {
     static int written;
     if (getpid() != owner || !*buran_the_settings.folder || __atomic_exchange_n(&written, 1, __ATOMIC_SEQ_CST))
         return;
+    buran_thread *thread = buran_self();
+    if (thread && !thread->busy)
+        buran_book(thread); /* the clock of CPU time is its own */
     uint64_t now = buran_ticks();
     sigset_t all, before;
     sigfillset(&all);
@@ -218,6 +227,7 @@ void buran_write_dump(int aborted) {
         .executable = executable,
         .host = host,
         .cpus = cpus,
+        .no_cpu_clock = buran_cpu_clock_missing(thread ? &thread->cpu_clock : NULL),
     };
     buran_lock_registry();
     buran_describe_registry(&source);

@@ -289,9 +289,20 @@ static inline buran_node *child_of(buran_thread *thread, buran_node *parent, uin
 
 /* ---- booking */
 
+/* What passed since the base is known exactly now, of which all but the last stretch was booked as elapsed ticks. */
+static __attribute__((noinline)) uint64_t book_switch(buran_thread *thread, buran_node *node) {
+    uint64_t ticks = thread->cpu_clock.base_ticks, ns = thread->cpu_clock.base_ns;
+    uint64_t now = buran_cpu_clock_rebase(&thread->cpu_clock);
+    node->switched_ticks += now - ticks;
+    node->switched_ns += thread->cpu_clock.base_ns - ns;
+    return now;
+}
+
 static inline __attribute__((always_inline)) void book(buran_thread *thread) {
     uint64_t now = buran_ticks(), blocks = buran_blocks;
     buran_node *node = thread->current;
+    if (UNLIKELY(buran_was_switched(&thread->cpu_clock)))
+        now = book_switch(thread, node);
     uint64_t passed = now - thread->last_ticks;
     node->ticks += (int64_t)passed < 0 ? 0 : passed; /* counters of two cores may differ by some ticks */
     node->blocks += blocks - thread->last_blocks;
@@ -317,6 +328,21 @@ void buran_book(buran_thread *thread) {
     end_hook(thread);
 }
 
+/* The wall clock counts, whether the thread spins, sleeps or has lost its core. */
+void buran_book_wait(buran_thread *thread) {
+    begin_hook(thread);
+    buran_node *node = thread->current;
+    uint64_t before = thread->last_ticks, ticks = node->switched_ticks, ns = node->switched_ns;
+    book(thread);
+    uint64_t passed = thread->last_ticks - before;
+    passed = (int64_t)passed < 0 ? 0 : passed;
+    node->switched_ticks = ticks + passed; /* none of it is CPU time */
+    node->switched_ns = ns;
+    node->waited += passed;
+    thread->waited += passed;
+    end_hook(thread);
+}
+
 /* ---- threads */
 
 static void on_end_of_thread(void *argument) {
@@ -329,6 +355,7 @@ static void on_end_of_thread(void *argument) {
     lock_registry(&signals);
     thread->blocks = NULL; /* goes with the thread */
     buran_close_counters(thread);
+    buran_cpu_clock_stop(&thread->cpu_clock);
     thread->state = BURAN_THREAD_ENDED;
     thread->depth = 0;
     thread->current = thread->root;
@@ -383,6 +410,7 @@ void buran_attach_thread(buran_thread *thread) {
     thread->root->visits++;
     buran_open_counters(thread);
     thread->last_blocks = 0; /* a thread's counter begins at 0, also where it counts before its first hook */
+    buran_cpu_clock_start(&thread->cpu_clock);
     thread->last_ticks = buran_ticks();
     sigset_t signals;
     lock_registry(&signals);

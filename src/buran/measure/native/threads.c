@@ -58,6 +58,66 @@ int pthread_create(pthread_t *handle, const pthread_attr_t *attributes, void *(*
     return result;
 }
 
+/* ---- teams: what their threads do for a parallel region, and how long they are idle in it */
+
+typedef struct buran_team {
+    const buran_node *origin; /* the region's call path in the thread that opened it */
+    uint64_t begin;           /* ticks */
+    uint64_t worked, longest; /* ticks: of all members together, of the one that worked longest */
+    uint64_t members;
+    struct buran_team *next;
+} buran_team;
+
+static void open_team(buran_team *team) {
+    buran_thread *thread = buran_self();
+    *team = (buran_team){.origin = NULL};
+    if (!thread || thread->busy)
+        return;
+    buran_book(thread);
+    team->begin = thread->last_ticks;
+    team->origin = thread->current;
+}
+
+static uint32_t join_team(buran_team *team) {
+    uint32_t token = buran_enter_path(team ? team->origin : NULL, team);
+    buran_thread *thread = buran_self();
+    if (thread)
+        thread->is_used = 1;
+    if (token & BURAN_TOKEN_RECORDED)
+        thread->frames[token & BURAN_TOKEN_DEPTH].begin = thread->last_ticks - thread->waited;
+    return token;
+}
+
+static void leave_team(uint32_t token) {
+    buran_thread *thread = buran_self();
+    uint32_t depth = token & BURAN_TOKEN_DEPTH;
+    if (!thread || !(token & BURAN_TOKEN_RECORDED) || thread->depth <= depth)
+        return;
+    const buran_frame *frame = &thread->frames[depth];
+    buran_team *team = (buran_team *)frame->task;
+    buran_exit(token);
+    uint64_t worked = thread->last_ticks - thread->waited - frame->begin;
+    if (!team || (int64_t)worked < 0)
+        return;
+    __atomic_fetch_add(&team->worked, worked, __ATOMIC_ACQ_REL);
+    __atomic_fetch_add(&team->members, 1, __ATOMIC_ACQ_REL);
+    uint64_t longest = __atomic_load_n(&team->longest, __ATOMIC_ACQUIRE);
+    while (longest < worked &&
+           !__atomic_compare_exchange_n(&team->longest, &longest, worked, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    }
+}
+
+/* All have left. The thread that opened the team has waited since it left. */
+static void close_team(const buran_team *team) {
+    buran_thread *thread = buran_self();
+    if (!thread || thread->busy || !team->origin || thread->current != team->origin)
+        return;
+    buran_book_wait(thread);
+    uint64_t all = team->members * (thread->last_ticks - team->begin);
+    thread->current->idle += all > team->worked ? all - team->worked : 0;
+    thread->current->imbalance += team->members ? team->longest - team->worked / team->members : 0;
+}
+
 /* ---- parallel regions of libgomp */
 
 /* Each thread of a team gets a pointer to this instead of to the region's data. */
@@ -65,25 +125,23 @@ typedef struct parallel {
     void *first_word; /* of the data: GOMP_parallel_reductions looks at it */
     void (*function)(void *);
     void *data;
-    const buran_node *origin;
+    buran_team team;
 } parallel;
 
 static void work_in_parallel(void *argument) {
-    const parallel *region = argument;
+    parallel *region = argument;
     int outer = fills_pool;
     fills_pool = 0;
-    uint32_t token = buran_enter_path(region->origin, NULL);
-    buran_thread *thread = buran_self();
-    if (thread)
-        thread->is_used = 1;
+    uint32_t token = join_team(&region->team);
     region->function(region->data);
-    buran_exit(token);
+    leave_team(token);
     fills_pool = outer;
 }
 
 static parallel parallel_region(void (*function)(void *), void *data) {
-    buran_thread *thread = buran_self();
-    return (parallel){.function = function, .data = data, .origin = thread ? thread->current : NULL};
+    parallel region = {.function = function, .data = data};
+    open_team(&region.team);
+    return region;
 }
 
 #define LIBGOMP "libgomp.so.1"
@@ -99,6 +157,7 @@ static parallel parallel_region(void (*function)(void *), void *data) {
         fills_pool = 1;                                                                  \
         KEEP next(work_in_parallel, &region, UNPACK ARGUMENTS);                          \
         fills_pool = outer;                                                              \
+        close_team(&region.team);                                                        \
         GIVE;                                                                            \
     }
 
@@ -130,8 +189,25 @@ unsigned GOMP_parallel_reductions(void (*function)(void *), void *data, unsigned
     fills_pool = 1;
     unsigned result = next(work_in_parallel, &region, threads, flags);
     fills_pool = outer;
+    close_team(&region.team);
     return result;
 }
+
+/* Where threads of a team wait for each other; tasks that they take up meanwhile are booked as such. */
+#define GOMP_WAIT(NAME)                            \
+    void NAME(void);                               \
+    void NAME(void) {                              \
+        NEXT(NAME, LIBGOMP)                        \
+        buran_thread *thread = buran_self();       \
+        if (thread && !thread->busy)               \
+            buran_book(thread);                    \
+        next();                                    \
+        if (thread && !thread->busy)               \
+            buran_book_wait(thread);               \
+    }
+GOMP_WAIT(GOMP_barrier)
+GOMP_WAIT(GOMP_loop_end)
+GOMP_WAIT(GOMP_sections_end)
 
 /* ---- tasks of libgomp: whoever takes one up works for the call path that made it */
 
@@ -199,6 +275,7 @@ typedef struct ompt_start_tool_result {
 enum {
     OMPT_THREAD_BEGIN = 1,
     OMPT_PARALLEL_BEGIN = 3,
+    OMPT_PARALLEL_END = 4,
     OMPT_TASK_CREATE = 5,
     OMPT_TASK_SCHEDULE = 6,
     OMPT_IMPLICIT_TASK = 7,
@@ -207,7 +284,12 @@ enum {
 enum { OMPT_THREAD_WORKER = 2 };
 enum { OMPT_SCOPE_BEGIN = 1, OMPT_SCOPE_END = 2 };
 enum { OMPT_TASK_INITIAL = 1, OMPT_TASK_EXPLICIT = 4 };
-enum { OMPT_BARRIER_IMPLICIT = 2, OMPT_BARRIER_OF_PARALLEL_REGION = 9 }; /* the first in LLVM up to 17 */
+enum {
+    OMPT_BARRIER_IMPLICIT = 2, /* also that of parallel regions in LLVM up to 17 */
+    OMPT_BARRIER_EXPLICIT = 3,
+    OMPT_BARRIER_OF_LOOP = 8,
+    OMPT_BARRIER_OF_PARALLEL_REGION = 9,
+};
 enum { OMPT_TASK_COMPLETE = 1, OMPT_TASK_CANCEL = 3, OMPT_TASK_SWITCH = 7 };
 
 /* A thread of the pool was created in the middle of a parallel region, but belongs to no call path. */
@@ -221,7 +303,25 @@ static void on_parallel_begin(ompt_data *task, const void *frame, ompt_data *reg
                               const void *caller) {
     (void)task, (void)frame, (void)threads, (void)flags, (void)caller;
     buran_thread *thread = buran_self();
-    region->pointer = thread ? thread->current : NULL;
+    buran_team *team = thread ? thread->free_teams : NULL;
+    if (team)
+        thread->free_teams = team->next;
+    else if (thread)
+        team = buran_memory(sizeof *team);
+    if (team)
+        open_team(team);
+    region->pointer = team;
+}
+
+static void on_parallel_end(ompt_data *region, ompt_data *task, int flags, const void *caller) {
+    (void)task, (void)flags, (void)caller;
+    buran_thread *thread = buran_self();
+    buran_team *team = region->pointer;
+    if (!thread || !team)
+        return;
+    close_team(team);
+    team->next = thread->free_teams;
+    thread->free_teams = team;
 }
 
 /* The region is not named any more when its work ends: the token is kept in the task. */
@@ -231,10 +331,7 @@ static void on_implicit_task(int endpoint, ompt_data *region, ompt_data *task, u
     if (flags & OMPT_TASK_INITIAL)
         return;
     if (endpoint == OMPT_SCOPE_BEGIN) {
-        task->value = buran_enter_path(region ? region->pointer : NULL, NULL);
-        buran_thread *thread = buran_self();
-        if (thread)
-            thread->is_used = 1;
+        task->value = join_team(region ? region->pointer : NULL);
     } else if (endpoint == OMPT_SCOPE_END) {
         buran_exit((uint32_t)task->value);
     }
@@ -246,7 +343,11 @@ static void on_sync_region(int kind, int endpoint, ompt_data *region, ompt_data 
     (void)region;
     int ends_region = kind == OMPT_BARRIER_OF_PARALLEL_REGION || (kind == OMPT_BARRIER_IMPLICIT && !caller);
     if (ends_region && endpoint == OMPT_SCOPE_BEGIN && task)
-        buran_exit((uint32_t)task->value);
+        leave_team((uint32_t)task->value);
+    int is_barrier = kind == OMPT_BARRIER_IMPLICIT || kind == OMPT_BARRIER_EXPLICIT || kind == OMPT_BARRIER_OF_LOOP;
+    buran_thread *thread = is_barrier && !ends_region ? buran_self() : NULL;
+    if (thread && !thread->busy)
+        (endpoint == OMPT_SCOPE_BEGIN ? buran_book : buran_book_wait)(thread);
 }
 
 /* Whoever takes up a task works for the call path that made it. */
@@ -280,6 +381,7 @@ static int on_initialize(void *(*lookup)(const char *), int device, ompt_data *t
         return 0;
     set_callback(OMPT_THREAD_BEGIN, (void (*)(void))on_thread_begin);
     set_callback(OMPT_PARALLEL_BEGIN, (void (*)(void))on_parallel_begin);
+    set_callback(OMPT_PARALLEL_END, (void (*)(void))on_parallel_end);
     set_callback(OMPT_IMPLICIT_TASK, (void (*)(void))on_implicit_task);
     set_callback(OMPT_SYNC_REGION, (void (*)(void))on_sync_region);
     set_callback(OMPT_TASK_CREATE, (void (*)(void))on_task_create);

@@ -155,7 +155,10 @@ def _fortran_plugin(folder: Path, compiler: Compiler) -> str | None:
 
 
 def _object_names(kind: str, mode: str) -> tuple[str, ...]:
-    common = ("runtime.o", "process.o", "clock.o", "counters.o", "threads.o", "dump.o", "mpi.o", "mpi_fortran.o")
+    common = (
+        *("runtime.o", "process.o", "clock.o", "cpu_clock.o", "counters.o"),
+        *("threads.o", "dump.o", "mpi.o", "mpi_fortran.o"),
+    )
     hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
     return (*common, *hooks, f"build_info-{mode}.o")
 

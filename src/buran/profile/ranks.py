@@ -1,0 +1,34 @@
+"""The threads of a rank as one: what a table of measurements knows of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.profile.metrics import Metric
+from buran.profile.profile import Location
+
+Floats = NDArray[np.float64]
+
+
+def of_ranks(values: Floats, locations: Sequence[Location], metric: Metric) -> Floats:
+    """Return shape (call path, rank) of exclusive values from shape (call path, location).
+
+    Counts of a rank are sums over its threads, so that they depend neither on the number of threads nor on who did
+    what. Its time in a call path is that of its first thread, which opens parallel regions and waits for their end; where
+    this thread never came, as in work of threads that the program has started itself, it is the longest of any thread.
+    """
+    ranks = np.array([location.rank for location in locations])
+    first = np.flatnonzero(np.diff(ranks, prepend=-1))
+    if len(first) == len(locations):
+        return values
+    if metric.of_threads == "first":
+        opener = values[:, first]
+        return np.where(opener != 0, opener, np.maximum.reduceat(values, first, axis=1))
+    if metric.combination == "add":
+        return np.add.reduceat(values, first, axis=1)
+    extreme, neutral = (np.minimum, np.inf) if metric.combination == "min" else (np.maximum, -np.inf)
+    out = extreme.reduceat(np.where(values == 0, neutral, values), first, axis=1)  # 0 stands for "not visited"
+    return np.where(out == neutral, 0.0, out)
