@@ -70,10 +70,17 @@ def test_openmp_threads_work_below_the_call_path_that_forked_them(openmp, tmp_pa
     assert sum(visits["main->nested->inner"]) == 4
     assert {row[1] for path, row in visits.items() if path in ("main", "main->fixed", "main->nested")} == {0}
     assert not [path for path in visits if not path.startswith("main") and path]
-    # Between two regions a thread belongs to nobody.
-    time = table(profile, "time")
+    # Between two regions a thread belongs to nobody, and is idle for nobody.
+    for metric in ("time", "wall_time"):
+        time = table(profile, metric)
+        assert time[""][1] == time["main"][1]
     assert time["main"][0] > 0.4
     assert time["main"][1] < 0.2
+    idle, imbalance = table(profile, "team_idle_time"), table(profile, "team_imbalance")
+    assert (
+        idle["main->fixed"][0] > 0 and idle["main->fixed"][1] == 0 and idle["main->fixed->work"] == [0] * len(idle[""])
+    )
+    assert 0 <= imbalance["main->fixed"][0] <= idle["main->fixed"][0]
 
 
 def test_openmp_tasks_work_for_those_who_made_them(openmp, tmp_path, monkeypatch):

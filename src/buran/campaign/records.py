@@ -155,6 +155,12 @@ class RunRecord(Record):
         State of the machine.
     placement
         Host and CPUs of each rank.
+    involuntary_switches
+        How often its processes lost their core to others.
+    computation
+        Wall-clock time (``wall_s``) and CPU time (``cpu_s``) of computation, over the first threads of all ranks.
+    cpu_clock_missing
+        Why times of computation are wall-clock times; None where they are CPU times.
     content, metrics
         Digest and metrics of an imported profile.
     had_cost_core_hours, cost_from
@@ -190,6 +196,9 @@ class RunRecord(Record):
     exit_code: int | None = None
     signal: int | str | None = None
     cpu_s: float | None = None
+    involuntary_switches: int | None = None
+    computation: Mapping[str, float] | None = None
+    cpu_clock_missing: str | None = None
     max_rss_kib: int | None = None
     imported: str | None = None
     source: Mapping[str, str] | None = None

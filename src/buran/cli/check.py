@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.campaign.load import load_campaign
     from buran.campaign.mistakes import CampaignError
     from buran.loop.correct import check_base_models
+    from buran.loop.crowded import sharing_ahead
     from buran.loop.imported import check_measurements
 
     try:
@@ -50,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"file": str(arguments.file), "valid": False, "mistakes": mistakes}, indent=2))
         return int(Exit.USAGE)
     summary = summarise(campaign)
+    summary["notes"] += sharing_ahead(campaign)
     redirected = redirected_into_source(campaign)
     if redirected is not None:
         print(f"warning: {redirected}", file=sys.stderr)

@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plans."""
+    from buran.loop.crowded import sharing_ahead
     from buran.loop.history import History
     from buran.loop.plan import first_plan
     from buran.loop.session import open_session
@@ -38,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([plan.to_json() for plan in plans], indent=2))
         return 0
-    for change in changes_in_words(history):
-        print(f"{style('note:', 'yellow')} {change}")
+    for note in (*changes_in_words(history), *sharing_ahead(session.campaign)):
+        print(f"{style('note:', 'yellow')} {note}")
     for plan in plans:
         print(style(f"iteration {plan.iteration}: {plan.reason}", "bold"))
         if plan.done:

@@ -73,8 +73,8 @@ def _show(state: Progress, *, as_json: bool) -> int:
         print(table(("spent on", "runs", "core hours"), account_rows(state.account), right=(1, 2)))
     if state.eta_s:
         print(f"about {duration(state.eta_s)} until they are measured")
-    for change in state.changes:
-        print(f"{style('note:', 'yellow')} {change}")
+    for note in (*state.changes, *state.sharing):
+        print(f"{style('note:', 'yellow')} {note}")
     if state.other_targets and not state.changes:
         print(f"{state.other_targets} other versions of the target (sources, flags or compiler) were measured before")
     print_failures(state)

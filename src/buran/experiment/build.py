@@ -68,7 +68,8 @@ def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[flo
 def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     """Merge the profiles of runs into a table of exclusive values.
 
-    The threads of a rank are one; see `buran.profile.ranks.of_ranks`. Call trees are united by the names of the call paths. A call path that a run did not visit is 0 in this
+    The threads of a rank are one; see `buran.profile.ranks.of_ranks`.
+    Call trees are united by the names of the call paths. A call path that a run did not visit is 0 in this
     run; a metric that a run did not measure, and a run that is missing, are NaN. Profiles are reduced one by
     one, so `runs` may produce them one at a time.
 

@@ -39,7 +39,7 @@ def core_use(profile: Profile) -> CoreUse | None:
     seconds = profile.exclusive("time")
     inside = np.array([r.paradigm != "measurement" and r.name not in STARTUP for r in regions], dtype=bool)
     useful = inside & ~np.array([waits(region) for region in regions], dtype=bool)
-    busy = seconds[useful].sum(axis=0)
+    busy = profile.exclusive("cpu_time" if "cpu_time" in profile.values else "time")[useful].sum(axis=0)
     first = np.array([location.thread == 0 for location in profile.locations])
     whole_s = float(seconds[inside][:, first].sum(axis=0).max(initial=0.0))
     if whole_s <= 0:

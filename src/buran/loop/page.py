@@ -16,6 +16,7 @@ from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.refine import predicted_overhead
 from buran.loop.collect import estimated_times, in_store, overhead
+from buran.loop.crowded import sharing
 from buran.loop.history import History
 from buran.report.html import render_page
 from buran.report.noise import TimedRun
@@ -165,13 +166,14 @@ def _provenance(history: History) -> dict[str, str]:
 
 
 def measured_on(history: History) -> str:
-    """Return the machines and the days of the runs; empty for simulated ones."""
+    """Return the machines and the days of the runs, and who shared the cores; empty for simulated ones."""
     records = [history.run_record(run.folder) for run in in_store(history.runs)]
     days = sorted({record.started[:10] for record in records if record.started and record.clock == "real"})
     if not days:
         return ""
     machines = "; ".join(map(_machine, _nodes(history))) or "an unknown machine"
-    return f"{machines}, {days[0]}{f' to {days[-1]}' if days[1:] else ''}"
+    on = f"{machines}, {days[0]}{f' to {days[-1]}' if days[1:] else ''}"
+    return ". ".join((on, *(words.removesuffix(".") for words in sharing(history))))
 
 
 def _nodes(history: History) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ from buran.measure.schedulers.registry import current_scheduler, first_failure
 from buran.measure.store import claims, ledger, store
 from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
+from buran.profile.ranks import computation_of
 
 PROFILE = "profile.cubex"
 BUILD_FAILED = "its build failed"
@@ -370,7 +371,13 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
     write_cubex(profile, attempt.temporary / PROFILE)
     placement = tuple(json.loads(profile.attributes.get("placement", "[]")))
     lacking = profile.attributes.get("counters_unavailable") or None
-    record = replace(record, placement=placement, counters_unavailable=lacking)
+    record = replace(
+        record,
+        placement=placement,
+        counters_unavailable=lacking,
+        computation=computation_of(profile),
+        cpu_clock_missing=profile.attributes.get("cpu_clock_missing") or None,
+    )
     if attempt.allocation is None or not placement:  # not every measurement system says where ranks ran
         return record, None
     requested = attempt.target.campaign.placement(job.point)
@@ -385,6 +392,7 @@ def _with_usage(record: RunRecord, outcome: Outcome) -> RunRecord:
         signal=outcome.signal,
         wall_s=outcome.wall_s,
         cpu_s=outcome.user_s + outcome.system_s,
+        involuntary_switches=outcome.involuntary_switches,
         max_rss_kib=outcome.max_rss_kib,
         cost_core_hours=outcome.wall_s * record.cores / 3600.0,
     )

@@ -39,7 +39,8 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
         communicator. Times of computation are CPU times, those of MPI operations and of waiting for a team wall-clock
         times; where a rank had no clock of CPU time, all are wall-clock times and the attribute ``cpu_clock_missing``
         says why. Between two parallel regions a thread of a team belongs to nobody: only the first thread of a rank
-        has times at the root. ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
+        has times at the root.
+        ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
         ``polling_regions`` is a JSON list of regions that poll (``MPI_Test``) or contain the loop that does: their
         visits and basic blocks differ between runs. ``placement`` is a JSON list of hosts, CPUs (``0-3,8``) and the
         ranks that could run there.
@@ -176,7 +177,7 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
 def _ticks(
     nodes: NDArray[np.void], on_wall_clock: NDArray[np.bool_], has_teams: bool
 ) -> Iterator[tuple[str, NDArray[np.uint64]]]:
-    """Return the times of the profile by metric, in ticks; one clock of computation and one of waiting make ``time``."""
+    """Return the times of the profile by metric, in ticks; those of computing and of waiting are the time."""
     yield "time", np.where(on_wall_clock, nodes["ticks"], nodes["cpu"] + nodes["waited"])
     yield "wall_time", nodes["ticks"]
     yield CPU_TIME, nodes["cpu"]

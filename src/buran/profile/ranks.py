@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.profile.metrics import Metric
-from buran.profile.profile import Location
+from buran.profile.profile import Location, Profile
 
 Floats = NDArray[np.float64]
 
@@ -17,8 +17,9 @@ def of_ranks(values: Floats, locations: Sequence[Location], metric: Metric) -> F
     """Return shape (call path, rank) of exclusive values from shape (call path, location).
 
     Counts of a rank are sums over its threads, so that they depend neither on the number of threads nor on who did
-    what. Its time in a call path is that of its first thread, which opens parallel regions and waits for their end; where
-    this thread never came, as in work of threads that the program has started itself, it is the longest of any thread.
+    what. Its time in a call path is that of its first thread, which opens parallel regions and waits for their end;
+    where this thread never came, as in work of threads that the program has started itself, it is the longest of any
+    thread.
     """
     ranks = np.array([location.rank for location in locations])
     first = np.flatnonzero(np.diff(ranks, prepend=-1))
@@ -32,3 +33,17 @@ def of_ranks(values: Floats, locations: Sequence[Location], metric: Metric) -> F
     extreme, neutral = (np.minimum, np.inf) if metric.combination == "min" else (np.maximum, -np.inf)
     out = extreme.reduceat(np.where(values == 0, neutral, values), first, axis=1)  # 0 stands for "not visited"
     return np.where(out == neutral, 0.0, out)
+
+
+def computation_of(profile: Profile) -> dict[str, float] | None:
+    """Return wall-clock and CPU time of computation, over the first threads of all ranks; None if one is not there."""
+    if not {"time", "wall_time", "cpu_time"} <= profile.values.keys():
+        return None
+    computes = [profile.tree.regions[number].paradigm != "mpi" for number in profile.tree.region.tolist()]
+    first = [location.thread == 0 for location in profile.locations]
+    seconds = {name: profile.exclusive(name)[np.ix_(computes, first)] for name in ("time", "wall_time", "cpu_time")}
+    waited_s = seconds["time"] - seconds["cpu_time"]  # for their teams
+    return {
+        "wall_s": float((seconds["wall_time"] - waited_s).sum()),
+        "cpu_s": float(seconds["cpu_time"].sum()),
+    }

@@ -14,6 +14,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan, Run
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BuildOutcome, BundleOutcome, Status, read_batch, read_record
+from buran.loop.crowded import sharing
 from buran.loop.history import History, read_plans
 from buran.loop.imported import ImportOutcome
 from buran.loop.session import Session
@@ -150,6 +151,7 @@ class Progress:
     other_targets: int
     account: tuple[Item, ...] = ()
     changes: tuple[str, ...] = ()
+    sharing: tuple[str, ...] = ()
 
     @property
     def measured(self) -> int:
@@ -224,6 +226,7 @@ def progress_of(history: History) -> Progress:
         other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
         changes=changes_in_words(history),
+        sharing=tuple(sharing(history)),
     )
 
 

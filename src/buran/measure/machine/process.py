@@ -63,6 +63,8 @@ class Outcome:
         Elapsed time; CPU time of the program and all children it waited for.
     max_rss_kib
         Largest resident set of a single process.
+    involuntary_switches
+        How often its processes lost their core to others.
     left_out
         Bytes that it printed and that were not kept, by file; see `CappedOutput`.
     """
@@ -75,6 +77,7 @@ class Outcome:
     system_s: float
     max_rss_kib: int
     left_out: Mapping[str, int] = field(default_factory=dict)
+    involuntary_switches: int = 0
 
     @property
     def failure(self) -> str | None:
@@ -216,6 +219,7 @@ def run_limited(
         system_s=usage.ru_stime,
         max_rss_kib=usage.ru_maxrss,
         left_out={output.path.name: output.left_out for output in outputs if output.left_out},
+        involuntary_switches=usage.ru_nivcsw,
     )
 
 

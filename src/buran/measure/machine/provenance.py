@@ -57,10 +57,17 @@ def machine_state() -> dict[str, Any]:
     return {
         "load": list(os.getloadavg()),
         "cpu_mask": sorted(os.sched_getaffinity(0)),
+        "steal_s": _stolen_s(read_system_file("/proc/stat")),
         "frequencies_khz": [int(value) for value in frequencies if value] or None,
         "throttle_count": sum(int(value) for value in throttled if value) if throttled else None,
         "memory_available_kib": int(available[0]) if available else None,
     }
+
+
+def _stolen_s(text: str | None) -> float | None:
+    """Return the time that the host of a virtual machine has taken from its cores since it started."""
+    fields = (text or "").partition("\n")[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK") if len(fields) > 8 and fields[8].isdecimal() else None
 
 
 def working_copy(folder: Path) -> dict[str, str | None]:

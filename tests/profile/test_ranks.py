@@ -1,0 +1,28 @@
+"""The threads of a rank as one."""
+
+import numpy as np
+
+from buran.profile.metrics import metric_of
+from buran.profile.profile import Location
+from buran.profile.ranks import of_ranks
+
+LOCATIONS = (Location(0, 0), Location(0, 1), Location(0, 2), Location(3, 0), Location(3, 1))
+VALUES = np.array([[5.0, 1.0, 2.0, 7.0, 0.0], [0.0, 4.0, 3.0, 0.0, 0.0]])
+
+
+def test_counts_are_sums_and_times_those_of_the_thread_that_opens_regions():
+    for metric, expected in (
+        ("basic_blocks", [[8, 7], [7, 0]]),
+        ("cpu_time", [[8, 7], [7, 0]]),
+        ("time", [[5, 7], [4, 0]]),
+        ("wall_time", [[5, 7], [4, 0]]),
+        ("min_time", [[1, 7], [3, 0]]),
+        ("max_time", [[5, 7], [4, 0]]),
+    ):
+        np.testing.assert_array_equal(of_ranks(VALUES, LOCATIONS, metric_of(metric)), expected)
+
+
+def test_ranks_of_one_thread_stay_as_they_are():
+    alone = (Location(0), Location(1))
+    for metric in ("time", "visits", "communicator_size_min"):
+        np.testing.assert_array_equal(of_ranks(VALUES[:, :2], alone, metric_of(metric)), VALUES[:, :2])
