@@ -35,16 +35,15 @@ def sharing(history: History) -> list[str]:
         loads = [float(record.before["load"][0]) for record in timed if record.before]
         switches = sum(record.involuntary_switches or 0 for record in timed)
         said.append(
-            f"in {len(short)} of {len(timed)} timed runs programs had a core for less of their wall-clock time, "
-            f"{100 * min(short):.0f} % in the worst (load up to {max(loads, default=0.0):.0f}, "
-            f"{switches} involuntary switches)"
+            f"computing, {len(short)} of {len(timed)} timed runs had a core for as little as {100 * min(short):.0f} % "
+            f"of the time (load up to {max(loads, default=0.0):.0f}, {switches} involuntary switches)"
         )
     stolen = [_stolen(record) for record in records]
     if any(share > _MOST_STOLEN for share in stolen):
         said.append(f"the host took {100 * max(stolen):.0f} % of the cores from a run")
     missing = next((record.cpu_clock_missing for record in records if record.cpu_clock_missing), None)
     if said and missing is None and timed:
-        said.append("times of computation are CPU times, which hold none of that; those of MPI are wall-clock times")
+        said.append("times of computation are CPU times, those of MPI are not")
     out = [f"Cores were shared: {'; '.join(said)}."] if said else []
     if missing is not None:
         out.append(f"Times of computation are wall-clock times, also while others had the core: {missing}.")

@@ -1,0 +1,90 @@
+"""Cores that are shared are seen in the records of runs, and named before runs are made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from buran.campaign.launcher import usable_cores
+from buran.campaign.plan import Mode
+from buran.campaign.point import Point
+from buran.campaign.records import RunRecord, Status
+from buran.loop import crowded
+from buran.loop.crowded import crowded_points, sharing, sharing_ahead
+
+QUIET: dict[str, Any] = {
+    "clock": "real",
+    "cores": 2,
+    "wall_s": 10.0,
+    "before": {"cpu_mask": [0, 1], "load": [0.1, 0.1, 0.1], "steal_s": 5.0},
+    "after": {"steal_s": 5.0},
+    "computation": {"cpu_s": 7.9, "wall_s": 8.0},
+    "involuntary_switches": 3,
+}
+
+
+def said_of(monkeypatch: pytest.MonkeyPatch, *changes: dict[str, Any]) -> tuple[list[str], list[Point]]:
+    records = {
+        Path(str(number)): RunRecord(
+            status=Status.MEASURED,
+            build="b",
+            target="t",
+            mode=Mode.TIME,
+            point=Point.of({"p": number + 1}),
+            repetition=0,
+            **{**QUIET, **change},
+        )
+        for number, change in enumerate(changes)
+    }
+    runs = [SimpleNamespace(folder=folder) for folder in records]
+    history: Any = SimpleNamespace(runs=runs, run_record=records.__getitem__)
+    monkeypatch.setattr(crowded, "in_store", list)
+    return sharing(history), crowded_points(history, history.runs)
+
+
+def test_quiet_runs_are_not_talked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said_of(monkeypatch, {}, {}) == ([], [])
+    assert said_of(monkeypatch, {"clock": "virtual", "cores": 64}) == ([], [])
+
+
+def test_shared_cores_are_named_with_their_extent(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = {"cores": 6, "computation": {"cpu_s": 2.0, "wall_s": 8.0}, "after": {"steal_s": 6.0}}
+    busy |= {"before": {**QUIET["before"], "load": [12.0, 3.0, 1.0]}, "involuntary_switches": 900}
+    (said,), points = said_of(monkeypatch, {}, busy)
+    assert points == [Point.of({"p": 2})]
+    for words in ("more ranks and threads than cores at 1 of 2 points", "1 of 2 timed runs", "25 %", "load up to 12"):
+        assert words in said
+    assert "903 involuntary switches" in said and "the host took 5 % of the cores" in said
+    assert said.endswith("times of computation are CPU times, those of MPI are not.")
+
+
+def test_a_missing_clock_of_cpu_time_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking = {"computation": None, "cpu_clock_missing": "the kernel refuses perf_event_open: Permission denied"}
+    (said,), _ = said_of(monkeypatch, {}, lacking)
+    assert "wall-clock times" in said and "Permission denied" in said
+    shared, alone = said_of(monkeypatch, {**lacking, "cores": 4})[0]
+    assert shared.startswith("Cores were shared") and "CPU times" not in shared and "Permission denied" in alone
+
+
+def test_what_will_share_the_cores_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def campaign(ranks: int, partition: str | None = None) -> Any:
+        return SimpleNamespace(
+            points=(Point.of({"p": 1}), Point.of({"p": ranks})),
+            evaluation_points=(),
+            nodes=lambda point: 1,
+            cores=lambda point: int(point["p"]),
+            config=SimpleNamespace(resources=SimpleNamespace(partition=partition)),
+        )
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
+    many = usable_cores() + 1
+    (said,) = sharing_ahead(campaign(many))
+    assert said.startswith("1 of 2 points have more ranks and threads") and "model.waiting" in said
+    assert sharing_ahead(campaign(1)) == sharing_ahead(campaign(many, "batch")) == []
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
+    (said,) = sharing_ahead(campaign(1))
+    assert "other programs use this machine now (load average 99.0" in said
