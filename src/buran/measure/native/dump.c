@@ -217,18 +217,19 @@ static void put_thread(writer *out, const buran_thread *thread, uint32_t number,
     for (const buran_chunk *chunk = thread->first_chunk; chunk && done < count; chunk = chunk->next)
         for (uint32_t i = 0; i < chunk->used && done < count; i++, done++) {
             const buran_node *node = &chunk->nodes[i];
+            const buran_pauses *pauses = buran_pauses_in(chunk, i);
             node_record record = {
                 .parent = node->parent ? node->parent->index : 0,
                 .region = node->region,
                 .visits = node->visits,
                 .ticks = node->ticks + (node == open ? ticks : 0),
-                .cpu = node == open ? cpu_ticks(node->ticks + ticks, node->switched_ticks + open_ticks,
-                                                node->switched_ns + open_ns, source->ticks_per_second)
-                                    : cpu_ticks(node->ticks, node->switched_ticks, node->switched_ns,
+                .cpu = node == open ? cpu_ticks(node->ticks + ticks, pauses->switched_ticks + open_ticks,
+                                                pauses->switched_ns + open_ns, source->ticks_per_second)
+                                    : cpu_ticks(node->ticks, pauses->switched_ticks, pauses->switched_ns,
                                                 source->ticks_per_second),
-                .waited = node->waited,
-                .idle = node->idle,
-                .imbalance = node->imbalance,
+                .waited = pauses->waited,
+                .idle = pauses->idle,
+                .imbalance = pauses->imbalance,
                 .blocks = node->blocks + (node == open ? blocks : 0),
                 .bytes_sent = node->bytes_sent,
                 .bytes_received = node->bytes_received,

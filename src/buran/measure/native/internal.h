@@ -23,9 +23,6 @@ typedef struct buran_node {
     struct buran_node *parent;
     uint64_t visits, ticks, blocks;
     uint64_t bytes_sent, bytes_received, comm_sum;
-    uint64_t waited;                      /* ticks in which the thread waited for its team */
-    uint64_t switched_ticks, switched_ns; /* CPU time is ticks - switched_ticks + switched_ns: see cpu_clock.c */
-    uint64_t idle, imbalance;             /* ticks, of the teams that were opened here */
     uint32_t comm_min, comm_max;
 } buran_node;
 
@@ -37,12 +34,23 @@ typedef struct buran_frame {
     uint64_t begin;      /* of the work for a team, in ticks without waiting; only used by threads.c */
 } buran_frame;
 
-/* Nodes never move: other threads and the dump look at them while their thread runs. */
+/* What passed in a call path while its thread did not compute: apart from the node, which hooks touch all the time. */
+typedef struct buran_pauses {
+    uint64_t waited;                      /* ticks in which the thread waited for its team */
+    uint64_t switched_ticks, switched_ns; /* CPU time is ticks - switched_ticks + switched_ns: see cpu_clock.c */
+    uint64_t idle, imbalance;             /* ticks, of the teams that were opened here */
+} buran_pauses;
+
+/* Nodes never move: other threads and the dump look at them while their thread runs. Their pauses stand behind them. */
 typedef struct buran_chunk {
     struct buran_chunk *next;
     uint32_t used, capacity;
     buran_node nodes[];
 } buran_chunk;
+
+static inline buran_pauses *buran_pauses_in(const buran_chunk *chunk, uint32_t i) {
+    return (buran_pauses *)(chunk->nodes + chunk->capacity) + i;
+}
 
 enum { BURAN_THREAD_RESERVED, BURAN_THREAD_RUNNING, BURAN_THREAD_ENDED };
 
@@ -121,6 +129,9 @@ void buran_attach_thread(buran_thread *thread);
 
 /* Work of this thread for a call path of any thread: what it does until `buran_exit` is recorded below that. */
 uint32_t buran_enter_path(const buran_node *origin, const void *task);
+
+/* Of one of the thread's own nodes. */
+buran_pauses *buran_pauses_of(const buran_thread *thread, const buran_node *node);
 
 /* Book time and blocks up to now: as work, or as waiting for the team. */
 void buran_book(buran_thread *thread);

@@ -165,8 +165,8 @@ static void register_region(buran_region *region) {
 
 /* A thread's first chunk is small, since many threads have little to tell. It is granted in any case. */
 static buran_chunk *new_chunk(const buran_thread *thread) {
-    uint32_t capacity = !thread->last_chunk ? 45 : thread->last_chunk->capacity < 700 ? 744 : 1488;
-    size_t size = sizeof(buran_chunk) + capacity * sizeof(buran_node);
+    uint32_t capacity = !thread->last_chunk ? 31 : thread->last_chunk->capacity < 500 ? 511 : 1023;
+    size_t size = sizeof(buran_chunk) + capacity * (sizeof(buran_node) + sizeof(buran_pauses));
     sigset_t signals;
     lock_registry(&signals);
     buran_chunk *chunk = NULL;
@@ -289,12 +289,20 @@ static inline buran_node *child_of(buran_thread *thread, buran_node *parent, uin
 
 /* ---- booking */
 
+buran_pauses *buran_pauses_of(const buran_thread *thread, const buran_node *node) {
+    const buran_chunk *chunk = thread->first_chunk;
+    while (node < chunk->nodes || node >= chunk->nodes + chunk->capacity)
+        chunk = chunk->next;
+    return buran_pauses_in(chunk, (uint32_t)(node - chunk->nodes));
+}
+
 /* What passed since the base is known exactly now, of which all but the last stretch was booked as elapsed ticks. */
 static __attribute__((noinline)) uint64_t book_switch(buran_thread *thread, buran_node *node) {
     uint64_t ticks = thread->cpu_clock.base_ticks, ns = thread->cpu_clock.base_ns;
     uint64_t now = buran_cpu_clock_rebase(&thread->cpu_clock);
-    node->switched_ticks += now - ticks;
-    node->switched_ns += thread->cpu_clock.base_ns - ns;
+    buran_pauses *pauses = buran_pauses_of(thread, node);
+    pauses->switched_ticks += now - ticks;
+    pauses->switched_ns += thread->cpu_clock.base_ns - ns;
     return now;
 }
 
@@ -331,14 +339,14 @@ void buran_book(buran_thread *thread) {
 /* The wall clock counts, whether the thread spins, sleeps or has lost its core. */
 void buran_book_wait(buran_thread *thread) {
     begin_hook(thread);
-    buran_node *node = thread->current;
-    uint64_t before = thread->last_ticks, ticks = node->switched_ticks, ns = node->switched_ns;
+    buran_pauses *pauses = buran_pauses_of(thread, thread->current);
+    uint64_t before = thread->last_ticks, ticks = pauses->switched_ticks, ns = pauses->switched_ns;
     book(thread);
     uint64_t passed = thread->last_ticks - before;
     passed = (int64_t)passed < 0 ? 0 : passed;
-    node->switched_ticks = ticks + passed; /* none of it is CPU time */
-    node->switched_ns = ns;
-    node->waited += passed;
+    pauses->switched_ticks = ticks + passed; /* none of it is CPU time */
+    pauses->switched_ns = ns;
+    pauses->waited += passed;
     thread->waited += passed;
     end_hook(thread);
 }

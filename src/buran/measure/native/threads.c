@@ -114,8 +114,9 @@ static void close_team(const buran_team *team) {
         return;
     buran_book_wait(thread);
     uint64_t all = team->members * (thread->last_ticks - team->begin);
-    thread->current->idle += all > team->worked ? all - team->worked : 0;
-    thread->current->imbalance += team->members ? team->longest - team->worked / team->members : 0;
+    buran_pauses *pauses = buran_pauses_of(thread, thread->current);
+    pauses->idle += all > team->worked ? all - team->worked : 0;
+    pauses->imbalance += team->members ? team->longest - team->worked / team->members : 0;
 }
 
 /* ---- parallel regions of libgomp */
