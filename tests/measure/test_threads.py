@@ -74,8 +74,7 @@ def test_openmp_threads_work_below_the_call_path_that_forked_them(openmp, tmp_pa
     for metric in ("time", "wall_time"):
         time = table(profile, metric)
         assert time[""][1] == time["main"][1]
-    assert time["main"][0] > 0.4
-    assert time["main"][1] < 0.2
+    assert time["main"][0] > 0.4 and time["main"][0] - time["main"][1] > 0.39  # it sleeps alone
     idle, imbalance = table(profile, "team_idle_time"), table(profile, "team_imbalance")
     assert (
         idle["main->fixed"][0] > 0 and idle["main->fixed"][1] == 0 and idle["main->fixed->work"] == [0] * len(idle[""])
