@@ -41,6 +41,7 @@ from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.profile.metrics import Metric
 from buran.report.text import render
+from buran.views.phases import phase_costs
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from data_of_others import folder, needs
@@ -641,3 +642,12 @@ def test_the_workflow_imports_killed_and_resumed(tmp_path: Path, tree: Path) -> 
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
     assert drive(["buran.cli", "run", str(file)], tmp_path).wait() == 0
     assert len(own_runs(broken)) == len(own_runs(whole))  # and nothing is measured twice
+
+
+def test_phases_of_a_campaign_that_imports(tmp_path: Path, tree: Path) -> None:
+    session = importing(tmp_path, tree, budget={"core_hours": 0.05}, strategy={"name": "design", "max_iterations": 2})
+    assert not any(cost.made or cost.ahead for cost in phase_costs(History.open(session)))
+    last = carry_out(session)
+    costs = phase_costs(History.open(session))
+    assert sum(cost.spent_core_hours for cost in costs) == pytest.approx(last.spent_core_hours)
+    assert not any(cost.ahead for cost in costs)

@@ -114,7 +114,7 @@ def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
     """Tell of the first run that was started and failed: why, and what it printed last; None if there is none."""
     from buran.campaign.records import read_run
     from buran.measure.bundle import BUILD_FAILED, SPARED
-    from buran.views.status import output_of
+    from buran.views.status import output_of, words_in
 
     folders = {entry: layout.store / entry.run for entry in entries}
     reasons = {entry: read_run(folder).reason or "unknown" for entry, folder in folders.items()}
@@ -123,10 +123,9 @@ def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
         return None
     folder = folders[entry]
     log = folder / output_of(folder)
-    last = log.read_text(errors="replace").splitlines()[-_LAST_LINES:] if log.is_file() else []
     lines = [
         f"{style('failed', 'red')} {entry.mode} run, {entry.key.point}, {entry.key.name}: {reasons[entry]}",
-        *(f"  | {line}" for line in last if line.strip()),
+        *(f"  | {line}" for line in words_in(log)[-_LAST_LINES:]),
         f"  log: {log.relative_to(layout.root)}; the campaign goes on, and `buran status` names further failures",
     ]
     return "\n".join(lines)

@@ -10,7 +10,7 @@ from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, Status, read_record
 from buran.loop.history import History
-from buran.loop.plan import knowledge_of, question_of
+from buran.loop.plan import first_plan, knowledge_of, question_of
 from buran.measure.store import ledger, store
 from buran.select.draft import Draft
 from buran.select.pilot import pilot_places
@@ -147,7 +147,11 @@ def _plans_ahead(history: History) -> tuple[Plan, ...]:
         if not all(path.is_file() for path in ready):
             before = History.open(history.session, last)
     question, knowledge = question_of(before), knowledge_of(before)
-    plan = plans[-1] if before is not history else next_plan(question, knowledge)
+    plan = (
+        plans[-1] if before is not history else next_plan(question, knowledge) if plans else first_plan(history.session)
+    )
+    if plan.imported or plan.comparison:
+        return (plan,)
     draft, out = Draft(question, knowledge), [plan]
     if plan.pilot:
         if len(knowledge.run_plans) == 0 and (not question.adaptive or not question.models):

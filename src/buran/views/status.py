@@ -28,6 +28,8 @@ from buran.views.account import Item, account_of
 from buran.views.changes import changes_in_words
 from buran.views.run_times import Kind, RunTimes, kinds_of, run_times, seconds_between
 
+_END_OF_LOG = 100_000  # bytes: that is where reasons stand
+_OF_LAUNCHER = re.compile(r"^([-=])\1{39,}$.*?^\1{40,}$", re.MULTILINE | re.DOTALL)
 _STATES = ("measured", "failed", "running", "queued", "missing")  # of runs, one each
 
 
@@ -356,8 +358,17 @@ def _not_mixed(history: History) -> Iterator[tuple[Path, Failure]]:
 
 def output_of(run: Path) -> str:
     """Return the file in which a program said why it failed: its errors, or its output where it wrote no errors."""
-    sizes = {name: (run / name).stat().st_size for name in ("stderr.log", "stdout.log") if (run / name).is_file()}
-    return "stdout.log" if sizes.get("stdout.log") and not sizes.get("stderr.log") else "stderr.log"
+    return "stderr.log" if words_in(run / "stderr.log") or not words_in(run / "stdout.log") else "stdout.log"
+
+
+def words_in(log: Path) -> list[str]:
+    """Return the last lines of a log, without what launchers of MPI add in blocks between lines of dashes."""
+    if not log.is_file():
+        return []
+    with log.open("rb") as file:
+        file.seek(max(log.stat().st_size - _END_OF_LOG, 0))
+        text = file.read().decode(errors="replace")
+    return [line for line in _OF_LAUNCHER.sub("", text).splitlines() if line.strip()]
 
 
 def _log(layout: Layout, folder: Path, name: str) -> str:
