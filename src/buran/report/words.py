@@ -185,7 +185,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         if total := total_at_target(report):
             facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.ends_s:.4g} s to start and end")
         if report.tensor is None:
-            facts.append(f"Fits the measurements with SMAPE {model.quality.smape:.2g} %")
+            facts.append(f"Misses its measurements by {model.quality.smape:.2g} % on average (SMAPE)")
     if report.evaluation:
         errors = [abs(prediction["predicted_s"] / prediction["measured_s"] - 1) for prediction in report.evaluation]
         points = _number(len(errors), "point", "points")
