@@ -8,7 +8,7 @@ import pytest
 from buran.campaign.plan import Mode
 from buran.errors import ToolError
 from buran.experiment.build import experiment_from_profiles
-from buran.prior.paths import Source, priors_of
+from buran.prior.paths import Source, priors_of, work_of_a_thread
 from buran_studies.priors import threads as priors_threads
 
 
@@ -30,5 +30,5 @@ def test_a_parallel_region_shares_its_basic_blocks_among_threads(
     effort = found.efforts[row]
     assert found.sources[row] is Source.COMPUTATION and effort is not None
     assert priors_threads.deviation(effort).max() == 0
-    counts = counted.over_locations("basic_blocks")[row, :, 0]
+    counts = work_of_a_thread(counted).over_locations("basic_blocks")[row, :, 0]
     np.testing.assert_allclose(effort.evaluate(counted.points), counts, rtol=1e-6)

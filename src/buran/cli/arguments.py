@@ -42,7 +42,7 @@ def _add(parser: argparse.ArgumentParser, default: Path | None, help: str) -> No
 
 def add_aggregate(parser: argparse.ArgumentParser, note: str = "") -> None:
     """Declare how the values of locations become one; `note` says for what."""
-    text = f"over ranks and threads{note} (default: mean)"
+    text = f"over ranks{note} (default: mean)"
     parser.add_argument("--aggregate", choices=("mean", "median", "min", "max", "sum"), default="mean", help=text)
 
 

@@ -34,7 +34,7 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
             share = f"{100 * shares[i]:.1f} %"
             rows.append((models.call_paths[i], function, f"{model.quality.smape:.2f}", *last, share))
         unit = f" in {models.unit}" if models.unit else ""
-        title = f"{models.metric}{unit} ({models.aggregate} over locations, {models.repetition} of repetitions)"
+        title = f"{models.metric}{unit} ({models.aggregate} over ranks, {models.repetition} of repetitions)"
         extra = (("prediction", f"{100 * level:g} % from", "to") if at else ()) if order else ()
         header = ("call path", "model", "SMAPE %", *extra, "share")
         if at:

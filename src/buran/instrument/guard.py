@@ -13,11 +13,11 @@ import numpy as np
 
 from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, by_symbol, format_filter, parse
+from buran.instrument.measured import threads_of
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict
 from buran.model.repetitions import over_repetitions
-from buran.profile.metrics import WORKING_THREADS
 from buran.profile.profile import CallTree
 
 
@@ -82,8 +82,9 @@ def guard(
     place = longest(experiment)
     seconds, visits = (_mean(experiment.over_locations(name))[:, place] for name in ("time", "visits"))
     every = float(_mean(experiment.over_locations("visits", "sum"))[:, place].sum())
-    if WORKING_THREADS.name in experiment.values:  # times are those of one thread, visits of all
-        visits = visits / np.maximum(_mean(experiment.over_locations(WORKING_THREADS.name))[:, place], 1.0)
+    threads = threads_of(experiment)
+    if threads is not None:  # times are those of one thread, visits of all
+        visits = visits / threads[:, place]
     cost_s = visit_cost_of(hooked_s, plain_s, every, calibrated_s)
     return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit)
 

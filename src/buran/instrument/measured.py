@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.experiment.table import Experiment
+from buran.profile.metrics import TEAM_IMBALANCE, WORKING_THREADS
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +25,9 @@ def ends_s(experiment: Experiment) -> Floats:
 
 
 def imbalance_s(experiment: Experiment) -> Floats:
-    """Return shape (call path,): the slowest location's time above the mean, at the point that takes longest.
+    """Return shape (call path,): the slowest rank's time above the mean, at the point that takes longest.
+
+    With it goes what the slowest threads of teams work above their means.
 
     The median over repetitions; 0 where nothing was measured.
     """
@@ -32,7 +35,17 @@ def imbalance_s(experiment: Experiment) -> Floats:
         return np.zeros(len(experiment.tree))
     most, mean = (experiment.over_locations("time", which) for which in ("max", "mean"))
     largest = int(np.nanmax(np.nansum(mean, axis=0), axis=1).argmax())
-    return _median((most - mean)[:, largest])
+    uneven = _median((most - mean)[:, largest])
+    if TEAM_IMBALANCE in experiment.values:
+        uneven = uneven + _median(experiment.over_locations(TEAM_IMBALANCE)[:, largest])
+    return uneven
+
+
+def threads_of(experiment: Experiment) -> Floats | None:
+    """Return shape (call path, point): how many threads of a rank came there, at least 1; None where all had one."""
+    if WORKING_THREADS.name not in experiment.values:
+        return None
+    return np.maximum(_median(experiment.over_locations(WORKING_THREADS.name)), 1.0)
 
 
 def _median(values: Floats) -> Floats:

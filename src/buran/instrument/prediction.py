@@ -42,7 +42,7 @@ class RegionPrediction:
     origin_s
         Shape (call path,): at the smallest value of each parameter.
     visits
-        Shape (call path, point): at the target, then at the measured points; NaN where unknown.
+        Shape (call path, point): of one thread, at the target, then at the measured points; NaN where unknown.
     measured_s
         Shape (call path, point): exclusive time by the models, at the measured points.
     visit_cost_s
@@ -173,6 +173,7 @@ def predict_regions(
     target: ArrayLike,
     visit_cost_s: float,
     work: Sequence[ModelSet] = (),
+    threads: Floats | None = None,
 ) -> RegionPrediction:
     """Evaluate the models of an iteration.
 
@@ -188,6 +189,8 @@ def predict_regions(
         Shape (parameter,): in the order of the models' parameters.
     work
         Models of other metrics, of call paths by their names, which may be others than those of `tree`.
+    threads
+        Shape (call path, point): how many threads of a rank share its visits, at the models' points; None for one.
 
     Raises
     ------
@@ -216,6 +219,8 @@ def predict_regions(
     number = np.full((len(tree), 1 + len(points)), np.nan)
     if visits is not None:
         number = visits.predict(np.concatenate([at[None], points]))
+    if threads is not None and threads.shape == (len(tree), len(points)):
+        number /= np.concatenate([threads.max(axis=1, initial=1.0, keepdims=True), threads], axis=1)
     return RegionPrediction(
         tree,
         seconds[:, 0],

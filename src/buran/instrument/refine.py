@@ -203,6 +203,7 @@ def refine(
     work: Sequence[ModelSet] = (),
     imbalance: Floats | None = None,
     ends_s: Floats | None = None,
+    threads: Floats | None = None,
     graph: CallGraph | None = None,
     known: Verdicts | None = None,
     hooked: Collection[str] = (),
@@ -217,7 +218,7 @@ def refine(
 
     Parameters
     ----------
-    tree, time, visits, target, work
+    tree, time, visits, target, work, threads
         See `predict_regions`.
     visit_cost_s
         What one visit costs in hooks.
@@ -243,7 +244,7 @@ def refine(
     """
     wishes = wishes or Wishes()
     memory = known or {}
-    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work)
+    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work, threads)
     regions = tree.regions
     symbols = [symbol_of(region) for region in regions]
     unknown = np.isnan(prediction.share)

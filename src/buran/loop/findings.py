@@ -83,6 +83,8 @@ class Findings(Stored):
         What became of each import.
     comparison
         What runs that are compared with an earlier version told; empty for others.
+    threads
+        For each call path of `tree` and each point, how many threads of a rank came there; empty where all had one.
     program_model
         Kind of the model that predicts the program's run time, and why.
     """
@@ -108,6 +110,7 @@ class Findings(Stored):
     ends: Annotated[ModelSet | None, PlainValidator(_models)] = None
     held: Annotated[ModelSet | None, PlainValidator(_models)] = None
     comparison: Mapping[str, Any] = field(default_factory=dict)
+    threads: tuple[tuple[float, ...], ...] = ()
 
     def write(self, path: Path) -> None:
         """Write the file."""

@@ -19,7 +19,7 @@ from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
 from buran.instrument.balance import Balance, balance_of
-from buran.instrument.measured import ends_s, imbalance_s
+from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.loop import collect
 from buran.loop.comparison import compare_runs
 from buran.loop.crowded import crowded_points
@@ -214,6 +214,7 @@ def _findings(
     if table is not None:
         tree = table.tree if material.timed is None else material.timed.tree
     uncorrected = None if material.pooled is None else material.pooled.uncorrected
+    threads = None if uncorrected is None else threads_of(uncorrected)
     metrics = counted_metrics(campaign.config.metrics)
     held_out = collect.baseline(history.runs, Purpose.EVALUATION)
     return Findings(
@@ -222,6 +223,7 @@ def _findings(
         tree=tree,
         imbalance_s=() if uncorrected is None else tuple(imbalance_s(uncorrected).tolist()),
         ends_s=() if uncorrected is None else tuple(map(tuple, ends_s(uncorrected).tolist())),
+        threads=() if threads is None else tuple(map(tuple, threads.tolist())),
         runtime=program.runtime,
         ends=program.ends,
         held=made[0],

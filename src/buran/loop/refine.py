@@ -216,6 +216,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
         ends_s=np.array(findings.ends_s).reshape(-1, 2),
+        threads=np.array(findings.threads) if findings.threads else None,
         graph=graph if new or refinement.closure == "static" else None,
         known=verdicts,
         hooked=() if features is None else [function.mangled for function in features.functions if function.hooked],

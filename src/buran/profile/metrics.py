@@ -115,6 +115,7 @@ def _counter(name: str, perf: str, title: str, description: str, effort: Effort 
 
 _EVERY: tuple[Build, ...] = ("effort", "time")
 
+TEAM_IMBALANCE = "team_imbalance"
 WORKING_THREADS = Metric(
     "working_threads", "occ", "exclusive", "MAXDOUBLE", "Working threads",
     "Threads of a rank that came there: its counts, divided by them, are the work that takes time",
@@ -142,7 +143,7 @@ METRICS: Mapping[str, Metric] = {
             "Time in which threads of a team had no part of their parallel region to work on", role="time",
         ),
         Metric(
-            "team_imbalance", "sec", "exclusive", "DOUBLE", "Imbalance of teams",
+            TEAM_IMBALANCE, "sec", "exclusive", "DOUBLE", "Imbalance of teams",
             "Work of the thread that worked longest in a parallel region, less the mean of its team", role="time",
         ),
         _count("basic_blocks", "Basic blocks", "Executed basic blocks", ("effort",), "computation"),

@@ -20,7 +20,7 @@ from buran.instrument.callgraph import CallGraph, make_graph
 from buran.instrument.filter_file import Filter, parse, read_filter
 from buran.instrument.filter_list import WRITERS, FilterList, Listed, list_of
 from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
-from buran.instrument.measured import ends_s, imbalance_s
+from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.instrument.metacg import read_metacg, write_metacg
 from buran.instrument.pattern import glob
 from buran.instrument.refine import Wishes, refine
@@ -254,10 +254,12 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
     if universe.results is None:
         sets = model_experiment(experiment, [name for name in experiment.metrics if name in used])
         tree, imbalance, ends = experiment.tree, imbalance_s(experiment), ends_s(experiment)
+        threads = threads_of(experiment)
     else:
         sets = {models.metric: models for models in read_models(universe.results / MODELS)}
         findings = universe.results_findings
         tree, imbalance, ends = findings.tree, np.array(findings.imbalance_s), np.array(findings.ends_s).reshape(-1, 2)
+        threads = np.array(findings.threads) if findings.threads else None
     chosen = refine(
         tree,
         sets["time"],
@@ -274,6 +276,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=imbalance,
         ends_s=ends,
+        threads=threads,
         graph=universe.graph,
     )
     return list_of(chosen)

@@ -20,6 +20,7 @@ from buran.files import write_text
 from buran.model.terms import Array, ModelFunction
 from buran.model.text import format_function
 from buran.prior.algebra import multiplied, power
+from buran.prior.paths import work_of_a_thread
 from buran.prior.tables import models_from_priors
 from buran.profile.profile import Profile
 from buran_studies.priors.judged import at_points
@@ -114,7 +115,7 @@ def _evaluated(compiler: str) -> dict[str, Any]:
     model = models_from_priors(training, counted, processes=None)[row]
     plain = model_experiment(training, ["time"])["time"].models[row]
     assert model.effort is not None and model.final is not None and plain is not None
-    counts = counted.over_locations("basic_blocks")[row_of(counted), :, 0]
+    counts = work_of_a_thread(counted).over_locations("basic_blocks")[row_of(counted), :, 0]
     return {
         "effort": format_function(model.effort, PARAMETERS),
         "ed": deviation(model.effort).tolist(),
