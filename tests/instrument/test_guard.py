@@ -104,6 +104,19 @@ def test_the_longest_point_decides_and_shared_machines_stretch_hooks() -> None:
     assert not guard(table, 0.0, 0.0, COST_S).verdicts
 
 
+def test_threads_share_the_visits_of_their_rank() -> None:
+    time, visits, threads = np.zeros((3, 5, 1, 1, 5))
+    time[:, 0, 0, :] = np.array([1e-3, 2.0, 0.05, 9.0, 0.0])[:, None]
+    visits[:, 0, 0, :] = np.array([1.0, 10.0, 6e6, 1.0, 0.0])[:, None]
+    threads[:, 0, 0, :] = np.array([1.0, 1.0, 4.0, 1.0, 0.0])[:, None]
+    values = {"time": time, "visits": visits}
+    units = {"time": "sec", "visits": "occ", "working_threads": "occ"}
+    alone = Experiment(("n",), np.array([[10.0]]), TREE, values, units)
+    shared = Experiment(("n",), np.array([[10.0]]), TREE, {**values, "working_threads": threads}, units)
+    assert set(guard(alone, 2.1, 2.0, COST_S).verdicts) == {"_Z4tinyv"}  # 0.12 s of 2 s
+    assert not guard(shared, 2.1, 2.0, COST_S).verdicts  # four threads take 0.03 s, at once
+
+
 def test_guarded_filters_let_everything_else_through() -> None:
     seconds, visits = np.array([1e-3, 0.5, 1.0, 9.0, 0.2]), np.array([1.0, 100.0, 5e7, 1.0, 1e7])
     found = throttle(TREE, seconds, visits, COST_S)

@@ -297,7 +297,7 @@ buran_pauses *buran_pauses_of(const buran_thread *thread, const buran_node *node
 }
 
 /* What passed since the base is known exactly now, of which all but the last stretch was booked as elapsed ticks. */
-static __attribute__((noinline)) uint64_t book_switch(buran_thread *thread, buran_node *node) {
+static __attribute__((noinline, cold)) uint64_t book_switch(buran_thread *thread, buran_node *node) {
     uint64_t ticks = thread->cpu_clock.base_ticks, ns = thread->cpu_clock.base_ns;
     uint64_t now = buran_cpu_clock_rebase(&thread->cpu_clock);
     buran_pauses *pauses = buran_pauses_of(thread, node);
