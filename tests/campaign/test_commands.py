@@ -64,6 +64,7 @@ def test_values_serve_constraints_and_resources(write_campaign: WriteCampaign) -
         ({"target__inputs": ["absent.txt"]}, "target.inputs[0]", ("an input is missing", "absent.txt")),
         ({"target__inputs": [{"path": "code", "name": "../x"}]}, "target.inputs[0].name", ("inside the run's folder",)),
         ({"target__inputs": ["code", {"path": "{build}/code"}]}, "target.inputs[1]", ("two inputs",)),
+        ({"target__inputs": [{"path": "code", "fill": True}]}, "target.inputs[0].fill", ("before anything is built",)),
         ({"target__start_in": "/tmp"}, "target.start_in", ("inside the run's folder",)),
         ({"target__keep_output": ["../*"]}, "target.keep_output[0]", ("inside the run's folder",)),
         ({"target__exit_codes": [0, 256]}, "target.exit_codes[1]", ("256 is not allowed",)),
@@ -76,6 +77,33 @@ def test_what_cannot_be_computed_is_named(
     assert f"key {key}" in mistake.where
     for word in words:
         assert word in f"{mistake.what} {mistake.why}"
+
+
+def test_values_are_put_into_the_text_of_an_input(write_campaign: WriteCampaign) -> None:
+    written = {"path": "case.in", "fill": True}
+    path = write_campaign(values=GRID, target__inputs=[written], target__run="{binary}")
+    (path.parent / "case.in").write_text("x = {=p * n}\nranks = {ranks}, {px} {{here}}\n")
+    texts = load_campaign(path).input_texts(Point.of({"p": 4, "n": 10}))
+    assert texts == {"case.in": "x = 40\nranks = 4, 2 {here}\n"}  # and n counts as used, which no command does
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("x = {m}", ("unknown placeholder {m}", "case.in:2")),
+        ("x = {binary}", ("unknown placeholder {binary}", "case.in:2")),
+        ("x = {", ("a single '{'", "case.in:2")),
+        ("x = {=n / 3}", ("gives 3.33", "key target.inputs")),
+    ],
+)
+def test_mistakes_in_the_text_of_an_input_are_named_with_their_line(
+    write_campaign: WriteCampaign, line: str, words: tuple[str, ...]
+) -> None:
+    path = write_campaign(target__inputs=[{"path": "case.in", "fill": True}])
+    (path.parent / "case.in").write_text(f"a\n{line}\n")
+    mistake = mistake_of(path)
+    for word in words:
+        assert word in f"{mistake.where} {mistake.what} {mistake.why}"
 
 
 def test_numbers_that_are_not_whole_come_from_parameters_alone(write_campaign: WriteCampaign) -> None:

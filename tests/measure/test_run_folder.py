@@ -35,6 +35,14 @@ def test_inputs_are_copied_or_linked(tmp_path: Path) -> None:
     assert inputs[0].content != "" and inputs[1].content == ""
 
 
+def test_values_are_put_into_an_input_and_nothing_else_changes(tmp_path: Path) -> None:
+    (tmp_path / "case.in").write_bytes(b"x_cells={n}\r\n\xe9 {{keep}}\n")
+    entry = Input.of(InputKeys(path="case.in", fill=True), tmp_path)
+    text = b"x_cells=16\r\n\xe9 {keep}\n".decode(errors="surrogateescape")
+    bring_inputs([entry], tmp_path, tmp_path / "run", {"case.in": text})
+    assert (tmp_path / "run" / "case.in").read_bytes() == b"x_cells=16\r\n\xe9 {keep}\n"
+
+
 def test_the_content_of_an_input_identifies_it(tmp_path: Path) -> None:
     path = tmp_path / "a.in"
     path.write_text("1")

@@ -198,6 +198,10 @@ def input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
         if entry.path.is_absolute() and not entry.path.exists():
             why, hint = f"there is no {entry.path}", "paths are relative to the campaign file, or begin with {build}"
             yield Mistake(path, "an input is missing", why, hint)
+        if entry.fill and (entry.link or not entry.path.is_absolute() or entry.path.is_dir()):
+            why = "it is read before anything is built, and each run gets a text of its own"
+            hint = "name one file beside the campaign file, without link: true"
+            yield Mistake((*path, "fill"), f"values cannot be put into {entry.name!r}", why, hint)
         if entry.name in names and entry.name != ".":
             yield Mistake(path, f"two inputs have the name {entry.name!r}", hint="give one of them another name")
         names.add(entry.name)

@@ -51,9 +51,11 @@ class Campaign:
         How many combinations of values are evaluation points.
     notes
         What is allowed but deserves a word.
+    filled
+        For each input that a point's values are put into, by its name, its lines.
     computed
-        Placeholders of the commands that are neither parameters nor tools: named values, and expressions with their
-        ``=``.
+        Placeholders of the commands and of filled inputs that are neither parameters nor tools: named values, and
+        expressions with their ``=``.
     imported_core_hours
         For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
     """
@@ -69,6 +71,7 @@ class Campaign:
     formulas: Formulas
     build: Template
     run: tuple[Template, ...]
+    filled: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     computed: Mapping[str, Expression] = field(default_factory=dict)
     imported_core_hours: tuple[Expression | None, ...] = ()
 
@@ -239,10 +242,18 @@ class Campaign:
 
     def run_command(self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str) -> list[str]:
         """Return the program and its arguments; each value stays within the argument it is put into."""
-        values = {name: str(self._number(name, point)) for name in (*point, *self.computed)}
-        values["ranks"], values["threads"] = str(self.ranks(point)), str(self.threads(point))
-        values["binary"], values["build"] = str(binary), str(build_folder)
+        values = {**self._numbers(point), "binary": str(binary), "build": str(build_folder)}
         return [word.fill(values) for word in self.run]
+
+    def input_texts(self, point: Mapping[str, Value]) -> dict[str, str]:
+        """Return the text of each input that the values of a point are put into, by its name."""
+        values = self._numbers(point)
+        return {name: "".join(line.fill(values) for line in lines) for name, lines in self.filled.items()}
+
+    def _numbers(self, point: Mapping[str, Value]) -> dict[str, str]:
+        """Return what stands for a point in commands and filled inputs."""
+        numbers = {name: str(self._number(name, point)) for name in (*point, *self.computed)}
+        return {**numbers, "ranks": str(self.ranks(point)), "threads": str(self.threads(point))}
 
     def launch(
         self,

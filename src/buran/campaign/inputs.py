@@ -25,11 +25,14 @@ class Input:
         In the run's folder; ``.`` for what is in a folder.
     link
         Whether runs get a symbolic link.
+    fill
+        Whether a point's values are put into its text.
     """
 
     path: Path
     name: str
     link: bool = False
+    fill: bool = False
 
     @classmethod
     def of(cls, written: str | InputKeys, folder: Path) -> Input:
@@ -37,7 +40,7 @@ class Input:
         keys = written if isinstance(written, InputKeys) else InputKeys(path=written)
         in_build = keys.path == BUILD or keys.path.startswith(f"{BUILD}/")
         path = Path(keys.path[len(BUILD) :].strip("/") or ".") if in_build else folder / Path(keys.path).expanduser()
-        return cls(path, keys.name or path.name or ".", keys.link)
+        return cls(path, keys.name or path.name or ".", keys.link, keys.fill)
 
     def files(self, build_folder: Path) -> Iterator[tuple[Path, Path]]:
         """Yield each of its files, and its place in the run's folder.

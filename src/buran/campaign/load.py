@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from buran.campaign import checks
 from buran.campaign.config import Campaign, below
 from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression, has_grid, is_line
+from buran.campaign.inputs import Input
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, check_resource
@@ -101,22 +103,26 @@ class _Loading:
         mistakes.add(*checks.input_mistakes(config, self.path.parent))
         self._compile_values()
         build, run = self._commands()
+        filled = self._filled()
         constraints = self._constraints()
         formulas, imported_core_hours = self._formulas(), self._costs()
-        computed = self._computed(build, run, formulas)
+        of_run = tuple(name for word in run for name in word.names)
+        of_inputs = tuple(name for line in chain(*filled.values()) for name in line.names if name not in of_run)
+        placeholders = {"build": build.names, "run": of_run, "inputs": of_inputs}
+        computed = self._computed(placeholders, formulas)
         points = self._listed_points()
         evaluation = self._evaluation_points()
         mistakes.stop()
         assert formulas is not None
         environment = self.override or config.environment or next(iter(config.environments))
-        used = {*build.names, *(name for word in run for name in word.names)}
+        used = {*build.names, *of_run, *of_inputs}
         used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         mistakes.add(*checks.reach_mistakes(config, environment, used, influence))
         kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
         points_of_runs = [*kept, *evaluation]
         self._check_resources(formulas, points_of_runs)
-        self._check_computed(computed, build, points_of_runs)
+        self._check_computed(computed, placeholders, points_of_runs)
         mistakes.stop()
         campaign = Campaign(
             path=self.path,
@@ -130,6 +136,7 @@ class _Loading:
             formulas=formulas,
             build=build,
             run=run,
+            filled=filled,
             computed=computed,
             imported_core_hours=imported_core_hours,
         )
@@ -150,12 +157,33 @@ class _Loading:
                 ),
             ),
         )
-        allowed = dict.fromkeys(("binary", "build", "ranks", "threads", *self.names, *self.config.values))
-        run = self._parsed(("target", "run"), lambda: parse_words(target.run, tuple(allowed), expressions=True))
+        allowed = ("binary", "build", *self._of_runs)
+        run = self._parsed(("target", "run"), lambda: parse_words(target.run, allowed, expressions=True))
         if build and run:
             run_names = {name for word in run for name in word.names}
             self.mistakes.add(*checks.command_mistakes(self.config, run_names, build[0].names))
         return build[0] if build else Template("", ("",), ()), run
+
+    def _filled(self) -> dict[str, tuple[Template, ...]]:
+        """Return the lines of each input that values are put into."""
+        filled: dict[str, tuple[Template, ...]] = {}
+        for written in self.config.target.inputs:
+            entry = Input.of(written, self.path.parent)
+            if not entry.fill or not entry.path.is_file():
+                continue
+            text, lines = entry.path.read_bytes().decode(errors="surrogateescape"), []
+            for number, line in enumerate(text.splitlines(keepends=True), start=1):
+                try:
+                    lines.append(parse_template(line, self._of_runs, expressions=True))
+                except TemplateError as error:
+                    self.mistakes.add(Mistake((), error.what, hint=error.hint, file=entry.path, line=number))
+            filled[entry.name] = tuple(lines)
+        return filled
+
+    @property
+    def _of_runs(self) -> tuple[str, ...]:
+        """Placeholders that stand for numbers of a run."""
+        return tuple(dict.fromkeys(("ranks", "threads", *self.names, *self.config.values)))
 
     def _parsed(self, path: KeyPath, parse: Callable[[], tuple[Template, ...]]) -> tuple[Template, ...]:
         try:
@@ -179,12 +207,12 @@ class _Loading:
             value = self._compiled(("values", name), text, "number")
             self.values[name] = value or compile_expression(1, (), "number")  # so that one mistake is one mistake
 
-    def _computed(self, build: Template, run: tuple[Template, ...], formulas: Formulas | None) -> dict[str, Expression]:
-        """Return what stands in commands and is computed: values by name, expressions with their ``=``."""
+    def _computed(self, placeholders: Mapping[str, Sequence[str]], formulas: Formulas | None) -> dict[str, Expression]:
+        """Return what is computed for commands and inputs: values by name, expressions with their ``=``."""
         computed: dict[str, Expression] = {}
         counts = {} if formulas is None else {"ranks": formulas.ranks, "threads": formulas.threads}
         counts = {name: formula for name, formula in counts.items() if name not in self.names}
-        for key, names in (("build", build.names), ("run", tuple(name for word in run for name in word.names))):
+        for key, names in placeholders.items():
             named = self.values if key == "build" else {**self.values, **counts}
             for name in names:
                 if name in self.values:
@@ -344,11 +372,15 @@ class _Loading:
                     break
 
     def _check_computed(
-        self, computed: Mapping[str, Expression], build: Template, points: Sequence[Mapping[str, Value]]
+        self,
+        computed: Mapping[str, Expression],
+        placeholders: Mapping[str, Sequence[str]],
+        points: Sequence[Mapping[str, Value]],
     ) -> None:
         """Check that what is put into commands can be computed at every point, and is a whole number there."""
         for name, expression in computed.items():
-            key = ("values", name) if name in self.values else ("target", "build" if name in build.names else "run")
+            used_in = next(command for command, names in placeholders.items() if name in names)
+            key = ("values", name) if name in self.values else ("target", used_in)
             for values in points if expression.names else points[:1]:
                 try:
                     number = expression(values)

@@ -61,6 +61,11 @@ class InputKeys(Keys, title="Input"):
         description="Whether runs get a symbolic link instead of a copy: for large files. A run that writes to one "
         "fails.",
     )
+    fill: OfRun[bool] = Field(
+        False,
+        description="Whether parameters, `values` and `{=expressions}` in braces are put into its text, as into the "
+        "run command: for sizes that stand in a file. `{{` and `}}` stand for braces.",
+    )
 
 
 def _input_kind(value: object) -> str:

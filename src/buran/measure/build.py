@@ -21,8 +21,9 @@ from buran.measure.store import ledger, store
 from buran.measure.target import Target
 
 TIME_LIMIT_S = 4 * 3600.0  # of a build, so that one that hangs ends
-_ERROR = re.compile(r"\berror:|\bcmake error|undefined reference|: command not found|\*\*\* ", re.IGNORECASE)
-_LONGEST_ERROR = 160  # characters of it that are shown; the log has all
+_ERROR = re.compile(r"\berror:|\bcmake error|undefined reference|: (command )?not found", re.IGNORECASE)
+_GIVEN_UP = re.compile(r"\*\*\* ")  # as make says it, for any reason
+LONGEST_ERROR = 160  # characters of it that are shown; the log has all
 STATIC = "static.jsonl"
 FILTER = "scorep.filter"
 LOG = "build.log"
@@ -164,8 +165,8 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         record = replace(record, cost_core_hours=outcome.wall_s * campaign.config.budget.build_cores / 3600.0)
     reason = None
     if outcome.failure:
-        known = backend.why_failed(log)
-        reason = f"the build command failed: {outcome.failure}{f' ({known})' if known else _first_error(log)}"
+        known, error = backend.why_failed(log), first_error(log.read_text(errors="replace"))
+        reason = f"the build command failed: {outcome.failure}{f' ({known})' if known else error and f', {error}'}"
     try:
         record = _inspected(target, spec, reason, record, binary, folder, temporary)
     except BuranError as error:
@@ -177,10 +178,11 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     _book(layout, store.commit(slot, temporary))
 
 
-def _first_error(log: Path) -> str:
-    """Return the first line of a build's log that compilers, linkers or make call an error, after a comma."""
-    lines = (line.strip() for line in log.read_text(errors="replace").splitlines())
-    return next((f", {line[:_LONGEST_ERROR]}" for line in lines if _ERROR.search(line)), "")
+def first_error(log: str) -> str:
+    """Return the first line of a build's log that compilers or linkers call an error, else that of make, else none."""
+    lines = [line.strip() for line in log.splitlines()]
+    patterns = (_ERROR, _GIVEN_UP)
+    return next((line[:LONGEST_ERROR] for wanted in patterns for line in lines if wanted.search(line)), "")
 
 
 def _inspected(

@@ -47,7 +47,8 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
     campaign = target.campaign
     resources, placement, program = campaign.config.resources, campaign.placement(point), campaign.config.target
     special = {
-        "inputs": campaign.input_contents or None,
+        "inputs": [entry for entry in campaign.input_contents if entry[0] not in campaign.filled] or None,
+        "filled": {name: digest(text) for name, text in campaign.input_texts(point).items()} or None,
         "start_in": None if program.start_in == "." else program.start_in,
         "exit_codes": None if program.exit_codes == (0,) else sorted(program.exit_codes),
         "partition": resources.partition,
@@ -322,7 +323,8 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
     campaign = attempt.target.campaign
     keys = campaign.config.target
     try:
-        linked = bring_inputs(campaign.inputs, tree(attempt.layout, attempt.run.build), attempt.temporary / _WORK)
+        built, work = tree(attempt.layout, attempt.run.build), attempt.temporary / _WORK
+        linked = bring_inputs(campaign.inputs, built, work, campaign.input_texts(attempt.bundle.point))
         job.cwd.mkdir(parents=True, exist_ok=True)
         outcome = attempt.target.backend.machine.run(job)
         left_out = keep_output(job.cwd, keys.keep_output, campaign.output_limit, attempt.temporary / store.OUTPUT)

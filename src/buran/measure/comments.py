@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FIXED_FORM = (".f", ".for", ".ftn", ".f77")
-FREE_FORM = (".f90", ".f95", ".f03", ".f08")
-C_LIKE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inl", ".ipp", ".tcc")
+from buran.measure.languages import FIXED_FORM, is_c_like, is_fortran, suffix
 
 
 def words(path: Path) -> str | None:
@@ -19,18 +17,16 @@ def words(path: Path) -> str | None:
     from pygments.lexers.fortran import FortranFixedLexer, FortranLexer
     from pygments.token import Comment
 
-    suffix = path.suffix.lower()
-    is_fortran = suffix in FIXED_FORM + FREE_FORM
-    if not is_fortran and suffix not in C_LIKE:
+    if not is_fortran(path) and not is_c_like(path):
         return None
-    lexer = CppLexer if not is_fortran else FortranFixedLexer if suffix in FIXED_FORM else FortranLexer
+    lexer = CppLexer if is_c_like(path) else FortranFixedLexer if suffix(path) in FIXED_FORM else FortranLexer
     out, blank = [""], ""
     for kind, text in lexer(stripnl=False).get_tokens(path.read_text(errors="surrogateescape")):
         word, end = text, ""
         if kind in Comment:  # directives and the preprocessor's lines are of this kind too, with their line ends
             word = text.rstrip()
             end = text[len(word) :]
-            is_directive = is_fortran and text[1:5].lower().startswith(("$", "dir$", "dec$", "gcc$"))
+            is_directive = is_fortran(path) and text[1:5].lower().startswith(("$", "dir$", "dec$", "gcc$"))
             if kind not in (Comment.Preproc, Comment.PreprocFile) and not is_directive:
                 word, end = "", end or " "
         elif text.isspace():

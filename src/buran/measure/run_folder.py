@@ -12,8 +12,15 @@ from buran.campaign.inputs import Input
 Stamps = Mapping[Path, tuple[int, int]]
 
 
-def bring_inputs(inputs: Iterable[Input], build_folder: Path, folder: Path) -> Stamps:
+def bring_inputs(
+    inputs: Iterable[Input], build_folder: Path, folder: Path, texts: Mapping[str, str] | None = None
+) -> Stamps:
     """Copy inputs into a run's folder, or link them; return size and time of what is linked.
+
+    Parameters
+    ----------
+    texts
+        What stands at the run's point in those that values are put into, by name.
 
     Raises
     ------
@@ -25,7 +32,9 @@ def bring_inputs(inputs: Iterable[Input], build_folder: Path, folder: Path) -> S
         for file, place in entry.files(build_folder):
             target = folder / place
             target.parent.mkdir(parents=True, exist_ok=True)
-            if entry.link:
+            if entry.fill and texts is not None:
+                target.write_bytes(texts[entry.name].encode(errors="surrogateescape"))
+            elif entry.link:
                 target.symlink_to(file.resolve())
                 linked[file] = _stamp(file)
             else:

@@ -22,6 +22,7 @@ from buran.campaign.records import RECORD, BuildRecord, Status, read_build
 from buran.files import write_json
 from buran.measure.build import STATIC, build, tree
 from buran.measure.comments import words
+from buran.measure.languages import is_source
 from buran.measure.source import source_files
 from buran.measure.store import ledger
 from buran.measure.target import Target
@@ -33,10 +34,8 @@ _READ_BY_PEOPLE = (
     "README*", "LICENSE*", "COPYING*", "CHANGELOG*", "AUTHORS*", "*.md", "*.rst", ".gitignore", ".clang-format",
     ".editorconfig", "*~", "*.swp", "*.orig", "*.rej",
 )
-# What these say shows in the program.
+# What these say shows in the program, as what sources say.
 _READ_BY_BUILDS = (
-    "*.c", "*.cc", "*.cpp", "*.cxx", "*.C", "*.h", "*.hh", "*.hpp", "*.hxx", "*.inc", "*.inl", "*.ipp", "*.tcc",
-    "*.f", "*.for", "*.ftn", "*.f77", "*.f90", "*.f95", "*.f03", "*.f08", "*.fpp", "*.F", "*.F90", "*.F95", "*.F03",
     "*.s", "*.S", "Makefile*", "makefile*", "GNUmakefile", "*.mk", "CMakeLists.txt", "*.cmake", "CMakePresets.json",
     "*.am", "*.ac", "*.m4", "meson.build", "meson_options.txt", "configure",
 )
@@ -126,7 +125,7 @@ def _difference(target: Target, layout: Layout, builds: Sequence[BuildRecord]) -
         if not before.is_dir():
             return f"{before} is gone"
         changed = [name for name in _changed_files(target, before, after) if not _is_like(name, _READ_BY_PEOPLE)]
-        of_runs = [str(name) for name in changed if not _is_like(name, _READ_BY_BUILDS)]
+        of_runs = [str(name) for name in changed if not (is_source(name) or _is_like(name, _READ_BY_BUILDS))]
         if of_runs:
             return f"{of_runs[0]} has changed, and a run may read it"
         if all(_has_same_words(before / name, after / name) for name in changed):

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from buran.errors import BuildError, ConfigError, ToolError
 from buran.files import digest
+from buran.measure.languages import is_fortran
 from buran.measure.store.claims import claimed
 
 # A stale object would be linked without instrumentation, so products of earlier builds never come along.
 PRODUCTS = ("*.o", "*.obj", "*.mod", "*.gch", "*.pch", "*.d", "*.gcda", "*.gcno", "*.pyc")
-FORTRAN = (".f", ".for", ".ftn", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18", ".fpp")
 SKIPPED_FOLDERS = (".git", ".svn", ".hg", "__pycache__", ".snakemake", "CMakeFiles")
 
 
@@ -81,12 +81,8 @@ def local_source(folder: Path, skip: Iterable[Path] = ()) -> SourceTree:
         executable = b"x" if path.stat(follow_symlinks=False).st_mode & 0o100 else b"-"
         total.update(str(relative).encode() + b"\0" + executable + content)
     return SourceTree(
-        folder, total.hexdigest()[:16], _git(folder, "describe", "--always", "--dirty"), _has_fortran(files)
+        folder, total.hexdigest()[:16], _git(folder, "describe", "--always", "--dirty"), any(map(is_fortran, files))
     )
-
-
-def _has_fortran(files: Iterable[Path]) -> bool:
-    return any(path.suffix.lower() in FORTRAN for path in files)
 
 
 def git_source(url: str, revision: str, cache: Path) -> SourceTree:
@@ -123,7 +119,7 @@ def git_source(url: str, revision: str, cache: Path) -> SourceTree:
 
 
 def _of_commit(folder: Path, commit: str) -> SourceTree:
-    return SourceTree(folder, commit[:16], commit, _has_fortran(source_files(folder)), is_commit=True)
+    return SourceTree(folder, commit[:16], commit, any(map(is_fortran, source_files(folder))), is_commit=True)
 
 
 def _clone(url: str, repository: Path) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 
+from buran.measure.languages import CXX, CXX_HEADERS, FIXED_FORM, FREE_FORM, C, suffix
+
 MOST_FILES = 2000
 MOST_BYTES = 200_000
 
@@ -21,9 +23,9 @@ class Language(StrEnum):
 
 
 _SUFFIXES = {
-    **dict.fromkeys((".c",), Language.C),
-    **dict.fromkeys((".cc", ".cpp", ".cxx", ".c++", ".C", ".hpp", ".hh"), Language.CXX),
-    **dict.fromkeys((".f", ".F", ".f90", ".F90", ".f95", ".F95", ".f03", ".F03", ".f08", ".F08"), Language.FORTRAN),
+    **dict.fromkeys(C, Language.C),
+    **dict.fromkeys(CXX + CXX_HEADERS, Language.CXX),
+    **dict.fromkeys(FIXED_FORM + FREE_FORM, Language.FORTRAN),
 }
 _COMPILERS = (
     (r"(mpi)?(g\+\+|c\+\+|clang\+\+|icpc|icpx|nvc\+\+|CC)|mpicxx|mpicpc|mpiicpc|mpiicpx", Language.CXX),
@@ -59,14 +61,14 @@ def sources_below(folder: Path) -> list[Path]:
         for path in sorted(folders.pop(0).iterdir()):
             if path.is_dir() and not path.is_symlink() and not path.name.startswith((".", "build", "CMakeFiles")):
                 folders.append(path)
-            elif path.suffix in _SUFFIXES and path.is_file():
+            elif suffix(path) in _SUFFIXES and path.is_file():
                 sources.append(path)
     return sources
 
 
 def languages(sources: Iterable[Path]) -> set[Language]:
     """Return what the sources are written in."""
-    return {_SUFFIXES[path.suffix] for path in sources if path.suffix in _SUFFIXES}
+    return {_SUFFIXES[suffix(path)] for path in sources if suffix(path) in _SUFFIXES}
 
 
 def mpi_guards(sources: Iterable[Path]) -> list[str]:

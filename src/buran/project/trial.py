@@ -14,6 +14,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.template import parse_template
 from buran.errors import FormatError
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
+from buran.measure.build import LONGEST_ERROR, first_error
 from buran.measure.machine.machine import free_marker
 from buran.measure.machine.process import run_limited
 from buran.measure.source import copy_source, local_source
@@ -144,12 +145,9 @@ def _build(
     text = log.read_text(errors="replace")
     made = sorted(set(_executables(folder)) - before)
     if outcome.failure or not made:
-        lines = [line.strip() for line in text.splitlines()]
-        errors = [line for line in lines if re.search(r"error:|not found", line, re.IGNORECASE)]
-        why = (errors or [line for line in lines if "***" in line] or lines[-1:] or [outcome.failure or "no program"])[
-            0
-        ]
-        return TrialBuild(build, compiler, (), None, why[:160]), text
+        last_line = text.strip().rpartition("\n")[2].strip()
+        why = first_error(text) or last_line or outcome.failure or "no program"
+        return TrialBuild(build, compiler, (), None, why[:LONGEST_ERROR]), text
     symbols = [Elf.read(path).symbols for path in made]
     calls = [any(_MPI_INIT.fullmatch(name) for name in names) for names in symbols if names is not None]
     programs = tuple(str(path.relative_to(folder)) for path in made if not re.search(r"\.so(\.|$)", path.name))
