@@ -16,7 +16,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "report"))
 
-import chromium
+import chromium  # type: ignore[import-not-found]  # noqa: E402
 
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH = 1200
