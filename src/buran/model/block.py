@@ -12,6 +12,7 @@ from buran.model.alternative import Alternative
 from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
 from buran.model.discrepancy import Discrepancy, Refit, discrepancies, leave_largest_out
+from buran.model.few_values import with_other_growth
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.structures import OpenStructure, with_structures
@@ -95,9 +96,13 @@ class Block:
         left_open = OpenStructure.of(self.points)
         doubts = self._doubts(call_rows, of_best)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
+        merged = [_merged(group, doubts.get(row)) for row, group in enumerate(alternatives)]
+        certain = of_best < CERTAIN**2
         return [
-            with_structures(_merged(group, doubts.get(row)), self.points, values[row], left_open)
-            for row, group in enumerate(alternatives)
+            with_structures(
+                group if certain[row] else with_other_growth(group, self.points), self.points, values[row], left_open
+            )
+            for row, group in enumerate(merged)
         ]
 
     def _doubts(self, calls: Ids, spread: Array) -> dict[int, Discrepancy]:

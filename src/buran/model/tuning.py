@@ -97,6 +97,23 @@ STRUCTURES = StructureTuning()
 
 
 @dataclass(frozen=True)
+class FewValuesTuning:
+    """Of growth along a parameter with two or three values."""
+
+    prior: float = tuned(
+        0.5,
+        "of the weight of a hypothesis, for all others that go through the same values",
+        "two equal parts: nothing measured tells them apart",
+    )
+    steeper: int = tuned(1, "powers by which these others may be steeper", JUDGED)
+    within: float = tuned(0.1, "of the largest weight: hypotheses with less stay as they are", JUDGED)
+    nothing: float = tuned(1e-9, "share of a function's largest coefficient that is rounding", JUDGED)
+
+
+FEW_VALUES = FewValuesTuning()
+
+
+@dataclass(frozen=True)
 class ExactTuning:
     """Of formulas that explain exact counts.
 

@@ -1,0 +1,112 @@
+"""Growth that few values of a parameter leave open: other functions that go through the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+
+from buran.model.alternative import Alternative
+from buran.model.powers import PowerLog
+from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.tuning import FEW_VALUES, SEARCH, UNCERTAINTY
+
+_PLAIN = [(Fraction(0), 1), (Fraction(1, 2), 0), (Fraction(1), 0), (Fraction(1), 1), (Fraction(2), 0), (Fraction(3), 0)]
+
+
+def with_other_growth(alternatives: Sequence[Alternative], points: Array) -> tuple[Alternative, ...]:
+    """Put beside each hypothesis others that have its values wherever a parameter has one of its few values.
+
+    Along a parameter with two values or more, but less than `UNCERTAINTY.values`, a constant and as many plain terms as
+    are needed go through whatever a hypothesis says there. Those whose terms all rise, by up to a power more than the
+    hypothesis, share `FEW_VALUES.prior` of its weight: nothing measured tells them apart.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    """
+    levels = {p: np.unique(column) for p, column in enumerate(points.T)}
+    few = {p: values for p, values in levels.items() if 2 <= len(values) < UNCERTAINTY.values and values[0] >= 1}
+    if not few or not alternatives:
+        return tuple(alternatives)
+    ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
+    far = np.array(list(product(*ends)))
+    most = max(alternative.weight for alternative in alternatives)
+    out: list[Alternative] = []
+    beside: list[Alternative] = []
+    for alternative in alternatives:
+        others = []
+        if alternative.weight >= FEW_VALUES.within * most:
+            others = [other for p, values in few.items() for other in _through(alternative, p, values, far)]
+        share = FEW_VALUES.prior * alternative.weight / max(len(others), 1)
+        out.append(replace(alternative, weight=alternative.weight - share * len(others)))
+        beside += [replace(other, weight=share) for other in others]
+    return (*out, *beside)
+
+
+def _through(alternative: Alternative, parameter: int, values: Array, far: Array) -> list[Alternative]:
+    """Return hypotheses with other terms of a parameter that agree at all its values."""
+    function = alternative.function
+    parts = [_split(term, parameter) for term in function.terms]
+    if not any(along for along, _ in parts) or any(term.lead(parameter) < (0, 0) for term in function.terms):
+        return []
+    at = np.zeros((len(values), far.shape[1]))
+    at[:, parameter] = values
+    shapes = np.array([Term(along).evaluate(at) if along else np.ones(len(values)) for along, _ in parts])
+    power, log = max(term.lead(parameter) for term in function.terms)
+    steepest = power + Fraction(log, 2) + FEW_VALUES.steeper
+    plain = [PowerLog(*pair) for pair in _PLAIN if pair[0] <= steepest]
+    positive = bool((function.evaluate(far) >= 0).all())
+    out = []
+    for some in combinations(plain, len(values) - 1):
+        columns = np.stack([np.ones(len(values)), *(basis.evaluate(values) for basis in some)])
+        shares = np.linalg.solve(columns.T, shapes.T).T  # shape (term, new function)
+        shares[np.abs(shares) < FEW_VALUES.nothing * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
+        if (shares[:, 1:] < 0).any():
+            continue
+        factors = [(), *((Factor(parameter, basis),) for basis in some)]
+        other = _rewritten(alternative, [rest for _, rest in parts], factors, shares)
+        if other.function.terms != function.terms and not (positive and (other.function.evaluate(far) < 0).any()):
+            out.append(other)
+    return out
+
+
+def _split(term: Term, parameter: int) -> tuple[tuple[Factor, ...], tuple[Factor, ...]]:
+    """Return the factors that depend on a parameter, and the others."""
+    along = tuple(factor for factor in term.factors if parameter in factor.columns)
+    return along, tuple(factor for factor in term.factors if parameter not in factor.columns)
+
+
+def _rewritten(
+    alternative: Alternative, rests: Sequence[tuple[Factor, ...]], factors: Sequence[tuple[Factor, ...]], shares: Array
+) -> Alternative:
+    """Return the hypothesis with its terms' factors of a parameter replaced by sums of others.
+
+    Parameters
+    ----------
+    rests
+        The other factors of each term.
+    factors
+        Of the new functions.
+    shares
+        Shape (term, new function).
+    """
+    function = alternative.function
+    rows: dict[tuple[Factor, ...], Array] = {(): np.eye(1, 1 + len(rests))[0]}  # of the old coefficients
+    for place, (rest, row) in enumerate(zip(rests, shares, strict=True)):
+        for new, share in zip(factors, row.tolist(), strict=True):
+            if share:
+                key = tuple(sorted((*rest, *new)))
+                rows.setdefault(key, np.zeros(1 + len(rests)))[1 + place] += share
+    terms = sorted((Term(key) for key in rows if key), key=lambda term: term.growth_order, reverse=True)
+    matrix = np.array([rows[()], *(rows[term.factors] for term in terms)])
+    coefficients = (matrix @ np.array([function.constant, *function.coefficients])).tolist()
+    covariance = alternative.covariance
+    if covariance:
+        covariance = tuple(map(tuple, (matrix @ np.array(covariance) @ matrix.T).tolist()))
+    new_function = ModelFunction(coefficients[0], tuple(coefficients[1:]), tuple(terms))
+    return replace(alternative, function=new_function, covariance=covariance)
