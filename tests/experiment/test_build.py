@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tables import profile_of, tree_of
 
 from buran.errors import UsageError
-from buran.experiment.build import experiment_from_profiles
+from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import AGGREGATES
 
 
@@ -75,3 +75,18 @@ def test_runs_that_do_not_belong_together_are_refused() -> None:
     for runs in ([], [({}, 0, profile)]):
         with pytest.raises(UsageError, match="no runs"):
             experiment_from_profiles(runs)
+
+
+def test_ranks_whose_counts_differ_between_repetitions_are_named() -> None:
+    tree = tree_of("main", "main/a")
+
+    def run(repetition: int, on_a: list[int], on_main: tuple[int, int, int, int] = (1, 1, 1, 1)) -> Run:
+        return {"p": 4, "n": 8}, repetition, profile_of(tree, time=[[1, 2, 3, 4]] * 2, visits=[list(on_main), on_a])
+
+    same = experiment_from_profiles([run(0, [5, 5, 5, 5]), run(1, [5, 5, 5, 5])])
+    assert same.notes == ()
+    table = experiment_from_profiles([run(0, [5, 5, 5, 5]), run(1, [5, 6, 5, 7]), run(2, [5, 5, 5, 5])])
+    sentence = "visits is not the same in all repetitions, such as at p=4, n=8: it differs on ranks 1, 3 of 4"
+    assert table.notes == (sentence,)
+    swapped = experiment_from_profiles([run(0, [2, 1, 1, 1], (1, 1, 1, 1)), run(1, [1, 1, 1, 1], (2, 1, 1, 1))])
+    assert swapped.notes[0].endswith("it differs on rank 0 of 4")

@@ -16,6 +16,8 @@ from buran.profile.ranks import of_ranks
 from buran.profile.regroup import TreeUnion, combine
 from buran.profile.symbols import is_program
 
+_NAMED_RANKS = 8
+_HASH, _SPAN = 2654435761, 2**32  # of call paths, so that what two of them swap shows (Knuth's multiplier)
 _LONELY = 0.5  # share of a run's time in call paths of its own: a switch of algorithms leaves more in common
 
 Run = tuple[Mapping[str, float], int, Profile]
@@ -93,6 +95,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     units: dict[str, str] = {}
     programs: list[str] = []
     fallen: dict[str, list[Mapping[str, float]]] = {}
+    ranks = _UnsteadyRanks()
     for point, repetition, profile in runs:
         parameters = parameters or tuple(point)
         key = (_point(point, parameters), repetition)
@@ -116,6 +119,8 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
             units.setdefault(metric.name, metric.unit)
             metrics[metric.name] = aggregate_set(rows)
             metrics[metric.name][:, -1] *= scale
+            if metric.role == "exact":
+                ranks.add(point, metric.name, visited, rows)
         metrics_of_runs.append(metrics)
     if not keys or not parameters:
         raise UsageError("there are no runs with parameters to make a measurement table of")
@@ -134,9 +139,36 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
         "it is left out there"
         for name, at in fallen.items()
     )
-    table = Experiment(parameters, points, tree, values, units, notes)
+    table = Experiment(parameters, points, tree, values, units, (*notes, *ranks.notes()))
     _check_overlap(table, at_point, programs)
     return table
+
+
+class _UnsteadyRanks:
+    """Which ranks count something else in another repetition of a point, from one number for each rank and metric."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, tuple[tuple[str, float], ...]], NDArray[np.float64]] = {}
+        self._differ: dict[str, tuple[Mapping[str, float], set[int], int]] = {}
+
+    def add(
+        self, point: Mapping[str, float], metric: str, call_paths: NDArray[np.int64], rows: NDArray[np.float64]
+    ) -> None:
+        """Compare the counts of a run, shape (call path, rank), with those of the first one of its point."""
+        sums = (1 + call_paths * _HASH % _SPAN) @ rows
+        first = self._first.setdefault((metric, tuple(sorted(point.items()))), sums)
+        if len(first) == len(sums) and (first != sums).any():
+            at, earlier, _ = self._differ.get(metric, (point, set(), 0))
+            self._differ[metric] = (at, earlier | set(np.flatnonzero(first != sums).tolist()), len(sums))
+
+    def notes(self) -> list[str]:
+        """Return a sentence for each metric."""
+        out = []
+        for name, (at, ranks, size) in self._differ.items():
+            named = ", ".join(map(str, sorted(ranks)[:_NAMED_RANKS])) + (", ..." if len(ranks) > _NAMED_RANKS else "")
+            who = f"on rank{'s' * (len(ranks) > 1)} {named} of {size}"
+            out.append(f"{name} is not the same in all repetitions, such as at {_words(at)}: it differs {who}")
+        return out
 
 
 def _program(profile: Profile) -> str:
