@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import usable_cores
@@ -24,7 +25,11 @@ def crowded_points(history: History, runs: Iterable[FinishedRun]) -> list[Point]
 
 def sharing(history: History) -> list[str]:
     """Say in which runs so far cores were shared, and what that means for their times."""
-    records = _records(history, history.runs)
+    ended = [
+        replace(plan, bundles=tuple(b for b in plan.bundles if history.layout.bundle_pointer(b.id).is_file()))
+        for plan in history.plans
+    ]
+    records = _records(history, history.runs_of(ended))
     said = []
     if crowded := {record.point for record in records if _is_crowded(record)}:
         points = {record.point for record in records}
