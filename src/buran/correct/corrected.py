@@ -23,7 +23,6 @@ from buran.correct.terms import CorrectionTerm, Growth, TermModel
 from buran.correct.tuning import CORRECTION
 from buran.errors import ToolError, UsageError
 from buran.files import read_document, write_json
-from buran.numerics.discrepancy import discrepancy_prior
 
 SCHEMA = "buran-corrected/2"
 KIND = "corrected"
@@ -48,8 +47,7 @@ class Prediction:
         False beyond twice the trained values: there the factor is frozen, or, as published, nothing holds it.
     lower, upper
         Ends of 90 % intervals: by the errors at left-out points, beyond the trained values by those at the largest
-        points, predicted from the others, times `DiscrepancyPrior.farther` and the doublings beyond. NaN where neither
-        was tried.
+        points, predicted from the others, times the doublings beyond. NaN where neither was tried.
     """
 
     value: Array
@@ -186,7 +184,7 @@ class Corrected:
         ahead *= 1 + _SCATTER / math.sqrt(max(Gate().forward_share * self.report.points, 1))
         edge = np.clip(points, np.array(self.low), np.array(self.high))
         doublings = np.sqrt((np.log2(points / edge) ** 2).sum(axis=1))
-        beyond = discrepancy_prior().farther * np.maximum(inside, ahead) * np.maximum(doublings, 1.0)
+        beyond = np.maximum(inside, ahead) * np.maximum(doublings, 1.0)
         return np.asarray(np.where(doublings > 0, beyond, inside))
 
     def log_factor(self, points: Array, held: Array) -> Array:

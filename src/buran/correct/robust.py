@@ -62,11 +62,11 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
 
     scale = _scale(base, data.points, np.array(first.theta))
     if level <= gate.fits:
-        reason = f"the base model already fits: it is {100 * level:.2g} % off on average"
-        return refused(reason, *_errors_alone(base, data, first, gate, scale))
+        fits = f"the base model already fits: it is {100 * level:.2g} % off on average"
+        return refused(fits, *_errors_alone(base, data, first, gate, scale))
     if len(data.points) < CORRECTION.fewest:
-        reason = f"{len(data.points)} points are too few to judge a correction; {CORRECTION.fewest} are wanted"
-        return refused(reason, *_errors_alone(base, data, first, gate, scale))
+        few = f"{len(data.points)} points are too few to judge a correction; {CORRECTION.fewest} are wanted"
+        return refused(few, *_errors_alone(base, data, first, gate, scale))
     masks = gate.masks(scale, spawned(options.seed, _FOLDS)) if options.gate else everything[:0]
     problem = Problem(base, data.points, data.logs, np.concatenate([everything, masks]))
     bases = fit_base(problem)
@@ -82,16 +82,16 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
             return refused(against)
         report = CorrectionReport(False, "taken without a test", {}, {}, (), notes, len(data.points), options.seed)
         return replace(all_of_it[chosen], report=report)
-    inside, beyond = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
-    errors, ahead = ({name: float(gaps.mean()) for name, gaps in one.items()} for one in (inside, beyond))
+    errors, beyond = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
+    ahead = {name: float(candidate.mean()) for name, candidate in beyond.items()}
     remaining = {name: error / errors["base"] for name, error in errors.items() if name != "base"}
     objections: list[str] = []
     while left := [name for name in formulas if name in remaining]:
         chosen = gate.choose(remaining, left)
-        failing = gate.reason_against((inside["base"], inside[chosen]), (beyond["base"], beyond[chosen]))
-        if failing is not None and chosen in formulas:
-            return refused("; ".join([*objections, failing]), errors, ahead)
-        against = failing or objection(all_of_it[chosen], data.points)
+        reason = gate.reason_against(remaining[chosen], beyond["base"], beyond[chosen])
+        if reason is not None and chosen in formulas:
+            return refused("; ".join([*objections, reason]), errors, ahead)
+        against = reason or objection(all_of_it[chosen], data.points)
         if against is None:
             corrected = all_of_it[chosen]
             places = () if corrected.terms is None else find_thresholds(problem, corrected.terms.best)
@@ -168,8 +168,8 @@ def _candidates(
 def _cross_validated(
     gate: Gate, problem: Problem, masks: Masks, bases: Sequence[TermModel], models: Sequence[Sequence[TermModel]],
     names: Sequence[str], options: Competition,
-) -> tuple[dict[str, Array], dict[str, Array]]:  # fmt: skip
-    """Return errors at left-out points and at the largest points, by candidate."""
+) -> tuple[dict[str, float], dict[str, Array]]:  # fmt: skip
+    """Return mean errors at left-out points and errors at the largest points, by candidate."""
 
     def predict(fold: int, left_out: Masks) -> Array:
         candidates = _candidates(problem, fold + 1, bases[fold + 1], models[fold + 1], options)
@@ -183,7 +183,7 @@ def _cross_validated(
         return np.asarray(np.nan_to_num(np.array(rows), nan=np.inf))
 
     errors, ahead = gate.scores(masks, problem.logs, predict)
-    return dict(zip(names, errors, strict=True)), dict(zip(names, ahead, strict=True))
+    return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead, strict=True))
 
 
 def _fewer(candidates: Mapping[str, Corrected], name: str) -> Corrected:

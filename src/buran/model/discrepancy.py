@@ -101,4 +101,4 @@ def leave_largest_out(points: Array, values: Array, noise: Array, calls: Ids, re
     points_a_value = (len(points) - 1) / max(sum(len(column) - 1 for column in levels), 1)
     varied = (points != usual).sum(axis=1)
     alone = float((varied[varied > 0] == 1).mean()) if len(levels) > 1 and varied.any() else 0.0
-    return LeftOut(squares, noise, tuple(map(len, levels)), points_a_value, alone)
+    return LeftOut(squares, noise, points_a_value, alone)

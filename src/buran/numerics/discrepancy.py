@@ -1,8 +1,8 @@
 """What no model says: how far predictions beyond the measured points miss.
 
-One rule for models of times and of counts, models with priors, tensor models and corrected models: each leaves its
-largest values out and sees by how much it misses them. What such misses mean one step beyond all points is known from
-many truths of many kinds, kept in `discrepancy.json`; studies/benchmarks/discrepancy_prior.py makes it.
+Models leave the largest values of each parameter out and see by how much they miss them. What such misses mean one step
+beyond all points is known from many truths of many kinds, and kept in `discrepancy.json`, which
+studies/benchmarks/discrepancy_prior.py makes.
 """
 
 from __future__ import annotations
@@ -27,32 +27,25 @@ class DiscrepancyPrior:
     ----------
     explained
         Times the squared noise: misses up to there say nothing.
-    scarce
-        So much more of it where there are only as many points as values: models without the largest then follow noise.
     farther
         Times the miss at left-out values: the miss a step further.
     alone
         By what share of itself that grows where all points vary one parameter alone, and none several together.
     hidden
         Times the noise of a value, over the root of the points for each value: what may stay hidden in it.
-    unseen
-        Relative standard deviation along a parameter with three values and with two: too few to leave one out.
     """
 
     explained: float
-    scarce: float
     farther: float
     alone: float
     hidden: float
-    unseen: tuple[float, float]
 
 
 @cache
 def discrepancy_prior() -> DiscrepancyPrior:
     """Read the file."""
     data = json.loads(FILE.read_text(encoding="utf-8"))
-    numbers = {field.name: data[field.name] for field in fields(DiscrepancyPrior)}
-    return DiscrepancyPrior(**numbers | {"unseen": tuple(numbers["unseen"])})
+    return DiscrepancyPrior(**{field.name: data[field.name] for field in fields(DiscrepancyPrior)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +58,6 @@ class LeftOut:
         Shape (model, parameter): mean squares of the misses, as shares of the values; NaN where none was left out.
     noise
         Shape (model,): relative standard deviation of a value.
-    values
-        Number of values of each parameter.
     points_a_value
         Points for each value of a parameter.
     alone
@@ -75,7 +66,6 @@ class LeftOut:
 
     squares: Array
     noise: Array
-    values: tuple[int, ...]
     points_a_value: float = np.inf
     alone: float = 0.0
 
@@ -85,11 +75,9 @@ class LeftOut:
         noise = np.where(np.isfinite(self.noise), self.noise, 0.0)
         squares = np.nan_to_num(self.squares)
         total = squares.sum(axis=1)
-        explained = prior.explained * max(prior.scarce / max(self.points_a_value, 1.0), 1.0) * noise**2
+        explained = prior.explained * noise**2
         left = np.maximum(1 - explained / np.where(total > 0, total, 1.0), 0.0)
         farther = prior.farther * (1 + prior.alone * self.alone)
         hidden = prior.hidden * noise / max(self.points_a_value, 1.0) ** 0.5
         seen = farther**2 * squares * left[:, None] + hidden[:, None] ** 2
-        few = dict(zip((3, 2), prior.unseen, strict=True))
-        unseen = np.array([few.get(number, 0.0) for number in self.values])
-        return np.asarray(np.sqrt(np.where(np.isfinite(self.squares), seen, unseen**2)))
+        return np.asarray(np.sqrt(np.where(np.isfinite(self.squares), seen, 0.0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -246,10 +246,7 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
 def _doubts(
     points: Array, values: Array, priors: Sequence[Prior], options: FitOptions, fitted: Fitted
 ) -> list[Discrepancy]:
-    """Return what the priors of a group say nothing of: coefficients from all but the largest values miss these.
-
-    A parameter with too few values to leave one out adds nothing: the counts know how a call path grows with it.
-    """
+    """Return what the priors of a group say nothing of: coefficients from all but the largest values miss these."""
 
     def refit(seen: Array, some: Array, _: Ids) -> Callable[[Array], Array]:
         rows = np.flatnonzero(np.isfinite(some).sum(axis=1) >= len(priors[0].columns))
@@ -263,8 +260,7 @@ def _doubts(
 
         return predict
 
-    left_out = leave_largest_out(points, values, fitted.noise, np.arange(len(priors)), refit)
-    return discrepancies(points, replace(left_out, squares=np.nan_to_num(left_out.squares)))
+    return discrepancies(points, leave_largest_out(points, values, fitted.noise, np.arange(len(priors)), refit))
 
 
 def _models(

@@ -14,7 +14,6 @@ from itertools import product
 
 import numpy as np
 
-from buran.numerics.discrepancy import discrepancy_prior
 from buran.numerics.least_squares import nonnegative
 from buran.tensor.axes import Array, Axis
 from buran.tensor.edge import cut_off, narrowed
@@ -98,9 +97,9 @@ class Extrapolation:
     def error(self, level: float, points: Array, axes: Sequence[Axis]) -> Array:
         """Return what the absolute error of ``log t`` stays below in a share of cases, shape (point,).
 
-        It grows with the distance from the measured range, as it did where the largest values were held back, and is
-        as much larger beyond them as `DiscrepancyPrior.farther` says; from the last distance that was tried on, in
-        proportion to the distance. 0 inside, NaN outside where nothing was tried.
+        It grows with the distance from the measured range, as it did where the largest values were held back; from
+        the last distance that was tried on, in proportion to the distance. 0 inside, NaN outside where nothing was
+        tried.
         """
         far = doublings(points, axes, self.free)
         if not len(self.errors):
@@ -108,7 +107,7 @@ class Extrapolation:
         shares = np.linspace(0, 1, self.errors.shape[1])
         at = np.array([np.interp(level, shares, row) for row in self.errors])
         tried = np.array([0.0, *(octave - 0.5 for octave in GROWTH.octaves[: len(at)])])  # held back: half to all of it
-        known = discrepancy_prior().farther * np.array([0.0, *np.maximum.accumulate(at)])
+        known = np.array([0.0, *np.maximum.accumulate(at)])
         return np.asarray(np.interp(far, tried, known) * np.maximum(far / tried[-1], 1.0))
 
     def add(self, points: Array, axes: Sequence[Axis]) -> tuple[Array, Array]:
