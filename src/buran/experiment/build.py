@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from buran.errors import UsageError
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.profile.cubex_read import BELOW_ZERO
-from buran.profile.metrics import WORKING_THREADS, Metric, metric_of
+from buran.profile.metrics import WORKING_THREADS, Metric
 from buran.profile.profile import Profile
-from buran.profile.ranks import of_ranks
+from buran.profile.ranks import of_ranks, working_threads
 from buran.profile.regroup import TreeUnion, combine
 from buran.profile.symbols import is_program
 
@@ -51,10 +51,9 @@ def _of_ranks(profile: Profile, row: NDArray[np.int64], rows: int) -> Iterator[t
     for name, metric in profile.metrics.items():
         values = combine(_exclusive(profile, name), row, rows, metric.combination)
         yield metric, of_ranks(values.astype(np.float64), profile.locations, metric)
-    counts = [profile.values[name] for name in ("visits", "basic_blocks") if name in profile.values]
-    if counts and any(location.thread for location in profile.locations):
-        counted = sum(combine(values, row, rows, "add").astype(np.float64) for values in counts)
-        yield WORKING_THREADS, of_ranks(np.sign(counted), profile.locations, metric_of("visits"))
+    threads = working_threads(profile)
+    if threads is not None:
+        yield WORKING_THREADS, combine(threads, row, rows, WORKING_THREADS.combination).astype(np.float64)
 
 
 def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[float, ...]:

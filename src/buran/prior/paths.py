@@ -90,7 +90,8 @@ def work_of_a_thread(counted: Experiment) -> Experiment:
     """
     if WORKING_THREADS.name not in counted.values:
         return counted
-    threads = np.fmax(counted.values[WORKING_THREADS.name], 1.0)
+    # A thread that comes late to a dynamic loop is missing in one repetition: the team has as many as any shows.
+    threads = np.nan_to_num(counted.values[WORKING_THREADS.name]).max(axis=2, keepdims=True, initial=1.0)
     values = {
         name: numbers / threads if metric_of(name).effort == "computation" else numbers
         for name, numbers in counted.values.items()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.profile.metrics import Metric
+from buran.profile.metrics import Metric, metric_of
 from buran.profile.profile import Location, Profile
 
 Floats = NDArray[np.float64]
@@ -33,6 +33,24 @@ def of_ranks(values: Floats, locations: Sequence[Location], metric: Metric) -> F
     extreme, neutral = (np.minimum, np.inf) if metric.combination == "min" else (np.maximum, -np.inf)
     out = extreme.reduceat(np.where(values == 0, neutral, values), first, axis=1)  # 0 stands for "not visited"
     return np.where(out == neutral, 0.0, out)
+
+
+def working_threads(profile: Profile) -> Floats | None:
+    """Return shape (call path, rank): how many threads share the work; None where nothing was counted or all had one.
+
+    What several threads of a team came to is the whole team's, even if one found nothing left to do: a dynamic loop
+    gives its rounds to whoever asks first.
+    """
+    counts = [profile.values[name] != 0 for name in ("visits", "basic_blocks") if name in profile.values]
+    if not counts or all(location.thread == 0 for location in profile.locations):
+        return None
+    came = np.logical_or.reduce(counts).astype(np.float64)
+    threads, tree = of_ranks(came, profile.locations, metric_of("visits")), profile.tree
+    for depth in range(1, int(tree.depth.max(initial=0)) + 1):
+        here = np.flatnonzero(tree.depth == depth)
+        above = threads[tree.parent[here]]
+        threads[here] = np.where(threads[here] > 1, np.maximum(threads[here], above), threads[here])
+    return threads
 
 
 def computation_of(profile: Profile) -> dict[str, float] | None:
