@@ -213,7 +213,7 @@ def _interval(times: ModelSet, at: Array, parts: Sequence[NDArray[np.bool_]]) ->
         models=tuple(times.models[row] for row in largest.tolist()),
     )
     low, high = (end[:, 0] for end in models.predict_interval(at, LEVEL))
-    counts = np.isfinite(low + high)
+    counts = np.isfinite(low) & np.isfinite(high)
     if not counts[middle[largest] > 0].all():
         return None
     ends = []
