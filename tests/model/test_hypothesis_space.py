@@ -63,7 +63,8 @@ def test_spaces_without_sense_are_refused():
 
 
 def test_a_parameter_with_one_value_has_no_terms():
-    assert TermTable.of(full_space(), np.array([4.0, 4.0])).functions == ()
+    x = np.array([4.0, 4.0])
+    assert TermTable.of(full_space().candidates(x), x).functions == ()
 
 
 def test_lines_are_found_in_any_layout():
@@ -82,7 +83,8 @@ def test_products_are_complete_for_two_parameters_and_bounded_for_many():
 
 
 def test_short_lists_hold_the_best_and_the_plain_terms():
-    table = TermTable.of(full_space(), np.array([1.0, 2.0, 4.0, 8.0]))
+    x = np.array([1.0, 2.0, 4.0, 8.0])
+    table = TermTable.of(full_space().candidates(x), x)
     misfit = np.random.default_rng(3).random((5, len(table.values)))
     chosen = short_list(table, misfit, np.array([True, False, True, False, False]))
     for row, best in zip(chosen, misfit, strict=True):

@@ -66,6 +66,21 @@ def test_four_values_of_a_parameter_with_a_knee():
     assert fit.predict(np.array([[64.0, 60.0]]))[0] == pytest.approx(60 * 64**3 / 121, rel=0.25)
 
 
+@pytest.mark.parametrize("work", [0, 1])
+def test_steps_of_a_tree_are_no_regimes_of_which_the_last_one_is_carried_on(work):
+    x = np.array([4.0, 8, 16, 32, 64])
+    steps = np.ceil(np.log2(x) / 3 - 1e-9) * x**work  # the next one follows at 65
+    fit = fitted(x[:, None], 100 + 300 * steps, 1)
+    assert ends(fit.models[0]) == set()
+    assert fit.predict(np.array([[128.0]]))[0] == pytest.approx(100 + 300 * 3 * 128**work, rel=0.25)
+
+
+def test_a_jump_that_no_other_follows_is_a_switch():
+    fit = fitted(POINTS, np.where(X < 20, 10 * X, 15 * X), 1)
+    assert ends(fit.models[0]) == {(0, 32.0)}
+    assert fit.predict(FAR)[0, 0] == pytest.approx(15 * 1024, rel=0.05)
+
+
 @pytest.mark.parametrize("percent", [5, 10])
 @pytest.mark.parametrize("parameters", [1, 2])
 def test_noise_is_not_turned_into_regimes(parameters, percent):

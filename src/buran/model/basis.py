@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -81,7 +82,7 @@ class BasisFunction(ABC):
         """Tell whether it is finite and monotonic from the value `lowest`, which is not negative, on."""
         return True
 
-    @property
+    @cached_property
     def order(self) -> tuple[Lead, str, str]:
         """Key that sorts functions by growth, whatever their families."""
         return self.lead, self.family, repr(self)

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model.basis import NO_GROWTH, Array, BasisFunction
-from buran.model.space import HypothesisSpace
 from buran.model.tuning import SEARCH
 
 Ids = NDArray[np.int64]
@@ -68,12 +67,13 @@ class TermTable:
         return np.stack([np.ones_like(self.range), *(function.evaluate(self.range) for function in self.functions)])
 
     @classmethod
-    def of(cls, space: HypothesisSpace, x: Array, beyond: float | None = None, gaps: int = 0) -> TermTable:
-        """Tabulate the space at the values `x` (point,) of a parameter, and at one `beyond` them, if given.
+    def of(
+        cls, functions: tuple[BasisFunction, ...], x: Array, beyond: float | None = None, gaps: int = 0
+    ) -> TermTable:
+        """Tabulate functions at the values `x` (point,) of a parameter, and at one `beyond` them, if given.
 
         The edges are those of the range and the middles of the first `gaps` gaps between values.
         """
-        functions = space.candidates(x)
         measured = np.unique(x)
         reach = SEARCH.reach * measured[-1]
         parts = np.linspace(measured[:-1], measured[1:], SEARCH.parts, endpoint=False)
@@ -222,6 +222,7 @@ def _ranks(values: Array) -> Array:
     return out
 
 
+@lru_cache(maxsize=64)
 def patterns(lengths: tuple[int, ...]) -> Ids:
     """List the products to form from short lists of these lengths.
 

@@ -234,14 +234,13 @@ def _with_regimes(
         return models
     values = np.ldexp(weighted.values, weighted.binary[:, None])
     parameters = points.shape[1]
-    each = [space_of(space, p) for p in range(parameters)]
+    steep = [space_of(space, p).of_two_values for p in range(parameters)]
     few = replace(options, beam=SEARCH.narrow, max_terms=min(options.max_terms, parameters))
 
     def refit(side: Mask, calls: Ids, several: bool) -> Sequence[Model | None]:
         here, seen, scatter = points[side], values[np.ix_(calls, side)], weighted.scatter.of(calls)
         if parameters == 1 and len(here) == 2:
-            return powers_through_two(here, seen, each[0], scatter)
-        steep = [replace(one, least=2) for one in each]
+            return powers_through_two(here, seen, steep[0], scatter)
         return fit_models(here, seen, space=steep, scatter=scatter, options=replace(few, part=not several)).models
 
     return with_regimes(points, values, models, wanted, places, options.costs, weighted.scatter, refit)

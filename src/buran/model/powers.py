@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,15 +35,27 @@ class PowerLog(BasisFunction):
 
     def evaluate(self, x: Array) -> Array:
         """Return the values at `x`, in its shape."""
-        out = np.asarray(x ** float(self.exponent) if self.exponent else np.ones_like(x))
+        power = self._power
+        out = np.asarray(x**power if power else np.ones_like(x))
         return out * np.log2(x) ** self.log_exponent if self.log_exponent else out
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:  # that of a fraction takes long
+        return hash((self.exponent, self.log_exponent))
+
+    @cached_property
+    def _power(self) -> float:
+        return float(self.exponent)
 
     @property
     def lead(self) -> Lead:
         """Both exponents."""
         return self.exponent, self.log_exponent
 
-    @property
+    @cached_property
     def is_plain(self) -> bool:
         """Whether nested loops, searches, trees and an even division of work lead to these exponents."""
         return self.lead in _PLAIN
@@ -60,7 +73,7 @@ class PowerLog(BasisFunction):
 
     def is_defined(self, lowest: float) -> bool:
         """Logarithms need values of 1 and more: below, their squares fall. Negative powers need positive values."""
-        return bool((self.log_exponent == 0 or lowest >= 1) and (self.exponent >= 0 or lowest > 0))
+        return lowest >= 1 or (self.log_exponent == 0 and (lowest > 0 or self.exponent >= 0))
 
     def written(self, name: str, style: Style) -> str:
         """Write it, as in ``n^3 * log2(n)``; without a power of 0 or 1."""

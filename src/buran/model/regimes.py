@@ -3,7 +3,8 @@
 An MPI library changes its algorithm, a working set leaves the cache: no sum of terms then fits both sides. Call paths
 whose best hypothesis leaves more than noise are also modelled on either side of a value, and what comes of it competes
 with one regime by the same score, at the price of all its coefficients and of the place where it changes. A regime is
-modelled like everything else, so that it may have regimes in turn.
+modelled like everything else, so that it may have regimes in turn. What may be a step of a collective operation along a
+tree is followed by others, of which neither regime tells: the model of one regime, which grows through them, remains.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import block_diag
 from scipy.special import fdtrc
 
 from buran.model.alternative import Alternative, LazyAlternatives, prepare
@@ -178,37 +178,43 @@ def with_regimes(
     Returns
     -------
     list
-        A model of two regimes where it has the better score. All that are within reach are among the alternatives.
+        A model of two regimes where it has the better score, unless one that has may be a step of a tree. All that are
+        within reach are among the alternatives.
     """
-    competing = {
-        call: [_Rival(models[call], costs, scatter.of(np.array([call])))]
-        for call in np.flatnonzero(wanted.any(axis=1)).tolist()
-    }
+    calls = np.flatnonzero(wanted.any(axis=1)).tolist()
+    joined: dict[int, list[_Joined]] = {call: [] for call in calls}
+    scores = {call: _score(models[call].function, models[call].quality, costs, scatter, call) for call in calls}
 
-    def join(cut: Cut, calls: Sequence[int], several: bool) -> Iterator[tuple[int, _Rival]]:
+    def join(cut: Cut, calls: Sequence[int], several: bool) -> Iterator[tuple[int, _Joined]]:
         at = np.array(calls, dtype=np.int64)
         sides = [refit(side, at, several) if calls else () for side in (~cut.upper, cut.upper)]
         for call, lower, upper in zip(calls, *sides, strict=True):
             if lower is not None and upper is not None:
-                rival = competing[call][0].of(cut, lower, upper, points, values[call])
-                if not _passes_through(rival.model.function, cut.parameter, len(np.unique(points[:, cut.parameter]))):
+                rival = _Joined(points, values[call], costs, scatter, call, cut, lower, upper)
+                if not _passes_through(rival.function, cut.parameter, len(np.unique(points[:, cut.parameter]))):
                     yield call, rival
 
     for number, cut in enumerate(places):
         for call, rival in join(cut, np.flatnonzero(wanted[:, number]).tolist(), False):
-            competing[call].append(rival)
-    best = {call: min(rivals[1:], key=_score) for call, rivals in competing.items() if len(rivals) > 1}
+            joined[call].append(rival)
+    joined = {
+        call: rivals
+        for call, rivals in joined.items()
+        if rivals and not any(rival.score < scores[call] and rival.is_step for rival in rivals)
+    }
+    best = {call: min(rivals, key=lambda rival: rival.score) for call, rivals in joined.items()}
     for cut in places:  # at the best place regimes may have regimes in turn, if there are values for three
         if len(np.unique(points[:, cut.parameter])) < 3 * REGIMES.shortest:
             continue
         for call, rival in join(cut, [call for call, rival in best.items() if rival.cut is cut], True):
             if rival.score < best[call].score:
-                competing[call].append(rival)
-    hypotheses = _Rivals(models, {call: sorted(rivals, key=_score) for call, rivals in competing.items()})
+                joined[call].append(rival)
+    hypotheses = _Rivals(models, scores, joined)
     out = list(models)
-    for call, rivals in hypotheses.rivals.items():
-        if len(rivals) > 1:
-            out[call] = replace(rivals[0].model, alternatives=LazyAlternatives(hypotheses, call))
+    for call, rivals in joined.items():
+        first = min(rivals, key=lambda rival: rival.score)
+        model = first.model if first.score < scores[call] else models[call]
+        out[call] = replace(model, alternatives=LazyAlternatives(hypotheses, call))
     return out
 
 
@@ -226,7 +232,7 @@ def powers_through_two(points: Array, values: Array, space: HypothesisSpace, sca
     scatter
         What is known about the noise.
     """
-    functions = replace(space, least=2).candidates(points[:, 0])
+    functions = space.of_two_values.candidates(points[:, 0])
     columns = np.stack([np.ones(2), *(function.evaluate(points[:, 0]) for function in functions)])
     largest = np.abs(values).max(axis=1, keepdims=True)
     scaled = values / np.where(largest > 0, largest, 1.0)
@@ -266,102 +272,130 @@ def powers_through_two(points: Array, values: Array, space: HypothesisSpace, sca
 
 
 @dataclass(frozen=True, eq=False)
-class _Rival:
-    """A model that competes for a call path: of one regime, or joined from a lower and an upper one.
+class _Joined:
+    """A lower and an upper regime, which compete for a call path.
 
     Attributes
     ----------
-    model
-        Of all points.
-    costs, scatter
+    points, values
+        Shapes (point, parameter) and (point,).
+    costs, scatter, call
         What it is scored with.
     cut, lower, upper
-        The models of two regimes and where they meet.
+        The models of the regimes and where they meet.
     """
 
-    model: Model
+    points: Array
+    values: Array
     costs: Costs
     scatter: Scatter
-    cut: Cut | None = None
-    lower: Model | None = None
-    upper: Model | None = None
+    call: int
+    cut: Cut
+    lower: Model
+    upper: Model
 
-    def of(self, cut: Cut, lower: Model, upper: Model, points: Array, values: Array) -> _Rival:
-        """Join two regimes."""
-        function = cut.function(lower.function, upper.function)
-        shares = np.array([lower.quality.points, upper.quality.points]) / len(points)
+    @cached_property
+    def function(self) -> ModelFunction:
+        """One function of both."""
+        return self.cut.function(self.lower.function, self.upper.function)
 
-        def mean(name: str) -> float:
-            return float(shares @ [getattr(lower.quality, name), getattr(upper.quality, name)])
-
-        quality = Quality(
-            len(points),
-            mean("smape"),
-            mean("loo_smape"),
-            mean("error"),
-            float(adjusted_r2(function.evaluate(points), values, np.array(len(function.terms)))),
-            lower.quality.rss + upper.quality.rss,
+    @cached_property
+    def _quality(self) -> Quality:
+        """Means over the points; without an R2, which takes longest and is no part of the score."""
+        both = self.lower.quality, self.upper.quality
+        shares = np.array([quality.points for quality in both]) / len(self.points)
+        smapes, left_out, errors = (
+            float(shares @ [getattr(quality, name) for quality in both]) for name in ("smape", "loo_smape", "error")
         )
-        covariance = _covariance(lower.function, lower.covariance, upper.function, upper.covariance)
-        return replace(self, model=Model(function, quality, covariance), cut=cut, lower=lower, upper=upper)
+        return Quality(len(self.points), smapes, left_out, errors, np.nan, sum(quality.rss for quality in both))
 
     @cached_property
     def score(self) -> float:
-        """How it compares with others, as `buran.model.scoring.score`; infinite where nothing is left to judge by."""
-        function, quality = self.model.function, self.model.quality
-        coefficients = len(function.terms) + (function.constant != 0)
-        if not np.isfinite(quality.error) or quality.points <= coefficients:
-            return np.inf
-        error, cost = np.array([quality.error]), np.array([_cost(function, self.costs)])
-        return float(score(error, cost, quality.points, coefficients, self.scatter)[0])
+        """How it compares with others."""
+        return _score(self.function, self._quality, self.costs, self.scatter, self.call)
+
+    @cached_property
+    def is_step(self) -> bool:
+        """Whether a tree may have grown by a level: values change more than in either regime, but do not double.
+
+        From one level to two is the largest step. Where as many values follow as one step takes, no other did.
+        """
+        p, levels = self.cut.parameter, np.unique(self.points[:, self.cut.parameter])
+        first = int(np.searchsorted(levels, self.cut.at))
+        beside = levels[first - REGIMES.shortest : first + REGIMES.shortest]
+        others = np.unique(np.delete(self.points, p, axis=1), axis=0)
+        values = np.stack([self.function.evaluate(np.insert(others, p, level, axis=1)) for level in beside])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            changes = np.diff(np.log(values), axis=0) / np.diff(np.log(beside))[:, None]
+            below, across, above = np.median(changes, axis=1) * np.log(beside[2] / beside[1])
+        excess = across - below, across - above
+        size = min(map(abs, excess)) if excess[0] * excess[1] > 0 else 0.0
+        return bool(REGIMES.jump < size < REGIMES.doubling and levels[-1] <= REGIMES.branches * beside[1])
+
+    @cached_property
+    def model(self) -> Model:
+        """Of all points."""
+        r2 = adjusted_r2(self.function.evaluate(self.points), self.values, np.array(len(self.function.terms)))
+        covariance = _covariance(self.lower.function, self.lower.covariance, self.upper.function, self.upper.covariance)
+        return Model(self.function, replace(self._quality, adjusted_r2=float(r2)), covariance)
 
     def alternatives(self) -> list[Alternative]:
-        """Return the hypotheses behind it: of two regimes, those of the upper one, which is carried on."""
-        if self.cut is None or self.lower is None or self.upper is None:
-            return list(self.model.alternatives)
-        lower = self.lower
+        """Return the hypotheses behind it: those of the upper regime, which is carried on."""
         return [
             replace(
                 one,
-                function=self.cut.function(lower.function, one.function),
-                covariance=_covariance(lower.function, lower.covariance, one.function, one.covariance),
+                function=self.cut.function(self.lower.function, one.function),
+                covariance=_covariance(self.lower.function, self.lower.covariance, one.function, one.covariance),
             )
             for one in self.upper.alternatives
         ]
 
 
-def _score(rival: _Rival) -> float:
-    return rival.score
+def _score(function: ModelFunction, quality: Quality, costs: Costs, scatter: Scatter, call: int) -> float:
+    """Return `buran.model.scoring.score` of a model; infinite where nothing is left to judge by."""
+    coefficients = len(function.terms) + (function.constant != 0)
+    if not np.isfinite(quality.error) or quality.points <= coefficients:
+        return np.inf
+    error, cost = np.array([quality.error]), np.array([_cost(function, costs)])
+    return float(score(error, cost, quality.points, coefficients, scatter.of(slice(call, call + 1)))[0])
 
 
 @dataclass(frozen=True, eq=False)
 class _Rivals:
-    """Where alternatives come from: the models of one regime, and by call path all that competed, best first."""
+    """Where alternatives come from: the models of one regime, with their scores, and by call path those of two."""
 
     models: Sequence[Model]
-    rivals: Mapping[int, Sequence[_Rival]]
+    scores: Mapping[int, float]
+    joined: Mapping[int, Sequence[_Joined]]
 
     def alternatives(self, calls: Sequence[int]) -> list[tuple[Alternative, ...]]:
         """Weigh them; what no hypothesis says is taken from the model of one regime."""
         near = [self._near(call) for call in calls]
-        regimes = [rival.upper.alternatives for group in near for _, rival in group if rival.upper is not None]
+        regimes = [rival.upper.alternatives for group in near for _, rival in group if rival is not None]
         prepare([*(self.models[call].alternatives for call in calls), *regimes])
         out = []
         for call, group in zip(calls, near, strict=True):
             doubt = self.models[call].alternatives[0].discrepancy
-            parts = [(weight, one) for weight, rival in group for one in rival.alternatives()]
+            parts = [
+                (weight, one)
+                for weight, rival in group
+                for one in (self.models[call].alternatives if rival is None else rival.alternatives())
+            ]
             total = sum(weight * one.weight for weight, one in parts)
             out.append(
                 tuple(replace(one, weight=weight * one.weight / total, discrepancy=doubt) for weight, one in parts)
             )
         return out
 
-    def _near(self, call: int) -> list[tuple[float, _Rival]]:
-        """Return the models within reach of the best, with their odds."""
-        rivals = self.rivals[call]
-        scores = np.array([[rival.score for rival in rivals]])
+    def _near(self, call: int) -> list[tuple[float, _Joined | None]]:
+        """Return those within reach of the best with their odds, the best first; None for one regime."""
+        scored: list[tuple[float, _Joined | None]] = [(self.scores[call], None)]
+        scored += [(rival.score, rival) for rival in self.joined[call]]
+        scored.sort(key=lambda pair: pair[0])
+        scores = np.array([[score for score, _ in scored]])
         weights = (odds(scores, self.models[call].quality.points)[0] ** UNCERTAINTY.doubt).tolist()
-        return [(weight, rival) for weight, rival in zip(weights, rivals, strict=True) if weight > UNCERTAINTY.least]
+        pairs = zip(weights, scored, strict=True)
+        return [(weight, rival) for weight, (_, rival) in pairs if weight > UNCERTAINTY.least]
 
 
 def _passes_through(function: ModelFunction, parameter: int, values: int) -> bool:
@@ -388,7 +422,10 @@ def _covariance(
     """Return the covariance of a function of two regimes, which are independent."""
     if not lower_covariance or not upper_covariance:
         return ()
-    both = block_diag([[0.0]], upper_covariance, lower_covariance)
+    upper_size, size = len(upper_covariance), 1 + len(upper_covariance) + len(lower_covariance)
+    both = np.zeros((size, size))
+    both[1 : 1 + upper_size, 1 : 1 + upper_size] = upper_covariance
+    both[1 + upper_size :, 1 + upper_size :] = lower_covariance
     order, first = [0], 1
     for regime in (upper, lower):
         order += [first + 1 + term for term in range(len(regime.terms))] + [first] * (regime.constant != 0)

@@ -134,8 +134,9 @@ def search(
     count, parameters = points.shape
     target = beyond(points)
     gaps = {1: count, 2: 1}.get(parameters, 0)  # a function of several parameters hardly ever dips between values
-    _check_memory(max(len(space_of(space, p).candidates(points[:, p])) for p in range(parameters)), count)
-    tables = [TermTable.of(space_of(space, p), points[:, p], float(target[p]), gaps) for p in range(parameters)]
+    functions = [space_of(space, p).candidates(points[:, p]) for p in range(parameters)]
+    _check_memory(max(map(len, functions)), count)
+    tables = [TermTable.of(functions[p], points[:, p], float(target[p]), gaps) for p in range(parameters)]
     hypotheses = BestHypotheses.of(len(values), options.alternatives, options.max_terms, parameters)
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
         hypotheses.scores[:, 0] = 0.0

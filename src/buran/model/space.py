@@ -85,6 +85,11 @@ class HypothesisSpace:
         power, log = basis.lead
         return power >= max(i for i, _ in self.pairs) or log >= max((j for _, j in self.pairs if j), default=_MOST_LOGS)
 
+    @cached_property
+    def of_two_values(self) -> HypothesisSpace:
+        """The space for a regime, of which two values of a parameter must do."""
+        return replace(self, least=2)
+
     def extended(self) -> HypothesisSpace:
         """Return the space with steeper powers and logarithms, for values that lead to its end."""
         further = (pair for pair in _BEYOND if pair not in self.pairs)
