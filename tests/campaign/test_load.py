@@ -187,6 +187,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no logarithm", {"model": {"space": {"n": ["4"]}}}, "model.space.n[0]", "a power and powers of its log"),
     ("negative logarithm", {"model": {"space": {"n": ["4 -1"]}}}, "model.space.n[0]", "logarithm from 0 to 5"),
     ("steep", {"model": {"space": {"n": ["11 0"]}}}, "model.space.n[0]", "a power up to 10"),
+    ("term twice in one entry", {"model": {"space": {"n": ["4 0 0"]}}}, "model.space.n", "4 0 twice"),
     ("term twice", {"model": {"space": {"n": ["4 0 1", "8/2 1"]}}}, "model.space.n", "4 1 twice"),
     ("no term", {"model": {"space": {"n": ["0 0"]}}}, "model.space.n", "0 0, which is no term"),
     ("processes", {"model": {"strong_scaling": "q"}}, "model.strong_scaling", "no parameter"),

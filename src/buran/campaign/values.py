@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 from typing import Annotated, TypeVar
 
@@ -19,9 +18,10 @@ from buran.campaign.backends import BACKENDS
 from buran.campaign.identity import Decides
 from buran.campaign.point import canonical
 from buran.campaign.strategies import STRATEGIES
+from buran.errors import UsageError
+from buran.exponents import MOST_LOGS, MOST_POWER, read_exponents
 from buran.profile.metrics import asked_for_by
 
-_MOST_POWER = 10  # of a term
 LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
 
 
@@ -98,18 +98,20 @@ def _options(value: str) -> str:
 
 
 def _exponents(value: str) -> str:
-    words = value.split()
-    if not re.fullmatch(r"-?[0-9]+(/[1-9][0-9]*)?", words[0] if words else "") or len(words) < 2:
-        raise PydanticCustomError("exponents", "must be a power and powers of its logarithm, as in 4 0 1 or 7/2 0")
-    if any(word not in "012345" for word in words[1:]) or abs(Fraction(words[0])) > _MOST_POWER:
-        raise PydanticCustomError("exponents", "must have powers of the logarithm from 0 to 5, and a power up to 10")
-    if len(set(words[1:])) < len(words[1:]):
-        raise PydanticCustomError("exponents", "must not name a power of the logarithm twice")
+    try:
+        read_exponents(value)
+    except UsageError as error:
+        raise PydanticCustomError(
+            "exponents",
+            "must be a power and powers of its logarithm, as in 4 0 1 or 7/2 0; "
+            "those of the logarithm from 0 to {log}, and a power up to {power}",
+            {"power": MOST_POWER, "log": MOST_LOGS},
+        ) from error
     return value
 
 
 def _no_term_twice(value: tuple[str, ...]) -> tuple[str, ...]:
-    terms = [f"{Fraction(power)} {log}" for power, *logs in map(str.split, value) for log in logs]
+    terms = [f"{power} {log}" for line in value for power, log in read_exponents(line)]
     for term in terms:
         if terms.count(term) > 1:
             raise PydanticCustomError("exponents", "must not have the term {term} twice", {"term": term})

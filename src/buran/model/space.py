@@ -13,15 +13,14 @@ from typing import Literal
 import numpy as np
 
 from buran.errors import FormatError, UsageError
+from buran.exponents import MOST_LOGS, Exponents, read_exponents
 from buran.model.basis import FAMILIES, Array, BasisFunction
 from buran.model.powers import PowerLog
 
-Exponents = tuple[Fraction, int]
 Negative = Literal["never", "always"]
 
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
-_MOST_POWER, _MOST_LOGS = 10, 5
 _LOG_OVERCOME = Fraction(2, 3)
 _LINE = (PowerLog(Fraction(1)),)
 _BEYOND = tuple((Fraction(power), log) for power in ("7/2", "4", "9/2", "5") for log in (0, 1)) + tuple(
@@ -83,7 +82,7 @@ class HypothesisSpace:
     def ends_at(self, basis: BasisFunction) -> bool:
         """Tell whether no term of the space grows faster, by its power or by its logarithm."""
         power, log = basis.lead
-        return power >= max(i for i, _ in self.pairs) or log >= max((j for _, j in self.pairs if j), default=_MOST_LOGS)
+        return power >= max(i for i, _ in self.pairs) or log >= max((j for _, j in self.pairs if j), default=MOST_LOGS)
 
     @cached_property
     def of_two_values(self) -> HypothesisSpace:
@@ -164,28 +163,6 @@ def named_space(name: str, negative: Negative = "always") -> HypothesisSpace:
     for family in families:
         FAMILIES.load(family)
     return replace(SPACES[preset](negative), families=tuple(families))
-
-
-def read_exponents(line: str) -> list[Exponents]:
-    """Read a power and powers of its logarithm, as in ``1/2 0 1``.
-
-    Raises
-    ------
-    UsageError
-        If it is something else.
-    """
-    words = line.split()
-    try:
-        power, logs = Fraction(words[0]), [int(word) for word in words[1:]]
-    except (IndexError, ValueError, ZeroDivisionError):
-        logs = []
-    if not logs or any(log < 0 or log > _MOST_LOGS for log in logs) or abs(power) > _MOST_POWER:
-        raise UsageError(
-            "no exponents",
-            why=f"{line.strip()!r} is not a power and powers of the logarithm",
-            hint="write lines such as: 1/2 0 1 2",
-        )
-    return [(power, log) for log in logs]
 
 
 def wider_space(lines: Sequence[str]) -> HypothesisSpace:
