@@ -19,6 +19,7 @@ from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regimes import asked, cuts, powers_through_two, with_regimes
 from buran.model.regression import BOUND, loo_error, regress
 from buran.model.scatter import Scatter
+from buran.model.scoring import MEAN_ABSOLUTE
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import Spaces, full_space, space_of
 from buran.model.terms import Array, predict
@@ -154,8 +155,9 @@ def fit_models(
         scales = default_weights(here, values[block]) if weights is None else weights[block]
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
         fitted, left = _fit_complete(here, weighted, space, options, progress)
-        if default and exact is not None:
-            _extend(here, weighted, np.asarray(exact)[calls], fitted, options)
+        if default and not options.part and options.criterion == "error":
+            are_exact = np.zeros(len(calls), dtype=bool) if exact is None else np.asarray(exact)[calls]
+            _extend(here, weighted, are_exact, fitted, left, options)
         if not options.part and options.criterion == "error":
             fitted = _with_regimes(here, weighted, fitted, left, space, options)
         for call, model in zip(calls, fitted, strict=True):
@@ -189,22 +191,6 @@ class _Weighted:
         return _Weighted(self.values[calls], self.weights[calls], self.scatter.of(np.array(calls)), self.binary[calls])
 
 
-def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], options: SearchOptions) -> None:
-    """Replace models of exact values that lead to the end of the full space, or follow nothing, by better ones."""
-    space = full_space()
-
-    def is_lost(model: Model) -> bool:
-        factors = (factor for term in model.function.terms for factor in term.factors)
-        return model.quality.error > EXACT.lost or any(space.ends_at(factor.basis) for factor in factors)
-
-    lost = [place for place in np.flatnonzero(exact).tolist() if is_lost(fitted[place])]
-    if lost:
-        steeper, _ = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
-        for place, model in zip(lost, steeper, strict=True):
-            if model.quality.error < fitted[place].quality.error:
-                fitted[place] = model
-
-
 @dataclass(frozen=True, eq=False)
 class _Left:
     """What the best hypotheses of one regime leave to explain.
@@ -219,6 +205,36 @@ class _Left:
 
     misses: Array
     bends: Mask
+
+
+def _extend(
+    points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], left: _Left, options: SearchOptions
+) -> None:
+    """Replace models that lead to the end of the full space, and exact ones that follow nothing, by better ones.
+
+    Of values that are not exact only models that have the steepest power and yet miss by more than noise, by others
+    with half the error at most.
+    """
+    space, noise = full_space(), MEAN_ABSOLUTE * weighted.scatter.share
+
+    def is_lost(model: Model, is_exact: bool, noise: float) -> bool:
+        error = model.quality.error
+        bases = [factor.basis for term in model.function.terms for factor in term.factors]
+        if is_exact:
+            return error > EXACT.lost or any(space.ends_at(basis) for basis in bases)
+        missed = error > max(SEARCH.lacking * noise, REGIMES.steady)
+        return missed and any(basis.lead[0] >= space.steepest for basis in bases)
+
+    lost = [
+        place for place, case in enumerate(zip(fitted, exact.tolist(), noise.tolist(), strict=True)) if is_lost(*case)
+    ]
+    if lost:
+        steeper, further = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
+        for number, (place, model) in enumerate(zip(lost, steeper, strict=True)):
+            share = 1.0 if exact[place] else SEARCH.progress
+            if model.quality.error < share * fitted[place].quality.error:
+                fitted[place] = model
+                left.misses[place], left.bends[place] = further.misses[number], further.bends[number]
 
 
 def _with_regimes(

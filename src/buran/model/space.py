@@ -79,10 +79,15 @@ class HypothesisSpace:
         pairs = set(self.pairs)
         return self.pairs + tuple(pair for pair in negated if pair not in pairs)
 
+    @cached_property
+    def steepest(self) -> Fraction:
+        """The largest power."""
+        return max(power for power, _ in self.pairs)
+
     def ends_at(self, basis: BasisFunction) -> bool:
         """Tell whether no term of the space grows faster, by its power or by its logarithm."""
         power, log = basis.lead
-        return power >= max(i for i, _ in self.pairs) or log >= max((j for _, j in self.pairs if j), default=MOST_LOGS)
+        return power >= self.steepest or log >= max((j for _, j in self.pairs if j), default=MOST_LOGS)
 
     @cached_property
     def of_two_values(self) -> HypothesisSpace:
