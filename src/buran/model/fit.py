@@ -212,8 +212,8 @@ def _extend(
 ) -> None:
     """Replace models that lead to the end of the full space, and exact ones that follow nothing, by better ones.
 
-    Of values that are not exact only models that have the steepest power and yet miss by more than noise, by others
-    with half the error at most.
+    Of values that are not exact only models that miss by more than noise, and have the steepest power or miss widely;
+    by others with half the error at most.
     """
     space, noise = full_space(), MEAN_ABSOLUTE * weighted.scatter.share
 
@@ -223,7 +223,7 @@ def _extend(
         if is_exact:
             return error > EXACT.lost or any(space.ends_at(basis) for basis in bases)
         missed = error > max(SEARCH.lacking * noise, REGIMES.steady)
-        return missed and any(basis.lead[0] >= space.steepest for basis in bases)
+        return missed and (error > SEARCH.steady or any(basis.lead[0] >= space.steepest for basis in bases))
 
     lost = [
         place for place, case in enumerate(zip(fitted, exact.tolist(), noise.tolist(), strict=True)) if is_lost(*case)
