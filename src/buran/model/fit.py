@@ -155,7 +155,7 @@ def fit_models(
         scales = default_weights(here, values[block]) if weights is None else weights[block]
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
         fitted, left = _fit_complete(here, weighted, space, options, progress)
-        if default and not options.part and options.criterion == "error":
+        if default and not options.part:
             are_exact = np.zeros(len(calls), dtype=bool) if exact is None else np.asarray(exact)[calls]
             _extend(here, weighted, are_exact, fitted, left, options)
         if not options.part and options.criterion == "error":
@@ -222,7 +222,7 @@ def _extend(
         bases = [factor.basis for term in model.function.terms for factor in term.factors]
         if is_exact:
             return error > EXACT.lost or any(space.ends_at(basis) for basis in bases)
-        missed = error > max(SEARCH.lacking * noise, REGIMES.steady)
+        missed = options.criterion == "error" and error > max(SEARCH.lacking * noise, REGIMES.steady)
         return missed and (error > SEARCH.steady or any(basis.lead[0] >= space.steepest for basis in bases))
 
     lost = [
