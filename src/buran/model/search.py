@@ -68,8 +68,8 @@ class SearchOptions:
     costs
         Preference for simple hypotheses, for the criterion ``error``.
     part
-        Whether this is a part of another fit: one of two regimes, or without the largest values. Neither regimes nor steeper powers nor
-        what no hypothesis says are then looked for.
+        Whether this is a part of another fit: one of two regimes, or without the largest values. Neither regimes nor
+        steeper powers nor what no hypothesis says are then looked for.
     """
 
     max_terms: int = 4
