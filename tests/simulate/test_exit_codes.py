@@ -88,6 +88,7 @@ def test_a_campaign_ends_with_what_it_has_and_says_why(tmp_path: Path, name: str
     assert done.returncode == code, said
     assert reason in said
     assert "Traceback" not in said
+    assert ("if the program ends so when all is well" in said) == ("exit code 1" in said)
     report = tmp_path / "results" / "sim" / "latest" / "report.txt"
     assert report.is_file()
 

@@ -128,6 +128,8 @@ def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
         *(f"  | {line}" for line in words_in(log)[-_LAST_LINES:]),
         f"  log: {log.relative_to(layout.root)}; the campaign goes on, and `buran status` names further failures",
     ]
+    if reasons[entry].startswith("exit code"):
+        lines.append("  if the program ends so when all is well, as some that check their results: target.exit_codes")
     return "\n".join(lines)
 
 
