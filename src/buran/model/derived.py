@@ -16,7 +16,7 @@ from buran.campaign.point import canonical
 from buran.model.basis import NO_GROWTH, Lead, Style
 
 Array = NDArray[np.float64]
-_LOW, _STEP, _FAR = 64.0, 64.0, 64.0**4  # squares and cubes, so that grids of so many ranks have whole edges
+_LOW, _STEP, _FAR = 64, 64, 64**4  # squares and cubes, so that grids of so many ranks have whole edges
 _ROOT = 6  # largest denominator of a power in the long run
 
 
@@ -148,7 +148,7 @@ def _value(text: str, parameters: tuple[str, ...], numbers: tuple[float, ...]) -
 @lru_cache(maxsize=256)
 def _power(variable: DerivedValue, column: int) -> Fraction:
     powers = [Fraction(0)]
-    for others in (_LOW, _FAR):
+    for others in (float(_LOW), float(_FAR)):
         points = np.full((2, max(variable.columns) + 1), others)
         points[:, column] = _LOW * _STEP, _LOW * _STEP**2
         low, high = variable.evaluate(points).tolist()
