@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,12 +101,28 @@ def _deep_recursion() -> Iterator[None]:
 def _opened(path: Path) -> Iterator[Any]:
     parser = CubexParser(path)
     try:
-        yield parser.__enter__()
+        try:
+            entered = parser.__enter__()
+        except AssertionError:
+            _check_one_tree(parser._cubex_file)
+            raise
+        yield entered
     finally:
         # Its own exit is not reached if entering fails, and then the file would stay open.
         archive = getattr(parser, "_cubex_file", None)
         if archive is not None:
             archive.close()
+
+
+def _check_one_tree(archive: tarfile.TarFile) -> None:
+    """Say what pycubexr only asserts."""
+    anchor = ElementTree.parse(cast(BinaryIO, archive.extractfile("anchor.xml")))
+    trees = len(anchor.findall("program/cnode"))
+    if trees > 1:
+        raise _OtherFormat(
+            f"it has {trees} call trees: ranks of different programs, or with different arguments, each have one",
+            "start all ranks with the same command line",
+        )
 
 
 def _check_members(archive: tarfile.TarFile) -> set[int]:
