@@ -32,7 +32,7 @@ class DiscrepancyPrior:
     alone
         By what share of itself that grows where all points vary one parameter alone, and none several together.
     hidden
-        Times the noise of a value, over the root of the points for each value: what may stay hidden in it.
+        Times the noise of a value, over the points for each value: what may stay hidden in it.
     """
 
     explained: float
@@ -78,6 +78,6 @@ class LeftOut:
         explained = prior.explained * noise**2
         left = np.maximum(1 - explained / np.where(total > 0, total, 1.0), 0.0)
         farther = prior.farther * (1 + prior.alone * self.alone)
-        hidden = prior.hidden * noise / max(self.points_a_value, 1.0) ** 0.5
+        hidden = prior.hidden * noise / max(self.points_a_value, 1.0)
         seen = farther**2 * squares * left[:, None] + hidden[:, None] ** 2
         return np.asarray(np.sqrt(np.where(np.isfinite(self.squares), seen, 0.0)))
