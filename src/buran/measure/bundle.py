@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import shutil
 import time
@@ -107,8 +108,9 @@ def measure_bundle(
             spared_by = None
             dearest = {run.mode: _foreseen(target, bundle) for run, _ in slots}
             for run, slot in slots:
-                before, open_ = spent(), slot.verdict() is None
-                if budget_core_hours is not None and open_ and before + dearest[run.mode] > budget_core_hours:
+                before = spent()
+                left = math.inf if budget_core_hours is None else budget_core_hours - before
+                if slot.verdict() is None and (left <= 0 or left < dearest[run.mode]):
                     break
                 claims.beat(claim)
                 exact = not wait

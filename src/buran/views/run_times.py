@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import median
+from statistics import median_low
 
 import numpy as np
 
@@ -115,7 +115,7 @@ def seconds_between(session: Session, plans: Sequence[Plan], entries: Iterable[E
         if folder.is_dir():
             ends.append((folder.stat().st_mtime, 3600.0 * entry.cost_core_hours / cores[entry.key.point]))
     gaps = [end - before - seconds for (before, _), (end, seconds) in pairwise(sorted(ends))]
-    return max(median(gaps), 0.0) if gaps else 0.0
+    return max(median_low(gaps), 0.0) if len(gaps) > 2 else 0.0  # between two sessions more passes
 
 
 def _guess(planned: Sequence[Bundle], ranks: str | None) -> tuple[Callable[[Point], float], bool]:

@@ -204,8 +204,9 @@ def progress_of(history: History) -> Progress:
     waits = _waits(layout)
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
     queue = _queue(layout, scheduler, waits)
+    listed: set[store.Slot] = set()
     for plan in plans:
-        rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset()))
+        rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset(), listed))
         if plan.imported:
             failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
     failures |= dict(_not_mixed(history))
@@ -298,8 +299,14 @@ def _bundles_of(layout: Layout, job: Job) -> tuple[str, ...]:
 
 
 def _rows(
-    session: Session, plan: Plan, failures: dict[Path, Failure], ahead: _Ahead, in_queue: frozenset[str]
+    session: Session,
+    plan: Plan,
+    failures: dict[Path, Failure],
+    ahead: _Ahead,
+    in_queue: frozenset[str],
+    listed: set[store.Slot],
 ) -> list[Row]:
+    """Return the rows of an iteration; runs that an earlier one asked for are `listed` there."""
     layout = session.layout
     for build in plan.builds:
         slot = store.Slot.of_build(layout.store, build.hash)
@@ -310,6 +317,9 @@ def _rows(
     counts: dict[tuple[Mode, str], Counter[str]] = {}
     for bundle in plan.bundles:
         for run, slot in slots_of(session.target, layout, bundle):
+            if slot in listed:
+                continue
+            listed.add(slot)
             what = f"{run.mode} run, {bundle.point.key}, {run.name}"
             verdict, state = slot.verdict(), "missing"
             if verdict == slot.folder:
