@@ -44,10 +44,11 @@ function legend(parameter) {
   return list;
 }
 
-/* The name of a row with some of its callers. Many call the same MPI operation: one caller tells which one is meant. */
+/* The name of a row with some of its callers, those between left out. Many call the same MPI operation: one caller tells which one is meant. */
 function named(row, callers) {
   const names = [];
   for (let at = row, left = callers + (paths[row].short.startsWith("MPI_") ? 1 : 0); at >= 0 && left >= 0; at = paths[at].parent, left -= 1) names.unshift(paths[at].short);
+  if (names.length > 3) names.splice(1, names.length - 2, "…");
   return names.join(" → ");
 }
 
