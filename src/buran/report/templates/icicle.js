@@ -15,6 +15,7 @@ function icicle() {
     let at = start;
     for (const child of largestFirst(children[i])) { stack.push([child, level + 1, at]); at += shareBelow[child] / whole; }
   }
+  if (!boxes.length) return;
   const levels = 1 + Math.max(...boxes.map(([, level]) => level)), drawing = svg(width, levels * line, "call tree at the target");
   for (const [i, level, start, part] of boxes) {
     const path = paths[i], box = make("g", { class: "box", "data-path": i }), x = start * width, wide = Math.max(part * width - 1, 1), y = level * line;
