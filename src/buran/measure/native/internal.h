@@ -121,6 +121,7 @@ extern const int buran_counts_blocks;
 /* ---- runtime.c */
 
 buran_thread *buran_self(void);
+buran_thread *buran_self_if_known(void); /* else NULL: makes nothing, so that it can be asked under the lock */
 
 /* A thread that is about to be created by this one, and its beginning and end. `origin` NULL: it belongs to a pool. */
 buran_thread *buran_reserve_thread(const buran_node *origin);

@@ -138,7 +138,7 @@ static void after_fork(void) {
 }
 
 static void in_child(void) {
-    buran_thread *thread = buran_self();
+    buran_thread *thread = buran_self_if_known();
     if (thread)
         buran_cpu_clock_forget(&thread->cpu_clock);
     owner = 0;
@@ -208,7 +208,7 @@ void buran_write_dump(int aborted) {
     static int written;
     if (getpid() != owner || !*buran_the_settings.folder || __atomic_exchange_n(&written, 1, __ATOMIC_SEQ_CST))
         return;
-    buran_thread *thread = buran_self();
+    buran_thread *thread = buran_self_if_known();
     if (thread && !thread->busy)
         buran_book(thread); /* the clock of CPU time is its own */
     uint64_t now = buran_ticks();

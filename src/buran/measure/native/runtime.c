@@ -450,6 +450,8 @@ static __attribute__((noinline)) buran_thread *new_thread(void) {
 
 buran_thread *buran_self(void) { return self ? self : new_thread(); }
 
+buran_thread *buran_self_if_known(void) { return self; }
+
 /* ---- work for other threads' call paths */
 
 /* The own call path with the same regions. The other thread's nodes do not move, nor do their regions change. */
