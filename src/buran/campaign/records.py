@@ -146,7 +146,7 @@ class RunRecord(Record):
     Attributes
     ----------
     clock
-        ``wall``, ``virtual`` for simulated runs, ``elsewhere`` for imported ones.
+        ``real``, ``virtual`` for simulated runs, ``elsewhere`` for imported ones.
     clock_ahead_s
         Of the file system's clock, when the run began.
     scheduler, job, allocation
