@@ -41,7 +41,7 @@ def said_of(monkeypatch: pytest.MonkeyPatch, *changes: dict[str, Any]) -> tuple[
         for number, change in enumerate(changes)
     }
     runs = [SimpleNamespace(folder=folder) for folder in records]
-    history: Any = SimpleNamespace(runs=runs, run_record=records.__getitem__)
+    history: Any = SimpleNamespace(runs=runs, run_record=records.__getitem__, plans=(), runs_of=lambda plans: runs)
     monkeypatch.setattr(crowded, "in_store", list)
     return sharing(history), crowded_points(history, history.runs)
 
