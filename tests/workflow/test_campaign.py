@@ -181,7 +181,7 @@ def test_counts_are_the_same_in_every_run(workbench: Workbench) -> None:
 
 @pytest.mark.slow
 def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> None:
-    """n = 13 crashes, 14 hangs, 15 writes a corrupt profile, 16 loses a rank, 17 does not compile; all read an input."""
+    """n = 13 crashes, 14 hangs, 15 writes a corrupt profile, 16 loses a rank, 17 does not compile; all read a file."""
     profiles = "$BURAN_PROFILE_DIR"
     (workbench.folder / "case.txt").write_text("word\n")
     spoil = (
