@@ -146,6 +146,16 @@ def _in_monomials(
     _, bits = solver.counts.bits(np.arange(size)[None])
     spare = (size - 1 - needed) * np.minimum(bits, EXACT.certain) - np.log2(1 + len(table))
     proven = (needed < len(basis)) & (size - 1 - needed >= EXACT.same) & (spare >= EXACT.margin)
+    residues, used_by_any = (
+        solver.counts.residues(),
+        sorted({c for term in table for f in term.factors for c in f.columns}),
+    )
+    for p in used_by_any:  # what passes through all points must follow from those without the largest values
+        rest = points[:, p] < points[:, p].max()
+        places, enough = spans(columns[:, rest], residues[:, rest])
+        told = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= EXACT.same
+        alike = np.array([places[: k + 1] == basis[: k + 1] for k in range(len(basis) + 1)])
+        proven &= (enough == needed) & told & alike[np.minimum(needed, len(basis))]
     for last in np.unique(needed[proven]).tolist():
         calls = np.flatnonzero(proven & (needed == last)).tolist()
         used = basis[: last + 1]
