@@ -247,10 +247,10 @@ def test_failed_runs_are_retried_on_request(workbench: Workbench) -> None:
     workbench.write(
         target={**workbench.config["target"], "run": f"bash -c 'test ! -e {flag} && exec {{binary}} {{n}}'"},
     )
-    workbench.buran("run", "campaign.yaml", expect=1)
+    workbench.buran("run", "campaign.yaml", expect=3)
     flag.unlink()
     before = workbench.started()
-    workbench.buran("run", "campaign.yaml", expect=1)
+    workbench.buran("run", "campaign.yaml", expect=3)
     assert workbench.started() == before
     workbench.buran("run", "campaign.yaml", "--retry-failed")
     assert len(workbench.started()) == 2 * len(before)

@@ -81,9 +81,9 @@ def exact_models(points: Array, values: Array, variables: Sequence[Sequence[Deri
         if len(rows) and all(parameter is not None for parameter in lines):
             found = _on_lines([parameter for parameter in lines if parameter is not None], points, values, counts, rows)
             rows = _entered(models, rows, found, points)
-    for terms in _systems(points, variables, of_one):
+    for terms, is_named in _systems(points, variables, of_one):
         if len(rows):
-            rows = _entered(models, rows, _in_monomials(terms, points, values, counts, rows), points)
+            rows = _entered(models, rows, _in_monomials(terms, points, values, counts, rows, is_named), points)
     return models
 
 
@@ -121,17 +121,17 @@ def _on_lines(
 
 def _systems(
     points: Array, variables: Sequence[Sequence[DerivedValue]], of_one: Sequence[DerivedValue]
-) -> Iterator[tuple[RationalTerm, ...]]:
-    """Yield products of variables that depend on several parameters, few before many."""
+) -> Iterator[tuple[tuple[RationalTerm, ...], bool]]:
+    """Yield products of variables that depend on several parameters, few before many; whether the user named them."""
     groups = [[variable for variable in group if len(variable.columns) > 1] for group in variables]
     for kind in PRODUCTS:
-        for group in groups:
+        for number, group in enumerate(groups):
             if group:
-                yield monomials(points, group, of_one, kind)
+                yield monomials(points, group, of_one, kind), number == 0
 
 
 def _in_monomials(
-    table: tuple[RationalTerm, ...], points: Array, values: Array, counts: Counts, rows: Ids
+    table: tuple[RationalTerm, ...], points: Array, values: Array, counts: Counts, rows: Ids, is_named: bool
 ) -> list[Model | None]:
     """Find formulas that are sums of multiples of the cheapest of these products, for points in any layout.
 
@@ -150,7 +150,7 @@ def _in_monomials(
         solver.counts.residues(),
         sorted({c for term in table for f in term.factors for c in f.columns}),
     )
-    for p in used_by_any:  # what passes through all points must follow from those without the largest values
+    for p in [] if is_named else used_by_any:  # a guess must follow from the points without the largest values, too
         rest = points[:, p] < points[:, p].max()
         places, enough = spans(columns[:, rest], residues[:, rest])
         told = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= EXACT.same
