@@ -1,4 +1,4 @@
-/* The clock of the hooks: the processor's counter where it is one, else the system's. */
+/* The clock of the hooks: the processor's counter where it is one, else the system's; simulated.c has another one. */
 #ifndef BURAN_CLOCK_H
 #define BURAN_CLOCK_H
 
@@ -33,7 +33,24 @@ static inline uint64_t buran_counter(void) {
 #endif
 }
 
+#ifdef BURAN_SIMULATED
+enum { BURAN_IS_SIMULATED = 1 };
+
+/* Picoseconds since the program began on the simulated machine. */
+uint64_t buran_simulated_ps(void);
+
+/* Let pass on the simulated machine what was computed since the last time, and read its clock: around MPI operations. */
+void buran_meet_simulator(void);
+#else
+enum { BURAN_IS_SIMULATED = 0 };
+
+static inline uint64_t buran_simulated_ps(void) { return 0; }
+static inline void buran_meet_simulator(void) {}
+#endif
+
 static inline uint64_t buran_ticks(void) {
+    if (BURAN_IS_SIMULATED)
+        return buran_simulated_ps();
     if (__builtin_expect(buran_the_clock.kind == BURAN_CLOCK_COUNTER, 1))
         return buran_counter();
     return buran_the_clock.kind == BURAN_CLOCK_NONE ? 0 : buran_monotonic_ns();

@@ -180,6 +180,9 @@ void buran_missing_counters(char *text, size_t size);
 /* Called once, before anything is recorded. */
 void buran_start_process(void);
 
+/* The node on which it runs, where that is not the machine it runs on. */
+void buran_set_place(const char *node);
+
 /* Write the profile of this process. Only the first call has an effect. `aborted` marks it as incomplete. */
 void buran_write_dump(int aborted);
 

@@ -32,6 +32,7 @@ static inline int begin(call *this, buran_region *region) {
     this->node = thread->current;
     this->outer = operation;
     operation = this->node;
+    buran_meet_simulator();
     return 1;
 }
 
@@ -51,6 +52,7 @@ static inline int end(const call *this, int result, uint64_t sent, uint64_t rece
             node->comm_max = size;
     }
     operation = this->outer;
+    buran_meet_simulator();
     buran_exit(this->token);
     return result;
 }
@@ -324,3 +326,11 @@ int MPI_Testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Sta
     int result = PMPI_Testany(count, requests, index, flag, used);
     return end_one(&this, result, &batch, result == MPI_SUCCESS && *flag ? *index : MPI_UNDEFINED, used);
 }
+
+#ifdef BURAN_SIMULATED
+/* The program's own look at the clock: what it has computed so far has passed. */
+double MPI_Wtime(void) {
+    buran_meet_simulator();
+    return PMPI_Wtime();
+}
+#endif

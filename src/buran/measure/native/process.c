@@ -30,10 +30,25 @@ _Noreturn void buran_give_up(const char *what, const char *why) {
 
 /* ---- what is known from the start; the end may come in a signal handler, where less can be asked for */
 
-/* Which binary this is: the linker's build id, so that profiles of two builds are never mixed. */
+static char of_this_object;
+
+static int is_this_object(const struct dl_phdr_info *info) {
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t begin = (uintptr_t)(info->dlpi_addr + segment->p_vaddr), address = (uintptr_t)&of_this_object;
+        if (segment->p_type == PT_LOAD && address >= begin && address - begin < segment->p_memsz)
+            return 1;
+    }
+    return 0;
+}
+
+/* Which binary this is: the linker's build id, so that profiles of two builds are never mixed. The binary is the
+ * executable, or what a simulator has loaded. */
 static int find_build_id(struct dl_phdr_info *info, size_t size, void *result) {
     (void)size;
     char *text = result;
+    if (!is_this_object(info))
+        return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
         if (segment->p_type != PT_NOTE)
@@ -51,11 +66,16 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *result) {
             at = (const char *)id + ((note->n_descsz + 3u) & ~3u);
         }
     }
-    return 1; /* the first object is the executable: look no further */
+    return 1;
 }
 
 static void find_executable(void) {
     char path[PATH_MAX];
+    const char *told = BURAN_IS_SIMULATED ? getenv("BURAN_EXECUTABLE") : NULL; /* what runs is the simulator */
+    if (told) {
+        snprintf(executable, sizeof executable, "%s", told);
+        return;
+    }
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     path[length > 0 ? length : 0] = '\0';
     const char *slash = strrchr(path, '/');
@@ -76,6 +96,11 @@ static void find_place(void) {
             break;
     if (status)
         fclose(status);
+}
+
+void buran_set_place(const char *node) {
+    snprintf(host, sizeof host, "%s", node);
+    *cpus = '\0';
 }
 
 static uint32_t number_from(const char *variable, uint32_t otherwise, uint32_t least, uint32_t most) {

@@ -426,7 +426,10 @@ void buran_attach_thread(buran_thread *thread) {
     thread->state = BURAN_THREAD_RUNNING;
     unlock_registry(&signals);
     self = thread;
-    pthread_setspecific(thread_end, thread);
+    if (!BURAN_IS_SIMULATED)
+        pthread_setspecific(thread_end, thread);
+    else if (thread->number)
+        buran_give_up("threads", "ranks of a simulated machine have one thread; run the program with one thread a rank");
     if (thread->origin)
         buran_enter_path(thread->origin, NULL);
 }
@@ -439,7 +442,8 @@ static __attribute__((noinline)) buran_thread *new_thread(void) {
     if (!is_started) { /* the first hook: there is only this thread yet */
         is_started = 1;
         buran_start_process();
-        pthread_key_create(&thread_end, on_end_of_thread);
+        if (!BURAN_IS_SIMULATED) /* where all ranks share a process, and a process has 1024 keys */
+            pthread_key_create(&thread_end, on_end_of_thread);
         buran_region first = {.name = "", .mangled = "", .file = "", .kind = BURAN_KIND_ROOT};
         register_region(&first);
     }

@@ -177,6 +177,11 @@ class Elf:
         return frozenset(n for n, info, place, _ in self._symbols() if info & 15 == FUNCTION and place != UNDEFINED)
 
     @cached_property
+    def undefined(self) -> frozenset[str]:
+        """Names that others must define; none if the symbol table was stripped."""
+        return frozenset(name for name, _, place, _ in self._symbols() if place == UNDEFINED)
+
+    @cached_property
     def symbols(self) -> frozenset[str] | None:
         """Names of everything in the symbol table, local names too; None if it was stripped."""
         return frozenset(name for name, _, _, _ in self._symbols()) if self._tables else None

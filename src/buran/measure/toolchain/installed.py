@@ -40,6 +40,8 @@ class Mpi:
     ----------
     header
         Its ``mpi.h``, preprocessed, with the macros that it defines.
+    compiling, linking
+        Options for the compilers themselves, where `mpicc` and `mpicxx` cannot be told which compiler to use.
     """
 
     mpicc: str
@@ -49,6 +51,8 @@ class Mpi:
     flavour: str
     version: str
     header: str = field(repr=False)
+    compiling: tuple[str, ...] = ()
+    linking: tuple[str, ...] = ()
 
 
 def find_mpi() -> Mpi:

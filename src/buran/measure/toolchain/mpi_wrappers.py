@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from buran.errors import ToolError
 from buran.measure.toolchain.mpi_table import OPERATIONS, RULES, ByteRule, MpiOperation, names_of
@@ -29,7 +29,7 @@ def no_profiling_interface(where: str, why: str) -> ToolError:
     )
 
 
-def wrappers_for(header: str, where: str) -> str:
+def wrappers_for(header: str, where: str, lacks: Callable[[str], bool] = lambda name: False) -> str:
     """Return C code with a wrapper for every operation of the table that an MPI has.
 
     Parameters
@@ -38,6 +38,8 @@ def wrappers_for(header: str, where: str) -> str:
         The MPI's ``mpi.h``, preprocessed.
     where
         The MPI's compiler wrapper, for messages.
+    lacks
+        Tells functions that are declared but cannot be used: without a wrapper, programs that call them show it.
 
     Raises
     ------
@@ -50,7 +52,7 @@ def wrappers_for(header: str, where: str) -> str:
         raise no_profiling_interface(where, f"its mpi.h declares {without[0]} but not P{without[0]}")
     if missing := [name for name in ("MPI_Send", "MPI_Mrecv", "MPI_Iallreduce") if name not in declared]:
         raise ToolError("this MPI is too old", where=where, why=f"it has no {missing[0]}", hint=NEWER_MPI)
-    return "\n".join(_parts(declared)) + "\n"
+    return "\n".join(_parts({name: given for name, given in declared.items() if not lacks(name)})) + "\n"
 
 
 def _parts(declared: Mapping[str, tuple[str, ...]]) -> Iterable[str]:

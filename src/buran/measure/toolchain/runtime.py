@@ -22,6 +22,7 @@ from buran.measure.toolchain.installed import (
     inspect_clang,
     inspect_gcc,
 )
+from buran.measure.toolchain.simgrid import FLAVOUR, find_simgrid, lacks
 from buran.measure.toolchain.tool import run_tool
 from buran.measure.toolchain.toolchain import (
     CLANG_FLAGS,
@@ -36,6 +37,7 @@ from buran.measure.toolchain.toolchain import (
     Toolchain,
     cache_folder,
     environment_for,
+    flags_for_linking,
 )
 
 NATIVE = Path(__file__).parents[1] / "native"
@@ -54,7 +56,7 @@ FALLBACK_NOTES = (
 )
 
 
-def find_toolchain(*, compiler: str = "auto") -> Toolchain:
+def find_toolchain(*, compiler: str = "auto", simulated: bool = False) -> Toolchain:
     """Find compiler and MPI of this machine and build the runtime for them, unless that is done already.
 
     Parameters
@@ -62,13 +64,15 @@ def find_toolchain(*, compiler: str = "auto") -> Toolchain:
     compiler
         ``auto`` (clang with its headers if there is one, else gcc), ``clang``, ``gcc`` (with its plugin if it has the
         headers), ``gcc-fallback`` (without), or the name or path of a clang or gcc.
+    simulated
+        Whether programs will run on a simulated machine: then the MPI is SimGrid's.
 
     Raises
     ------
     ToolError
         If there is no MPI, no compiler, or the runtime does not build. Says what to install.
     """
-    mpi = find_mpi()
+    mpi = find_simgrid() if simulated else find_mpi()
     if compiler == GCC_FALLBACK:
         return _prepare(inspect_gcc("gcc", plugin=False), mpi, ())
     if gnu.is_gcc_name(compiler):
@@ -97,11 +101,14 @@ def _prepare_gcc(name: str, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
 
 def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
     """Return the toolchain from the cache, building it first if it is not there."""
+    is_simulated = mpi.flavour == FLAVOUR
+    if is_simulated:
+        compiler, mpi = _for_simulation(compiler, mpi)
     kind, fortran = compiler.kind, compiler.fortran
-    wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc)
+    wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc, lambda name: is_simulated and lacks(name))
     fingerprint = _fingerprint(compiler, mpi, wrappers)
     # Two installations of one version differ in their paths, which the description contains.
-    places = (repr(compiler), repr(mpi), _object_names(kind, ""))
+    places = (repr(compiler), repr(mpi), _object_names(kind, mpi.flavour, ""))
     folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
 
     described = Toolchain(
@@ -110,7 +117,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
         cxx=compiler.cxx,
         compiler_version=compiler.version,
         plugin=str(folder / PLUGIN) if compiler.headers else None,
-        objects={mode: tuple(str(folder / name) for name in _object_names(kind, mode)) for mode in MODES},
+        objects={mode: tuple(str(folder / name) for name in _object_names(kind, mpi.flavour, mode)) for mode in MODES},
         mpicc=mpi.mpicc,
         mpicxx=mpi.mpicxx,
         mpiexec=mpi.mpiexec,
@@ -123,6 +130,8 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
         fortran_plugin=_fortran_plugin(folder, compiler),
         mpifort=mpi.mpifort,
         fortran_missing=compiler.fortran_missing,
+        mpi_compiling=mpi.compiling,
+        mpi_linking=mpi.linking,
     )
     if not (folder / "toolchain.json").exists():
         try:
@@ -136,6 +145,16 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     return described
 
 
+def _for_simulation(compiler: Compiler, mpi: Mpi) -> tuple[Compiler, Mpi]:
+    """Return what of a compiler can be used, and the MPI with that compiler in the place of its wrappers."""
+    if compiler.kind == GCC_FALLBACK:
+        hint = "apt install clang-16 llvm-16-dev, or gcc-12-plugin-dev for gcc 12"
+        raise ToolError("a simulated machine needs a compiler with a plugin, which counts basic blocks", hint=hint)
+    missing = "Fortran programs cannot run on a simulated machine yet"
+    without = replace(compiler, fortran=None, fortran_headers=None, fortran_missing=missing)
+    return without, replace(mpi, mpicc=compiler.cc, mpicxx=compiler.cxx)
+
+
 def _fingerprint(compiler: Compiler, mpi: Mpi, wrappers: str) -> str:
     """Return a hash of what C and C++ builds are compiled with, and of what their runtime is compiled from."""
     total = hashlib.sha256()
@@ -145,6 +164,8 @@ def _fingerprint(compiler: Compiler, mpi: Mpi, wrappers: str) -> str:
     total.update(wrappers.encode())
     flags = (_RUNTIME_FLAGS, _PLUGIN_FLAGS, _GCC_PLUGIN_FLAGS, CLANG_FLAGS, FALLBACK_FLAGS, LINK_FLAGS)
     identity = [compiler.kind, compiler.version, mpi.flavour, mpi.version, flags, total.hexdigest()]
+    if mpi.compiling:
+        identity.append(mpi.compiling[:1])
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
@@ -154,11 +175,9 @@ def _fortran_plugin(folder: Path, compiler: Compiler) -> str | None:
     return str(folder / (PLUGIN if compiler.kind == GCC_PLUGIN else FORTRAN_PLUGIN))
 
 
-def _object_names(kind: str, mode: str) -> tuple[str, ...]:
-    common = (
-        *("runtime.o", "process.o", "clock.o", "cpu_clock.o", "counters.o"),
-        *("threads.o", "dump.o", "mpi.o", "mpi_fortran.o"),
-    )
+def _object_names(kind: str, flavour: str, mode: str) -> tuple[str, ...]:
+    differing = ("simulated.o",) if flavour == FLAVOUR else ("clock.o", "mpi_fortran.o")
+    common = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "threads.o", "dump.o", "mpi.o", *differing)
     hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
     return (*common, *hooks, f"build_info-{mode}.o")
 
@@ -189,9 +208,13 @@ def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler, wrappers
 def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> None:
     what = "the measurement runtime does not compile"
     env = environment_for(toolchain, "vanilla")
-    flags = [*_RUNTIME_FLAGS, f"-I{NATIVE}", f"-I{scratch}"]
+    # Without the header that every program gets: in it, `getpid` is the rank.
+    of_mpi = [word for word in toolchain.mpi_compiling if word.startswith("-I")]
+    if of_mpi:
+        of_mpi.append("-DBURAN_SIMULATED=1")
+    flags = [*_RUNTIME_FLAGS, f"-I{NATIVE}", f"-I{scratch}", *of_mpi]
     for mode in MODES:
-        for name in _object_names(toolchain.kind, mode):
+        for name in _object_names(toolchain.kind, toolchain.mpi, mode):
             source = NATIVE / f"{name.removesuffix('.o').split('-')[0]}.c"
             macros = _info_macros(toolchain, mode) if name.startswith("build_info") else []
             if not (scratch / name).exists():
@@ -212,10 +235,12 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
 def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping[str, str]) -> None:
     """Link a program with the MPI layer: an MPI may declare the profiling interface without having it."""
     program = scratch / "trial"
-    objects = [scratch / name for name in _object_names(toolchain.kind, "time")]
+    objects = [scratch / name for name in _object_names(toolchain.kind, toolchain.mpi, "time")]
     source = "#include <mpi.h>\nint main(void) { return MPI_Finalize(); }\n"
     (scratch / "trial.c").write_text(source, encoding="utf-8")
-    command: list[str | Path] = [toolchain.mpicc, scratch / "trial.c", *objects, "-pthread", "-ldl", "-o", program]
+    command: list[str | Path] = [toolchain.mpicc, *toolchain.mpi_compiling, scratch / "trial.c", *objects]
+    libraries = flags_for_linking(toolchain, "time") if toolchain.mpi_linking else ("-pthread", "-ldl")
+    command += [*libraries, "-o", program]
     try:
         run_tool(command, what="a program does not link with the measurement runtime", env=env)
     except ToolError as error:

@@ -51,7 +51,7 @@ class Toolchain:
     mpicc, mpicxx, mpiexec
         Paths of the MPI's compiler wrappers and launcher.
     mpi
-        ``openmpi`` or ``mpich`` (and what derives from it).
+        ``openmpi``, ``mpich`` (and what derives from it), or ``smpi``, whose programs run on simulated machines.
     mpi_version
         As in its header, ``4.1.4``.
     notes
@@ -69,6 +69,8 @@ class Toolchain:
         The MPI's compiler wrapper for Fortran; None if it has none.
     fortran_missing
         Why there is no `fc`; empty if there is one.
+    mpi_compiling, mpi_linking
+        The MPI's options for the compilers, where these stand for its own wrappers.
     """
 
     kind: str
@@ -89,6 +91,8 @@ class Toolchain:
     fortran_plugin: str | None = None
     mpifort: str | None = None
     fortran_missing: str = ""
+    mpi_compiling: tuple[str, ...] = ()
+    mpi_linking: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return the JSON text that `from_json` reads."""
@@ -100,7 +104,8 @@ class Toolchain:
         try:
             data = json.loads(text)
             data["objects"] = {mode: tuple(paths) for mode, paths in data["objects"].items()}
-            data["notes"] = tuple(data["notes"])
+            for name in ("notes", "mpi_compiling", "mpi_linking"):
+                data[name] = tuple(data.get(name, ()))
             return cls(**data)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FormatError("this is not a toolchain description", where=where, why=str(error)) from None
@@ -125,9 +130,9 @@ def flags_for_compiling(toolchain: Toolchain, mode: str, *, fortran: bool = Fals
     if fortran and toolchain.fortran_plugin:
         return (f"-fplugin={toolchain.fortran_plugin}",)
     if toolchain.kind == GCC_PLUGIN:
-        return (f"-fplugin={toolchain.plugin}",)
+        return (*toolchain.mpi_compiling, f"-fplugin={toolchain.plugin}")
     if toolchain.kind == CLANG_PLUGIN:
-        return (*CLANG_FLAGS, f"-fpass-plugin={toolchain.plugin}")
+        return (*toolchain.mpi_compiling, *CLANG_FLAGS, f"-fpass-plugin={toolchain.plugin}")
     return (*FALLBACK_FLAGS, "-fsanitize-coverage=trace-pc") if mode == "effort" else FALLBACK_FLAGS
 
 
@@ -145,13 +150,18 @@ def runtime_objects(toolchain: Toolchain, mode: str, *, mpi: bool) -> tuple[str,
     return tuple(map(str, objects))
 
 
-def flags_for_linking(toolchain: Toolchain, mode: str, filter_file: str | None = None) -> tuple[str, ...]:
+def flags_for_linking(
+    toolchain: Toolchain, mode: str, filter_file: str | None = None, *, mpi: bool = True
+) -> tuple[str, ...]:
     """Return the options for linking a program, besides `runtime_objects`; they stand behind the user's.
 
-    The fallback applies the filter while the program runs: there the file becomes a part of the program.
+    The fallback applies the filter while the program runs: there the file becomes a part of the program. What uses the
+    MPI of a simulated machine is a library, of which each rank gets a copy.
     """
     if mode not in MODES:
         return ()
+    if toolchain.mpi_linking:
+        return (*(("-shared", "-Wl,-z,defs") if mpi else ()), *LINK_FLAGS, *toolchain.mpi_linking)
     exports = Path(toolchain.objects[mode][0]).with_name(EXPORTS)
     flags = (f"-Wl,--dynamic-list={exports}", *LINK_FLAGS)
     if toolchain.kind != GCC_FALLBACK:

@@ -81,10 +81,11 @@ def translate(
     refuse(does, arguments)
     # Our objects stand first: behind the user's a `-x` would make sources of them, and what begins first ends last, so
     # that the profile holds the destructors of static objects.
-    before = runtime_objects(toolchain, mode, mpi=wrapper.mpi or does.names_mpi) if does.links else ()
+    mpi = wrapper.mpi or does.names_mpi
+    before = runtime_objects(toolchain, mode, mpi=mpi) if does.links else ()
     if does.compiles:
         before = (*before, *flags_for_compiling(toolchain, mode, fortran=wrapper.fortran))
-    after: tuple[str, ...] = flags_for_linking(toolchain, mode, filter_file) if does.links else ()
+    after: tuple[str, ...] = flags_for_linking(toolchain, mode, filter_file, mpi=mpi) if does.links else ()
     if does.shares and does.refuses_undefined:
         after = ("-Wl,--unresolved-symbols=ignore-all",)  # the runtime is in the executable, and only there
     return [program, *before, *arguments, *after]

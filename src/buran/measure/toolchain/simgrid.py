@@ -1,0 +1,59 @@
+"""SimGrid's MPI: programs are compiled for it as for any other MPI, and run on a simulated machine in one process."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from buran.errors import ToolError
+from buran.measure.toolchain.elf import Elf
+from buran.measure.toolchain.installed import Mpi
+from buran.measure.toolchain.tool import find_tool, run_tool
+
+FLAVOUR = "smpi"
+PACKAGE_HINT = "apt install libsimgrid-dev"
+
+# Declared by its mpi.h, but a call ends the simulation: what SimGrid 3.32's library has of "Not yet implemented", and
+# files, which need a disk in the description of the machine.
+_LACKING = re.compile(
+    r"MPI_(File_\w+|Register_datarep|Comm_(spawn\w*|accept|connect|get_parent|idup|join|remote_group|remote_size)"
+    r"|Intercomm_\w+|(Open|Close)_port|(Lookup|Publish|Unpublish)_name|Dist_graph_\w+|Graph_\w+|Graphdims_get|Cart_map"
+    r"|I?neighbor_\w+|Neighbor_\w+|I?mprobe|Mprobe|I?mrecv|Mrecv|Get_elements(_x)?|Topo_test|Win_(sync|test)|Pcontrol"
+    r"|(Unpack|Pack)_external(_size)?|Type_create_(darray|f90_\w+)|Type_match_size|Add_error_\w+)"
+)
+
+
+def lacks(function: str) -> bool:
+    """Return whether SimGrid declares an MPI function but cannot carry it out."""
+    return _LACKING.fullmatch(function) is not None
+
+
+def find_simgrid() -> Mpi:
+    """Find SimGrid's MPI in PATH; raise `ToolError` if a part of it is missing.
+
+    Its compiler wrappers always use one compiler, so their options are taken, and the compiler is that of the campaign.
+    """
+    missing = [name for name in ("smpicc", "smpirun") if find_tool(name) is None]
+    if missing:
+        why = f"there is no {' and no '.join(missing)} in PATH"
+        raise ToolError("no SimGrid found, which simulates machines", why=why, hint=PACKAGE_HINT)
+    smpicc, smpirun = (str(find_tool(name)) for name in ("smpicc", "smpirun"))
+    words = shlex.split(run_tool([smpicc, "-show", "any.c"], what="SimGrid's compiler wrapper does not work"))
+    folders = tuple(word for word in words if word.startswith("-I") and word != "-I/usr/include")
+    helpers = [words[at + 1] for at, word in enumerate(words[:-1]) if word == "-include"]
+    if not folders or not helpers:
+        raise ToolError("SimGrid's compiler wrapper is of an unknown kind", where=smpicc, why=shlex.join(words))
+    # Its own malloc is for arrays that ranks share, and its macro breaks classes that have a member `free`.
+    compiling = ("-DSMPI_NO_OVERRIDE_MALLOC", "-include", helpers[0], *folders, "-fPIC")
+    linking = (*(word for word in words if word.startswith("-L")), "-lsimgrid", "-lm")
+    version = run_tool([smpicc, "--version"], what="SimGrid's compiler wrapper does not work").split()[-1]
+    header = run_tool(
+        ["cc", "-E", "-dD", *folders, "-x", "c", "-"], what="SimGrid's mpi.h cannot be read", stdin="#include <mpi.h>\n"
+    )
+    return Mpi(smpicc, smpicc, smpirun, None, FLAVOUR, version, header, compiling, linking)
+
+
+def lacking_functions(program: Path) -> tuple[str, ...]:
+    """Return the MPI functions that a program calls and SimGrid lacks, by its symbols."""
+    return tuple(sorted(filter(lacks, Elf.read(program).undefined)))
