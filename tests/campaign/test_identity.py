@@ -43,6 +43,14 @@ NEW: dict[str, Any] = {
     "target.inputs.0.fill": True,
     "environments.here.launcher": "openmpi", "environments.here.modules": ["gcc"],
     "environments.here.variables": {"A": "b"},
+    **{
+        f"environments.here.machine.{name}": value
+        for name, value in {
+            "topology": "torus", "platform": "one.xml", "nodes": 128, "cores_per_node": 2, "shape": [8, 8, 8],
+            "bandwidth_gb_s": 25.0, "latency_us": 0.5, "loopback_bandwidth_gb_s": 1.0, "loopback_latency_us": 1.0,
+            "collectives": "mpich", "factors": "simgrid", "seconds_per_block": 2e-9, "run_limit_s": 60.0,
+        }.items()
+    },
     "parameters.n.role": "choice", "parameters.n.values": [10, 20, 80],
     "parameters.n.range.start": 5, "parameters.n.range.stop": 40, "parameters.n.range.factor": 4,
     "budget.core_hours": 7.0, "budget.percent_of_full_matrix": 10.0, "budget.build_cores": 2,
@@ -77,7 +85,20 @@ ELSEWHERE = {
     "target.source.revision": "test_source_from_git",
     "parameters.n.range.step": "instead of factor",
 }
+MACHINE: dict[str, Any] = {
+    "topology": "crossbar", "nodes": 64, "cores_per_node": 1, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
+    "seconds_per_block": 1e-9,
+}  # fmt: skip
+OTHER_MACHINES: dict[str, dict[str, Any]] = {
+    "platform": {"platform": "zero.xml", "seconds_per_block": 1e-9},
+    "shape": {**MACHINE, "topology": "fat_tree"},
+}
 NEEDS: dict[str, dict[str, Any]] = {
+    **{
+        key: {"environments.here.machine": dict(OTHER_MACHINES.get(key.rpartition(".")[2], MACHINE))}
+        for key in NEW
+        if key.startswith("environments.here.machine.")
+    },
     "values": {"values": {"m": "n"}, "target.run": "{binary} {m}"},
     "target.inputs.0.path": {"target.inputs": [{"path": "code"}]},
     "target.inputs.0.name": {"target.inputs": [{"path": "code"}]},
@@ -138,6 +159,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     writer(tmp_path)
     for name in ("old.txt", "old2.txt", "old.filter"):
         (tmp_path / name).write_text(f"{name}\n")
+    for name in ("zero.xml", "one.xml"):
+        (tmp_path / name).write_text(f'<platform><cluster radical="0-63" prefix="{name}"/></platform>')
     (tmp_path / "code2").mkdir()
     (tmp_path / "code2" / "Makefile").write_text("demo: other\n")
     (tmp_path / "before").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -14,13 +15,14 @@ from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
+from buran.campaign.platform import shape_of
 from buran.campaign.point import Value
-from buran.campaign.sections import EnvironmentKeys, GitSource, ParameterKeys
+from buran.campaign.sections import EnvironmentKeys, GitSource, MachineKeys, ParameterKeys
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
-from buran.errors import PluginError, UsageError
+from buran.errors import ConfigError, PluginError, UsageError
 from buran.profile.extrap_names import extrap_names
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
@@ -288,6 +290,89 @@ def reach_mistakes(
             what = f"the parameter {name!r} never reaches the program"
             why = "neither the build nor the run command uses it, nor do ranks and threads depend on it"
             yield Mistake(("parameters", name), what, why, f"write {{{name}}} into target.run")
+
+
+_LENGTHS = {"fat_tree": 3, "torus": 3, "dragonfly": 4}
+_OF_TOPOLOGY = ("nodes", "cores_per_node", "bandwidth_gb_s", "latency_us")
+
+
+def machine_mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
+    """Check what is said of simulated machines, and that the campaign asks nothing that the one in use cannot do."""
+    for name, other in config.environments.items():
+        if other.machine is not None:
+            yield from _description_mistakes(("environments", name, "machine"), other.machine)
+    used = config.environments[environment]
+    if used.machine is None:
+        return
+    path = ("environments", environment)
+    if used.launcher != "auto":
+        why = "programs on a simulated machine are started by SimGrid's launcher"
+        yield Mistake((*path, "launcher"), f"the launcher {used.launcher!r} is not for a simulated machine", why)
+    if config.backend != "embedded":
+        why = "only Buran's own measurement system runs programs on a simulated machine"
+        yield Mistake(("backend",), f"{config.backend!r} cannot be used with environments.{environment}.machine", why)
+    if config.counters:
+        why = "the counters of this machine tell nothing of a simulated one"
+        yield Mistake(("counters",), "counters cannot be read on a simulated machine", why, "leave them out")
+    for i, entry in enumerate(config.measurements):
+        if entry.pool:
+            why = "simulated and measured times are not mixed"
+            yield Mistake(("measurements", i, "pool"), "imported runs cannot be pooled with simulated ones", why)
+
+
+def _description_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mistake]:
+    if (machine.topology is None) == (machine.platform is None):
+        what = "a simulated machine needs either topology or platform"
+        yield Mistake(path, what, hint="write, for example, topology: fat_tree, or platform: cluster.xml")
+    elif machine.platform is not None:
+        for key in ("nodes", "shape", "bandwidth_gb_s", "latency_us"):
+            if getattr(machine, key) is not None:
+                yield Mistake((*path, key), f"the platform file says its {key} itself", hint="leave it out")
+    else:
+        missing = [key for key in _OF_TOPOLOGY if getattr(machine, key) is None]
+        if missing:
+            yield Mistake(path, f"a {machine.topology} needs {listed(missing)} too")
+        else:
+            yield from _shape_mistakes((*path, "shape"), machine)
+
+
+def _shape_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mistake]:
+    shape, wanted = machine.shape, _LENGTHS.get(str(machine.topology), 0)
+    if shape is not None and len(shape) != wanted:
+        yield Mistake(path, f"the shape of a {machine.topology} has {wanted} numbers, not {len(shape)}")
+    elif shape is not None:
+        numbers = shape_of(machine)
+        room = math.prod(numbers[:2] if machine.topology == "fat_tree" else numbers)
+        if room != machine.nodes:
+            yield Mistake(path, f"this shape has {room} nodes, not {machine.nodes}", hint="write nodes as they follow")
+
+
+def room_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+    """Check that the simulated machine has room for every run."""
+    path = ("environments", campaign.environment, "machine")
+    try:
+        platform = campaign.platform
+    except ConfigError as error:
+        yield Mistake((*path, "platform"), error.what, error.why)
+        return
+    if platform is None:
+        return
+    for point in sorted((*campaign.points, *campaign.evaluation_points), key=campaign.ranks, reverse=True):
+        placement = campaign.placement(point)
+        if placement.threads > 1:
+            what = f"{placement.threads} threads a rank at {point}: a simulated machine runs ranks, not threads"
+            yield Mistake(("resources", "threads"), what, hint="simulate with one thread a rank")
+            return
+        if placement.ranks_per_node > platform.cores:
+            what = f"{placement.ranks_per_node} ranks on a node at {point}, which has {platform.cores} cores"
+            yield Mistake(path, what, hint="let nodes have more cores, or runs more nodes: resources.nodes")
+            return
+        if placement.nodes > len(platform.hosts):
+            what = f"{placement.ranks} ranks at {point} need {placement.nodes} nodes, and the machine has"
+            why = f"a node takes {placement.ranks_per_node} ranks"
+            hint = "give the machine more nodes, or take fewer ranks"
+            yield Mistake(path, f"{what} {len(platform.hosts)}", why, hint)
+            return
 
 
 def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:

@@ -13,6 +13,7 @@ from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
+from buran.campaign.platform import Platform, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
 from buran.campaign.results import READ, results_folder
@@ -119,6 +120,12 @@ class Campaign:
         """The environment in use."""
         return self.config.environments[self.environment]
 
+    @cached_property
+    def platform(self) -> Platform | None:
+        """The simulated machine of the environment in use; None where programs are measured."""
+        machine = self.active_environment.machine
+        return None if machine is None else platform_of(machine, self.folder)
+
     @property
     def source(self) -> Path | GitSource:
         """Folder with the target's sources, or the git repository that they come from."""
@@ -202,10 +209,14 @@ class Campaign:
         return self.ranks(point) * self.threads(point)
 
     def placement(self, point: Mapping[str, Value]) -> Placement:
-        """Return how a run is spread over nodes."""
+        """Return how a run is spread over nodes; those of a simulated machine are filled one after the other."""
         formula = self.formulas.tasks_per_node
         per_node = None if formula is None else count_of(formula, point, "tasks_per_node")
-        return Placement(self.ranks(point), self.threads(point), self.nodes(point), per_node)
+        ranks, nodes = self.ranks(point), self.nodes(point)
+        if self.platform is not None:
+            per_node = per_node or (self.platform.cores if nodes == 1 else -(-ranks // nodes))
+            nodes = -(-ranks // per_node)
+        return Placement(ranks, self.threads(point), nodes, per_node)
 
     def memory_mb(self, point: Mapping[str, Value]) -> int | None:
         """Return the memory that a job asks for on each node, if the file says so."""
@@ -263,6 +274,7 @@ class Campaign:
         mpi_flavour: str,
         mpiexec: str,
         machine_cores: int,
+        options: Sequence[str] = (),
     ) -> tuple[list[str], dict[str, str]]:
         """Return the complete command of a run and the environment variables it needs.
 
@@ -272,6 +284,8 @@ class Campaign:
             The MPI that was found, ``openmpi`` or ``mpich``, and its launcher program.
         machine_cores
             Cores of a node; with more ranks and threads than that, nothing is bound to cores.
+        options
+            Of the launcher, which the measurement system wants.
         """
         environment = self.active_environment
         kind = resolve(environment.launcher, mpi_flavour)
@@ -284,6 +298,7 @@ class Campaign:
             oversubscribe=placement.ranks_per_node * placement.threads > machine_cores,
             as_root=os.geteuid() == 0,
             exit_codes=self.config.target.exit_codes,
+            options=options,
         )
         variables = {"OMP_NUM_THREADS": str(placement.threads), **launched.variables, **environment.variables}
         return list(under_modules(launched.argv, environment.modules)), variables
@@ -324,9 +339,10 @@ class Campaign:
         a key names a file, its content counts.
         """
         keys = {name: value for name, value in asked(self.config).items() if name not in _STAND_FOR_OTHERS}
-        earlier = self.earlier_results
+        earlier, machine = self.earlier_results, self.active_environment.machine
         resolved: dict[str, object] = {
             "environment": asked(self.active_environment),
+            "platform": machine and machine.platform and self.platform and self.platform.text,
             "parameters": [
                 [name, {key: value for key, value in asked(parameter).items() if key not in ("values", "range")}]
                 for name, parameter in self.config.parameters.items()

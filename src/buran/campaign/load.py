@@ -119,6 +119,7 @@ class _Loading:
         used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         mistakes.add(*checks.reach_mistakes(config, environment, used, influence))
+        mistakes.add(*checks.machine_mistakes(config, environment))
         kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
         points_of_runs = [*kept, *evaluation]
         self._check_resources(formulas, points_of_runs)
@@ -132,7 +133,10 @@ class _Loading:
             evaluation_points=self._sorted(evaluation, formulas),
             points_dropped=dropped,
             points_held_out=held_out,
-            notes=(*self._notes(kept, evaluation, constraints), *self._line_grids(points_of_runs, formulas, computed)),
+            notes=(
+                *self._notes(kept, evaluation, constraints, environment),
+                *self._line_grids(points_of_runs, formulas, computed),
+            ),
             formulas=formulas,
             build=build,
             run=run,
@@ -141,7 +145,7 @@ class _Loading:
             imported_core_hours=imported_core_hours,
         )
         self._check_budget(campaign)
-        mistakes.add(*checks.comparison_mistakes(campaign))
+        mistakes.add(*checks.comparison_mistakes(campaign), *checks.room_mistakes(campaign))
         mistakes.stop()
         return campaign
 
@@ -411,6 +415,7 @@ class _Loading:
         points: Sequence[Mapping[str, Value]],
         evaluation: Sequence[Mapping[str, Value]],
         constraints: Sequence[Constraint],
+        environment: str,
     ) -> list[str]:
         notes: list[str] = []
         for name in self.names:
@@ -420,6 +425,9 @@ class _Loading:
         broken: Counter[str] = Counter()
         for values in evaluation:
             broken.update(c.expression.text for c in constraints if not holds(c.expression, values))
+        machine = self.config.environments[environment].machine
+        if machine is not None and max(self.config.repetitions, self.config.effort_repetitions) > 1:
+            notes.append("simulated runs are all the same: repetitions: 1 and effort_repetitions: 1 say as much")
         for text, count in broken.items():
             notes.append(f"evaluation points that do not fulfil `{text}` are measured all the same: {count}")
         return notes

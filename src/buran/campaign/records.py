@@ -147,6 +147,8 @@ class RunRecord(Record):
     ----------
     clock
         ``real``, ``virtual`` for simulated runs, ``elsewhere`` for imported ones.
+    machine
+        The simulated machine that the program ran on, in words; None for a real one.
     clock_ahead_s
         Of the file system's clock, when the run began.
     scheduler, job, allocation
@@ -182,6 +184,7 @@ class RunRecord(Record):
     node: Any = None
     started: str | None = None
     clock_ahead_s: float | None = None
+    machine: str | None = None
     disturbances: tuple[str, ...] = ()
     scheduler: str | None = None
     job: str | None = None

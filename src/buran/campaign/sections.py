@@ -127,6 +127,65 @@ class TargetKeys(Keys, title="Target"):
     )
 
 
+Positive = Annotated[float, Field(gt=0, le=1e12)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class MachineKeys(Keys, title="SimulatedMachine"):
+    """A machine that is simulated by SimGrid: real MPI programs run on it, and their times are simulated."""
+
+    topology: OfRun[Literal["crossbar", "fat_tree", "torus", "dragonfly"] | None] = Field(
+        None,
+        description="Its network, with `nodes`, `cores_per_node`, `bandwidth_gb_s` and `latency_us`. `crossbar`: "
+        "between two nodes are their two links, and nothing is shared but these.",
+    )
+    platform: OfRun[Text | None] = Field(
+        None,
+        description="Instead of `topology`: a platform file of SimGrid, relative to this file; ranks fill its nodes in "
+        "their order.",
+        examples=["cluster.xml"],
+    )
+    nodes: OfRun[Count | None] = Field(None, description="Nodes of the machine, the same for all runs.", examples=[64])
+    cores_per_node: OfRun[Count | None] = Field(
+        None, description="Cores of a node; with `platform`, by default as the file says it.", examples=[16]
+    )
+    shape: OfRun[tuple[Count, ...] | None] = Field(
+        None,
+        description="How nodes are arranged. Fat tree: nodes on a leaf switch, leaf switches, switches above. Torus: "
+        "its lengths. Dragonfly: groups, chassis, routers, nodes on a router. By default about as long in each "
+        "dimension, and half as many switches above as a leaf switch has nodes.",
+        examples=[[16, 4, 16], [4, 4, 4]],
+    )
+    bandwidth_gb_s: OfRun[Positive | None] = Field(
+        None, description="Bandwidth of a link in each direction, in GB/s (10^9 bytes).", examples=[12.5]
+    )
+    latency_us: OfRun[Positive | None] = Field(
+        None, description="Latency of a link in microseconds; a message passes several links.", examples=[0.5]
+    )
+    loopback_bandwidth_gb_s: OfRun[Positive] = Field(
+        20.0, description="Bandwidth between ranks of one node, in GB/s. Not with `platform`."
+    )
+    loopback_latency_us: OfRun[Positive] = Field(
+        0.2, description="Latency between ranks of one node, in microseconds. Not with `platform`."
+    )
+    collectives: OfRun[Literal["ompi", "mpich", "mvapich2", "impi"]] = Field(
+        "ompi", description="The MPI whose choice of algorithms for collective operations is simulated."
+    )
+    factors: OfRun[Literal["none", "simgrid"]] = Field(
+        "none",
+        description="`none`: messages have the bandwidth and latency of the links. `simgrid`: by size, less of it, as "
+        "SimGrid's authors measured it on a cluster with Ethernet.",
+    )
+    seconds_per_block: OfRun[Annotated[float, Field(gt=0, le=1)]] = Field(
+        description="What computing costs: seconds for each basic block that a rank executes.", examples=[1e-9]
+    )
+    run_limit_s: OfPlan[Positive] = Field(
+        3600.0,
+        description="Seconds that simulating one run may take here, after which it fails; `resources.time_limit_s` "
+        "counts on the simulated machine.",
+    )
+
+
 class EnvironmentKeys(Keys, title="Environment"):
     """A machine, and how MPI programs are started there."""
 
@@ -143,6 +202,11 @@ class EnvironmentKeys(Keys, title="Environment"):
         default_factory=dict,
         description="Environment variables for building and running.",
         examples=[{"OMP_PROC_BIND": "close"}],
+    )
+    machine: MachineKeys | None = Field(
+        None,
+        description="A machine that SimGrid simulates: programs really run, all ranks in one process, and times are "
+        "those of this machine. By default programs are measured where Buran runs.",
     )
 
 

@@ -21,7 +21,8 @@ def job_request(session: Session, bundle: Bundle) -> JobRequest:
     """Return what a bundle's job asks for; its time grows each time a job ran out of it."""
     campaign, point = session.campaign, bundle.point
     minutes = math.ceil(job_limit_s(session, bundle) / 60.0)
-    return _request(campaign.config.resources, campaign.placement(point), minutes, campaign.memory_mb(point))
+    placement = campaign.placement(point) if campaign.platform is None else Placement(1)  # one process simulates all
+    return _request(campaign.config.resources, placement, minutes, campaign.memory_mb(point))
 
 
 def _request(resources: ResourcesKeys, placement: Placement, minutes: int, memory_mb: int | None) -> JobRequest:
@@ -90,8 +91,9 @@ def launch_lines(session: Session, bundle: Bundle) -> list[str]:
     lines = []
     for run in bundle.runs:
         folder = tree(layout, run.build)
+        options = backend.launch_options(campaign.placement(bundle.point))
         argv, variables = campaign.launch(
-            bundle.point, folder / campaign.binary, folder, backend.mpi_flavour, backend.mpiexec, cores
+            bundle.point, folder / campaign.binary, folder, backend.mpi_flavour, backend.mpiexec, cores, options
         )
         words = [*(f"{name}={value}" for name, value in variables.items()), *argv]
         lines.append(f"{shlex.join(words)}  # {run.mode}, {run.name}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import usable_cores
 from buran.campaign.plan import Mode
+from buran.campaign.platform import Platform
 from buran.campaign.point import Point
 from buran.campaign.records import RunRecord
 from buran.loop.collect import in_store
@@ -24,7 +25,9 @@ def crowded_points(history: History, runs: Iterable[FinishedRun]) -> list[Point]
 
 
 def sharing(history: History) -> list[str]:
-    """Say in which runs so far cores were shared, and what that means for their times."""
+    """Say in which runs cores were shared, and what that means for their times; or which machine is simulated."""
+    if history.session.campaign.platform is not None:
+        return _simulated(history.session.campaign.platform)
     ended = [
         replace(plan, bundles=tuple(b for b in plan.bundles if history.layout.bundle_pointer(b.id).is_file()))
         for plan in history.plans
@@ -56,7 +59,9 @@ def sharing(history: History) -> list[str]:
 
 
 def sharing_ahead(campaign: Campaign) -> list[str]:
-    """Say what will share the cores of this machine, if the runs are made here and now."""
+    """Say what will share the cores of this machine, if the runs are made here and now; or which one is simulated."""
+    if campaign.platform is not None:
+        return _simulated(campaign.platform)
     here, said = usable_cores(), []
     points = [*campaign.points, *campaign.evaluation_points]
     local = [point for point in points if campaign.nodes(point) == 1] if not campaign.config.resources.partition else []
@@ -68,6 +73,10 @@ def sharing_ahead(campaign: Campaign) -> list[str]:
     if local and (busy := [said for said in disturbances() if said.startswith("load")]):
         said.append(f"other programs use this machine now ({busy[0]})")
     return said
+
+
+def _simulated(platform: Platform) -> list[str]:
+    return [f"Simulated, not measured: times and core hours are those of {platform.title}."]
 
 
 def _records(history: History, runs: Iterable[FinishedRun]) -> Sequence[RunRecord]:

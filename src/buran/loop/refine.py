@@ -289,7 +289,7 @@ def visit_cost_s(history: History, iteration: int | None = None) -> float:
     last = history.iteration - 1 if iteration is None else iteration
     builds = [build for number in range(last + 1) for build in _builds(history, number, Mode.TIME)]
     records = [history.build_record(build.hash) for build in builds]
-    costs = [record.visit_cost_s for record in records if record is not None and record.visit_cost_s]
+    costs = [record.visit_cost_s for record in records if record is not None and record.visit_cost_s is not None]
     if not costs and history.imports:  # nothing is built yet
         cost = history.session.target.backend.visit_cost()
         costs = [] if cost is None else [cost.seconds]

@@ -64,6 +64,8 @@ def write_results(history: History, folder: Path) -> None:
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     efficiency = efficiency_table(report, timed, counted, session.campaign.ranks_parameter, crowded)
     report = replace(report, efficiency=efficiency, measured_on=measured_on(history))
+    if session.campaign.platform is not None:
+        report = replace(report, simulated_on=session.campaign.platform.title)
     write_json(folder / "report.json", _plain(report, history.models(last)))
     if report.runtime is not None and report.ends is not None:
         write_models(folder / RUN_TIME, [report.runtime, report.ends])

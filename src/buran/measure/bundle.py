@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from buran.campaign.config import Campaign
+from buran.campaign.identity import Decides, asked, decides
 from buran.campaign.launcher import usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
@@ -52,6 +54,7 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
         "filled": {name: digest(text) for name, text in campaign.input_texts(point).items()} or None,
         "start_in": None if program.start_in == "." else program.start_in,
         "exit_codes": None if program.exit_codes == (0,) else sorted(program.exit_codes),
+        "machine": _machine_of(campaign),
         "partition": resources.partition,
         "constraint": resources.constraint,
         "tasks_per_node": placement.tasks_per_node,
@@ -66,6 +69,16 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
         "threads": campaign.threads(point),
         "nodes": campaign.nodes(point),
     }
+
+
+def _machine_of(campaign: Campaign) -> dict[str, Any] | None:
+    """Return what decides how a simulated machine runs programs; None where they are measured."""
+    machine, platform = campaign.active_environment.machine, campaign.platform
+    if machine is None or platform is None:
+        return None
+    fields = type(machine).model_fields
+    keys = {name: value for name, value in asked(machine).items() if decides(fields[name]) is Decides.RUN}
+    return {**keys, "platform": digest(platform.text)}
 
 
 def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
@@ -262,6 +275,7 @@ def _opened(attempt: _Attempt) -> RunRecord:
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         clock_ahead_s=clock_ahead_s,
         clock=machine.clock,
+        machine=None if target.campaign.platform is None else target.campaign.platform.title,
         disturbances=(*machine.disturbances(), *_skew(clock_ahead_s)),
         scheduler=None if allocation is None else attempt.scheduler.name,
         job=None if allocation is None else allocation.job,
@@ -276,7 +290,7 @@ def _refusal(attempt: _Attempt) -> str | None:
         return BUILD_FAILED
     if attempt.spared_by is not None:
         return f"{SPARED}: the program fails here without hooks too ({attempt.spared_by})"
-    if attempt.allocation is None:
+    if attempt.allocation is None or attempt.target.campaign.platform is not None:
         return None
     placement = attempt.target.campaign.placement(attempt.bundle.point)
     return mismatch(attempt.scheduler, attempt.allocation, placement, exact=attempt.exact)
@@ -291,8 +305,9 @@ def _job(attempt: _Attempt) -> RunJob:
     raw.mkdir()
     built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
+    options = backend.launch_options(campaign.placement(point))
     argv, variables = campaign.launch(
-        point, built / campaign.binary, built, backend.mpi_flavour, backend.mpiexec, usable_cores()
+        point, built / campaign.binary, built, backend.mpi_flavour, backend.mpiexec, usable_cores(), options
     )
     shown = (
         {}
@@ -382,7 +397,8 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
         computation=computation_of(profile),
         cpu_clock_missing=profile.attributes.get("cpu_clock_missing") or None,
     )
-    if attempt.allocation is None or not placement:  # not every measurement system says where ranks ran
+    simulated = attempt.target.campaign.platform is not None
+    if attempt.allocation is None or simulated or not placement:  # not every measurement system says where ranks ran
         return record, None
     requested = attempt.target.campaign.placement(job.point)
     return record, misplaced((place["host"] for place in placement), requested)

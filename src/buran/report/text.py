@@ -87,7 +87,9 @@ class Report:
     efficiency
         How well the cores are used; None for a program without ranks.
     measured_on
-        Machines and days; empty for simulated runs.
+        Machines and days; empty where no program ran, or on a simulated machine.
+    simulated_on
+        The simulated machine on which the programs ran; empty otherwise.
     """
 
     campaign: str
@@ -120,6 +122,14 @@ class Report:
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     efficiency: EfficiencyTable | None = None
     measured_on: str = ""
+    simulated_on: str = ""
+
+    @property
+    def machine(self) -> str:
+        """On which machines the program ran, in a sentence; empty if it did not."""
+        if self.simulated_on:
+            return f"Simulated, not measured: all times are those of {self.simulated_on}."
+        return f"Measured on {self.measured_on}." if self.measured_on else ""
 
 
 def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
@@ -195,7 +205,7 @@ def first_screen(report: Report, answers: Sequence[Answer]) -> str:
 
 def _head(report: Report) -> list[str]:
     ended = f"{report.points[0]} of {report.points[1]} points measured. Ended because {report.reason}."
-    on = _wrapped(f"Measured on {report.measured_on}.") if report.measured_on else []
+    on = _wrapped(report.machine) if report.machine else []
     return [f"Buran report: {report.campaign}", *_wrapped(ended), *on]
 
 
@@ -215,7 +225,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
     parts = [
         f"Buran report: {report.campaign}\n{'=' * (14 + len(report.campaign))}",
         "\n".join(line for answer in answers for line in _answer(answer)),
-        f"Measured on {report.measured_on}." if report.measured_on else "",
+        report.machine,
         _summary(report, target),
     ]
     if report.earlier:

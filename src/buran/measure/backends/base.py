@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from buran.campaign.config import Campaign
+from buran.campaign.launcher import Placement
 from buran.campaign.plan import Mode
 from buran.measure.finding import Finding
 from buran.measure.machine.machine import Machine, ThisMachine
@@ -33,11 +34,15 @@ class Backend(Protocol):
 
     @property
     def mpi_flavour(self) -> str:
-        """``openmpi`` or ``mpich``: decides how programs are launched."""
+        """``openmpi``, ``mpich`` or ``smpi``: decides how programs are launched."""
 
     @property
     def mpiexec(self) -> str:
         """Launcher program of this MPI."""
+
+    def launch_options(self, placement: Placement) -> tuple[str, ...]:
+        """Return options that the launcher is given."""
+        return ()
 
     @property
     def notes(self) -> tuple[str, ...]:

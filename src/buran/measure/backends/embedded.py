@@ -5,25 +5,30 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from buran.campaign.config import Campaign
+from buran.campaign.launcher import Placement
 from buran.campaign.plan import Mode
-from buran.errors import BuildError
+from buran.errors import BuildError, ToolError
 from buran.files import digest, write_text
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.dump import FEWER_CALL_PATHS, NODE_LIMIT
+from buran.measure.finding import Finding, Health
+from buran.measure.machine.simulated import SimulatedMachine
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
 from buran.measure.toolchain.runtime import find_toolchain
+from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, lacking_functions
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measure.toolchain.toolchain import GCC_FALLBACK, Toolchain
 from buran.measure.toolchain.wrappers import ccache
 from buran.profile.profile import Profile
 
+_NO_HOOKS = "SCOREP_REGION_NAMES_BEGIN\n  EXCLUDE *\nSCOREP_REGION_NAMES_END\n"
 _LAST_WORDS = re.compile(r"^(buran: .+)$", re.MULTILINE)
 
 
@@ -140,6 +145,52 @@ class EmbeddedBackend(Backend):
         return read_dumps(folder, ranks)
 
 
+@dataclass(frozen=True)
+class SimulatedMachineBackend(EmbeddedBackend):
+    """Our own measurement system on a machine that SimGrid simulates.
+
+    Time passes there with counted basic blocks, so each build counts them, also that for runs without hooks.
+    """
+
+    simulated: SimulatedMachine = field(kw_only=True)
+
+    @property
+    def machine(self) -> SimulatedMachine:
+        """The simulated one."""
+        return self.simulated
+
+    def launch_options(self, placement: Placement) -> tuple[str, ...]:
+        """Tell the launcher which machine it is."""
+        return self.simulated.launch_options(placement)
+
+    def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
+        """Let every build count blocks; without hooks means with a filter that leaves out all functions."""
+        if mode is Mode.VANILLA:
+            filter_file = self.toolchain_file.with_name("no-hooks.filter")
+            if not filter_file.is_file():
+                write_text(filter_file, _NO_HOOKS)
+        return super().build_environment(Mode.EFFORT, filter_file)
+
+    def visit_cost(self) -> VisitCost:
+        """Hooks cost nothing: they are no part of what is simulated."""
+        return VisitCost(0.0)
+
+    def inspect_build(
+        self, binary: Path, folder: Path, filter_text: str, mode: Mode
+    ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
+        """Name what SimGrid lacks too."""
+        features, notes = super().inspect_build(binary, folder, filter_text, mode)
+        if lacking := lacking_functions(binary):
+            called = f"{', '.join(lacking[:8])}{' and others' if lacking[8:] else ''}"
+            notes = (*notes, f"The program calls what SimGrid lacks; a run that comes there fails: {called}.")
+        return features, notes
+
+    def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
+        """Tell the runtime what computing costs; runs without hooks leave profiles too, by which they are judged."""
+        environment = super().run_environment(Mode.EFFORT, folder, filter_file)
+        return {**environment, "BURAN_SECONDS_PER_BLOCK": repr(self.simulated.keys.seconds_per_block)}
+
+
 def open_embedded(compiler: str, scratch: Path, counters: tuple[str, ...] = ()) -> EmbeddedBackend:
     """Prepare the embedded backend for use on this machine.
 
@@ -158,8 +209,11 @@ def open_embedded(compiler: str, scratch: Path, counters: tuple[str, ...] = ()) 
         A compiler or an MPI is missing.
     """
     toolchain = find_toolchain(compiler=compiler)
-    path = scratch / f"toolchain-{digest(toolchain.to_json())}.json"
-    return EmbeddedBackend(toolchain, path, counters)
+    return EmbeddedBackend(toolchain, _described(toolchain, scratch), counters)
+
+
+def _described(toolchain: Toolchain, scratch: Path) -> Path:
+    return scratch / f"toolchain-{digest(toolchain.to_json())}.json"
 
 
 class Embedded(MeasurementSystem):
@@ -168,8 +222,22 @@ class Embedded(MeasurementSystem):
     name = "embedded"
 
     def open(self, campaign: Campaign, scratch: Path) -> EmbeddedBackend:
-        """Find a compiler and an MPI."""
-        return open_embedded(campaign.config.compiler, scratch, campaign.config.counters)
+        """Find a compiler and an MPI; for a simulated machine, SimGrid's."""
+        compiler, machine = campaign.config.compiler, campaign.active_environment.machine
+        if machine is None or campaign.platform is None:
+            return open_embedded(compiler, scratch, campaign.config.counters)
+        toolchain = find_toolchain(compiler=compiler, simulated=True)
+        simulated = SimulatedMachine(campaign, campaign.platform, machine, scratch)
+        return SimulatedMachineBackend(toolchain, _described(toolchain, scratch), simulated=simulated)
+
+    def finding(self) -> Finding:
+        """Tell whether machines can be simulated."""
+        try:
+            simgrid = find_simgrid()
+        except ToolError as error:
+            costs = "campaigns on a simulated machine, environments.NAME.machine, cannot run"
+            return Finding("simulated machines", Health.MISSING, error.line, costs, PACKAGE_HINT)
+        return Finding("simulated machines", Health.WORKS, f"SimGrid {simgrid.version} ({simgrid.mpiexec})")
 
 
 EMBEDDED = Embedded()

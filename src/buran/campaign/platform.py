@@ -1,0 +1,167 @@
+"""The simulated machine of a campaign, in SimGrid's words."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
+
+from buran.campaign.sections import MachineKeys
+from buran.errors import ConfigError
+
+_HEAD = """<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+  <zone id="world" routing="Full">
+"""
+_TAIL = """  </zone>
+</platform>
+"""
+# Computation is told to SimGrid in seconds, whatever a node's speed is.
+_SPEED = "1Gf"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """A machine that SimGrid can simulate.
+
+    Attributes
+    ----------
+    text
+        XML.
+    hosts
+        Names of its nodes, in the order in which ranks fill them.
+    cores
+        Of the smallest node.
+    title
+        The machine in words.
+    """
+
+    text: str
+    hosts: tuple[str, ...]
+    cores: int
+    title: str
+
+
+def platform_of(machine: MachineKeys, folder: Path) -> Platform:
+    """Return the machine that the keys describe.
+
+    Parameters
+    ----------
+    folder
+        Where the path of a platform file begins.
+
+    Raises
+    ------
+    ConfigError
+        The platform file cannot be read, or names no nodes.
+    """
+    text = _text_of(folder / machine.platform) if machine.platform is not None else _described(machine)
+    try:
+        nodes = [node for element in ElementTree.fromstring(text).iter() for node in _nodes_of(element)]
+    except (ElementTree.ParseError, ValueError) as error:
+        raise ConfigError("this is no platform file of SimGrid", where=machine.platform, why=str(error)) from None
+    if not nodes:
+        why = "it has no host and no cluster"
+        raise ConfigError("this platform file has no nodes", where=machine.platform, why=why)
+    cores = machine.cores_per_node or min(count for _, count in nodes)
+    network = f"platform {machine.platform}"
+    if machine.topology is not None:
+        shape = "" if machine.topology == "crossbar" else f" of shape {' x '.join(map(str, shape_of(machine)))}"
+        network = (
+            f"{machine.topology.replace('_', ' ')}{shape}, links of {machine.bandwidth_gb_s:g} GB/s and "
+            f"{machine.latency_us:g} us"
+        )
+    title = (
+        f"a simulated machine: {network}, {len(nodes)} nodes of {cores} {'core' if cores == 1 else 'cores'}, "
+        f"collectives of {machine.collectives}, {machine.seconds_per_block:g} s a basic block"
+    )
+    return Platform(text, tuple(name for name, _ in nodes), cores, title)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError("the platform file cannot be read", where=path, why=error.strerror) from None
+
+
+def shape_of(machine: MachineKeys) -> tuple[int, ...]:
+    """Return how the nodes are arranged: as the file says it, or nearly as long in each dimension.
+
+    A fat tree has nodes on each leaf switch, leaf switches, and half as many switches above them as a leaf has nodes;
+    a torus three lengths; a dragonfly groups, chassis, routers, and nodes on each router.
+    """
+    if machine.shape is not None or machine.topology == "crossbar":
+        return machine.shape or ()
+    nodes = machine.nodes or 1
+    if machine.topology == "fat_tree":
+        leaf = _root(nodes, 2)
+        return leaf, -(-nodes // leaf), -(-leaf // 2)
+    lengths = []
+    for dimension in range({"torus": 3, "dragonfly": 4}[str(machine.topology)], 0, -1):
+        lengths.append(_root(nodes, dimension))
+        nodes = -(-nodes // lengths[-1])
+    return tuple(lengths) if machine.topology == "torus" else tuple(reversed(lengths))
+
+
+def _root(number: int, degree: int) -> int:
+    """Return the smallest whole number whose power is not below `number`."""
+    root = max(1, round(number ** (1.0 / degree)) - 1)
+    while root**degree < number:
+        root += 1
+    return root
+
+
+def _described(machine: MachineKeys) -> str:
+    shape = shape_of(machine)
+    match machine.topology:
+        case "fat_tree":
+            leaf, leaves, above = shape
+            count, network = leaf * leaves, f'topology="FAT_TREE" topo_parameters="2;{leaf},{leaves};1,{above};1,1"'
+        case "torus":
+            count, network = math.prod(shape), f'topology="TORUS" topo_parameters="{",".join(map(str, shape))}"'
+        case "dragonfly":
+            groups, chassis, routers, nodes = shape
+            count = math.prod(shape)
+            network = f'topology="DRAGONFLY" topo_parameters="{groups},1;{chassis},1;{routers},1;{nodes}"'
+        case _:
+            count, network = machine.nodes or 1, ""
+    keys = {
+        "id": "machine",
+        "prefix": "node",
+        "suffix": "",
+        "radical": f"0-{count - 1}",
+        "speed": _SPEED,
+        "core": str(machine.cores_per_node),
+        "bw": f"{machine.bandwidth_gb_s!r}GBps",
+        "lat": f"{machine.latency_us!r}us",
+        "loopback_bw": f"{machine.loopback_bandwidth_gb_s!r}GBps",
+        "loopback_lat": f"{machine.loopback_latency_us!r}us",
+        "sharing_policy": "SPLITDUPLEX",
+    }
+    written = " ".join(f"{key}={quoteattr(value)}" for key, value in keys.items())
+    return f"{_HEAD}    <cluster {' '.join(filter(None, (written, network)))}/>\n{_TAIL}"
+
+
+def _nodes_of(element: ElementTree.Element) -> Iterator[tuple[str, int]]:
+    """Yield name and cores of each node that an element of a platform file stands for."""
+    cores = int(element.get("core", "1"))
+    if element.tag == "host":
+        yield element.attrib["id"], cores
+    elif element.tag in ("cluster", "cabinet"):
+        for part in element.get("radical", "").split(","):
+            first, _, last = part.partition("-")
+            if not re.fullmatch(r"\d+(-\d+)?", part):
+                raise ValueError(f"radical {part!r} is no number and no range")
+            for number in range(int(first), int(last or first) + 1):
+                yield f"{element.get('prefix', '')}{number}{element.get('suffix', '')}", cores
+
+
+def host_file(platform: Platform, ranks_per_node: int) -> str:
+    """Return the nodes as SimGrid's launcher wants them: a line for each place of a rank."""
+    return "".join(f"{host}\n" * ranks_per_node for host in platform.hosts)

@@ -1,0 +1,139 @@
+"""A machine that SimGrid simulates: programs really run, all ranks in one process of this machine."""
+
+from __future__ import annotations
+
+import re
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.config import Campaign
+from buran.campaign.launcher import Placement
+from buran.campaign.platform import Platform, host_file
+from buran.campaign.sections import MachineKeys
+from buran.errors import RunError
+from buran.files import digest, write_text
+from buran.measure.machine.machine import Clock, RunJob, ThisMachine, free_marker
+from buran.measure.machine.process import Outcome
+from buran.measure.machine.provenance import machine_state
+from buran.measure.merge_dumps import read_dumps
+
+# SimGrid's own words: who says it and when, where in its source, how grave it is. Without a rank, it is SimGrid itself.
+_SAID = re.compile(r"^\[(?P<rank>\S+ )?[\d.]+\] \S+ \[\w+/(?:CRITICAL|ERROR)\] (?P<words>.*)$", re.MULTILINE)
+# A rank's copy of the runtime: 0.23 MB for 1024 ranks of a small program, with SimGrid 3.32.
+_RANK_BYTES = 230_000
+
+
+@dataclass(frozen=True)
+class SimulatedMachine(ThisMachine):
+    """The simulated machine of a campaign's environment.
+
+    Attributes
+    ----------
+    folder
+        For the descriptions that SimGrid reads.
+    """
+
+    campaign: Campaign
+    platform: Platform
+    keys: MachineKeys
+    folder: Path
+
+    @property
+    def clock(self) -> Clock:
+        """The simulator's."""
+        return "virtual"
+
+    def held(self) -> AbstractContextManager[None]:
+        """Nobody disturbs what is simulated."""
+        return nullcontext()
+
+    def state(self) -> dict[str, Any]:
+        """Nothing of the host matters."""
+        return {}
+
+    def disturbances(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    def launch_options(self, placement: Placement) -> tuple[str, ...]:
+        """Return what the launcher is told: the machine, where ranks go, and how time passes."""
+        keys = self.keys
+        options = {"smpi/simulate-computation": "no", "surf/precision": "1e-12", "smpi/coll-selector": keys.collectives}
+        if keys.factors == "none":  # a plain 1 ends SimGrid 3.32
+            options |= {"smpi/bw-factor": "0:1", "smpi/lat-factor": "0:1"}
+        files = ("-platform", str(self._description), "-hostfile", str(self._places(placement.ranks_per_node)))
+        return (*files, "--log=root.thres:warning", *(f"--cfg={name}:{value}" for name, value in options.items()))
+
+    @property
+    def _description(self) -> Path:
+        return self.folder / f"machine-{digest(self.platform.text)}.xml"
+
+    def _places(self, ranks_per_node: int) -> Path:
+        return self.folder / f"machine-{digest(self.platform.text)}-{ranks_per_node}.hosts"
+
+    def run(self, job: RunJob) -> Outcome:
+        """Simulate the program; its times are those of the simulated machine.
+
+        Raises
+        ------
+        RunError
+            It cannot be simulated here, or its ranks did not come to their end: SimGrid's exit code does not tell.
+        """
+        _check_words(job)
+        self._check_memory(job)
+        per_node = self.campaign.placement(job.point).ranks_per_node
+        for path, text in (
+            (self._description, self.platform.text),
+            (self._places(per_node), host_file(self.platform, per_node)),
+        ):
+            if not path.is_file():
+                write_text(path, text)
+        limited = replace(job, time_limit_s=self.keys.run_limit_s)
+        outcome = self._start(limited, free_marker(), job.output_limit, job.beat)
+        if outcome.timed_out:
+            raise RunError(
+                f"simulating the run took longer than {self.keys.run_limit_s:g} s",
+                where=f"environments.{self.campaign.environment}.machine.run_limit_s",
+                why="while a rank waits without calling MPI, as for a variable, a simulated machine stands still",
+                hint="raise the limit, or let the program wait in MPI",
+            )
+        said = _SAID.search(job.stderr.read_text(errors="replace"))
+        if outcome.failure and said:
+            where = f"environments.{self.campaign.environment}.machine"
+            if said["rank"]:
+                raise RunError("the program cannot be simulated", why=f"SimGrid says: {said['words']}")
+            raise RunError("SimGrid refuses the machine", where=where, why=f"it says: {said['words']}")
+        if outcome.failure:
+            return replace(outcome, wall_s=0.0, user_s=0.0, system_s=0.0)  # those of this machine mean nothing
+        try:
+            profile = read_dumps(job.raw, job.ranks)
+        except RunError as error:
+            if said is None:
+                raise
+            raise RunError(error.what, where=error.where, why=f"SimGrid says: {said['words']}") from None
+        wall_s = float(profile.values["time"][0].max())
+        is_late = wall_s > job.time_limit_s
+        wall_s = min(wall_s, job.time_limit_s)
+        return replace(outcome, timed_out=is_late, wall_s=wall_s, user_s=wall_s * job.ranks, system_s=0.0)
+
+    def _check_memory(self, job: RunJob) -> None:
+        """Refuse a run whose ranks together need more memory than this machine has free."""
+        of_node = self.campaign.memory_mb(job.point)
+        least = job.ranks * (_RANK_BYTES + job.binary.stat().st_size)
+        need = least if of_node is None else max(least, 10**6 * of_node * self.campaign.placement(job.point).nodes)
+        free = (machine_state()["memory_available_kib"] or 0) * 1024
+        if need > free > 0:
+            by = "at least, for copies of the program" if of_node is None else "by resources.memory_mb"
+            raise RunError(
+                f"{job.ranks} ranks need {need / 1e9:.3g} GB of memory ({by}), and {free / 1e9:.3g} GB are free here",
+                why="all ranks of a simulated machine run in one process",
+                hint="take fewer ranks, or a machine with more memory",
+            )
+
+
+def _check_words(job: RunJob) -> None:
+    cut = next((word for word in job.argv if re.search(r"\s", word)), None)
+    if cut is not None:
+        raise RunError(f"SimGrid's launcher cuts words at spaces, as in {cut!r}", hint="use arguments without spaces")
