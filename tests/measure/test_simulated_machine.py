@@ -1,0 +1,236 @@
+"""Real MPI programs on a machine that SimGrid simulates, beside the same programs under a real MPI."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from native_programs import build, profile_of, table
+
+from buran.campaign.launcher import Placement
+from buran.campaign.launcher import launch as launch_command
+from buran.campaign.plan import Mode
+from buran.campaign.platform import platform_of
+from buran.campaign.point import Point
+from buran.campaign.sections import MachineKeys
+from buran.errors import RunError
+from buran.measure.backends.embedded import SimulatedMachineBackend
+from buran.measure.machine import simulated
+from buran.measure.machine.machine import RunJob
+from buran.measure.machine.process import OUTPUT_LIMIT, Outcome
+from buran.measure.machine.simulated import SimulatedMachine
+from buran.measure.merge_dumps import read_dumps
+from buran.measure.toolchain.runtime import find_toolchain
+from buran.measure.toolchain.simgrid import lacking_functions, lacks
+from buran.measure.toolchain.toolchain import Toolchain
+from buran.profile.profile import Profile
+from patience import PATIENCE_S
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+needs_simgrid = pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
+
+# A network that costs next to nothing: what is waited for is computing alone.
+IDEAL: dict[str, Any] = {
+    "topology": "crossbar", "nodes": 64, "cores_per_node": 1, "bandwidth_gb_s": 10_000.0, "latency_us": 0.001,
+    "seconds_per_block": 8e-9,
+}  # fmt: skip
+TREE: dict[str, Any] = {
+    "topology": "fat_tree", "nodes": 16, "cores_per_node": 4, "bandwidth_gb_s": 12.5, "latency_us": 0.5,
+    "seconds_per_block": 1e-9,
+}  # fmt: skip
+
+
+def machine_of(folder: Path, memory_mb: int | None = None, **keys: Any) -> SimulatedMachine:
+    described = MachineKeys(**keys)
+    platform = platform_of(described, folder)
+    campaign = SimpleNamespace(
+        environment="desk",
+        memory_mb=lambda point: memory_mb,
+        placement=lambda point: Placement(int(point["p"]), nodes=1, tasks_per_node=platform.cores),
+    )
+    return SimulatedMachine(campaign, platform, described, folder)  # type: ignore[arg-type]
+
+
+def job_of(folder: Path, argv: list[str], environment: dict[str, str], ranks: int) -> RunJob:
+    raw = folder / "raw"
+    shutil.rmtree(raw, ignore_errors=True)
+    raw.mkdir(parents=True)
+    return RunJob(
+        argv=argv, cwd=folder, environment={**os.environ, **environment}, stdout=folder / "out", stderr=folder / "err",
+        time_limit_s=PATIENCE_S, binary=Path(argv[0]), mode=Mode.TIME, point=Point.of({"p": ranks}), ranks=ranks,
+        raw=raw, filter_file=None, key="", beat=lambda: None, output_limit=OUTPUT_LIMIT,
+    )  # fmt: skip
+
+
+def run(program: Path, arguments: list[str], ranks: int, folder: Path, **keys: Any) -> tuple[Outcome, Profile]:
+    """Run a program on a simulated machine."""
+    folder.mkdir(exist_ok=True)
+    machine = machine_of(folder, **keys)
+    backend = SimulatedMachineBackend(the_toolchain(), folder / "toolchain.json", simulated=machine)
+    started = launch_command(
+        "smpi", [str(program), *arguments], Placement(ranks), program=backend.mpiexec,
+        options=backend.launch_options(machine.campaign.placement(Point.of({"p": ranks}))),
+    )  # fmt: skip
+    environment = {**started.variables, **backend.run_environment(Mode.TIME, folder / "raw")}
+    job = replace(job_of(folder, list(started.argv), environment, ranks), binary=program)
+    return machine.run(job), read_dumps(job.raw, ranks)
+
+
+def the_toolchain() -> Toolchain:
+    return find_toolchain(simulated=True)
+
+
+def program(text: str, folder: Path) -> Path:
+    source = folder / "demo.c"
+    source.write_text(f"#include <mpi.h>\n#include <stdlib.h>\n#include <pthread.h>\n{text}")
+    return build(source, folder / "demo", tools=the_toolchain())
+
+
+def waiting(profile: Profile) -> float:
+    """Mean time in MPI, without start and end, over the ranks."""
+    regions = [profile.tree.regions[number] for number in profile.tree.region.tolist()]
+    rows = [at for at, region in enumerate(regions) if region.name in ("MPI_Recv", "MPI_Allreduce")]
+    return float(profile.exclusive("time")[rows].sum(axis=0).mean())
+
+
+# ---- real programs
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@needs_simgrid
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("sweep/sweep.c", ["6", "4"]), ("stencil/stencil.cpp", ["12", "4"])],
+)
+def test_counts_and_bytes_are_those_of_a_real_mpi(name: str, arguments: list[str], tmp_path: Path) -> None:
+    """Every call path of every rank."""
+    here = build(EXAMPLES / name, tmp_path / "here", flags=("-O2", "-lm"))
+    there = build(EXAMPLES / name, tmp_path / "there", tools=the_toolchain())
+    for ranks in (1, 2, 4):
+        real = profile_of(here, tmp_path / f"real{ranks}", *arguments, ranks=ranks)
+        _, at_the_desk = run(there, arguments, ranks, tmp_path / f"simulated{ranks}", **TREE)
+        for metric in ("visits", "basic_blocks", "bytes_sent", "bytes_received"):
+            assert table(at_the_desk, metric) == table(real, metric), (metric, ranks)
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_a_wavefront_waits_as_its_theory_says(tmp_path: Path) -> None:
+    """Eight directions, of which pairs follow each other without a gap: 6 (sqrt(p) - 1) blocks of waiting."""
+    sweep = build(EXAMPLES / "sweep" / "sweep.c", tmp_path / "sweep", tools=the_toolchain())
+    for ranks in (4, 16, 64):
+        outcome, profile = run(sweep, ["8", "8"], ranks, tmp_path / f"p{ranks}", **IDEAL)
+        names = [profile.tree.regions[number].name for number in profile.tree.region.tolist()]
+        block = profile.exclusive("time")[names.index("sweep_block")].mean() / 64  # 64 blocks in all directions
+        faces = profile.exclusive("time")[names.index("sum_face")].mean() / 64
+        theory = 6 * (math.sqrt(ranks) - 1) * block
+        assert theory <= waiting(profile) <= theory + 6 * (math.sqrt(ranks) - 1) * 3 * faces
+        assert outcome.wall_s == pytest.approx(profile.values["time"][0].max())
+        assert profile.attributes["clock"] == "simulated"
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_two_runs_are_equal_byte_for_byte(tmp_path: Path) -> None:
+    sweep = build(EXAMPLES / "sweep" / "sweep.c", tmp_path / "sweep", tools=the_toolchain())
+    written = []
+    for name in ("one", "other"):
+        run(sweep, ["6", "4"], 16, tmp_path / name, **TREE)
+        written.append({path.name: path.read_bytes() for path in (tmp_path / name / "raw").iterdir()})
+    assert len(written[0]) == 16 and written[0] == written[1]
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_ranks_stand_on_the_nodes_of_the_machine(tmp_path: Path) -> None:
+    demo = program("int main(int c, char **v) { MPI_Init(&c, &v); MPI_Finalize(); return 0; }", tmp_path)
+    _, profile = run(demo, [], 6, tmp_path / "run", **TREE)
+    assert '"host": "node0", "cpus": "", "ranks": "0-3"' in profile.attributes["placement"]
+    assert '"host": "node1", "cpus": "", "ranks": "4-5"' in profile.attributes["placement"]
+
+
+# What SimGrid returns 0 for, or dies of, is told in its words.
+FAULTS = {
+    "abort": ("if (r) MPI_Abort(MPI_COMM_WORLD, 7); MPI_Barrier(MPI_COMM_WORLD);", "not complete", {}),
+    "deadlock": ("MPI_Recv(&r, 1, MPI_INT, !r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);", "Deadlock detected", {}),
+    "graph": (
+        "MPI_Comm d; int s = 0; MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, 1, &s, MPI_UNWEIGHTED, 1, &s, "
+        "MPI_UNWEIGHTED, MPI_INFO_NULL, 0, &d);",
+        "Not yet implemented",
+        {},
+    ),
+    "spin": ("volatile int on = 1; while (on) {}", "machine.run_limit_s", {"run_limit_s": 2.0}),
+}
+
+
+@pytest.mark.slow
+@needs_simgrid
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_program_that_does_not_come_to_its_end_fails(fault: str, tmp_path: Path) -> None:
+    body, words, keys = FAULTS[fault]
+    demo = program(
+        f"int main(int c, char **v) {{ int r; MPI_Init(&c, &v); MPI_Comm_rank(MPI_COMM_WORLD, &r); {body} "
+        "MPI_Finalize(); return 0; }",
+        tmp_path,
+    )
+    assert lacking_functions(demo) == (("MPI_Dist_graph_create_adjacent",) if fault == "graph" else ())
+    with pytest.raises(RunError) as caught:
+        run(demo, [], 2, tmp_path / "run", **{**TREE, **keys})
+    assert words in str(caught.value)
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_a_program_with_threads_is_refused(tmp_path: Path) -> None:
+    demo = program(
+        "void *f(void *a) { return a; }\nint main(int c, char **v) { MPI_Init(&c, &v); pthread_t t; "
+        "pthread_create(&t, 0, f, 0); pthread_join(t, 0); MPI_Finalize(); return 0; }",
+        tmp_path,
+    )
+    with pytest.raises(RunError, match=r"left no profile|not complete"):
+        run(demo, [], 2, tmp_path / "run", **TREE)
+    assert "one thread" in (tmp_path / "run" / "err").read_text()
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_a_platform_file_that_simgrid_refuses_is_named_by_its_key(tmp_path: Path) -> None:
+    demo = program("int main(int c, char **v) { MPI_Init(&c, &v); MPI_Finalize(); return 0; }", tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "own.xml").write_text(
+        '<?xml version="1.0"?>\n<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">\n'
+        '<platform version="4.1"><zone id="z" routing="Full"><hots id="a"/><host id="b" speed="1Gf"/></zone></platform>'
+    )
+    with pytest.raises(RunError) as caught:
+        run(demo, [], 1, tmp_path / "run", platform="own.xml", seconds_per_block=1e-9)
+    assert "environments.desk.machine" in str(caught.value) and "Parse error" in str(caught.value)
+
+
+# ---- without SimGrid
+
+
+def test_functions_that_simgrid_lacks() -> None:
+    assert lacks("MPI_Comm_spawn") and lacks("MPI_File_open") and lacks("MPI_Neighbor_alltoall")
+    assert not lacks("MPI_Send") and not lacks("MPI_Comm_split") and not lacks("MPI_Win_fence")
+
+
+def test_more_memory_than_there_is_is_refused_with_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "demo").write_bytes(b"x" * 1_000_000)
+    monkeypatch.setattr(simulated, "machine_state", lambda: {"memory_available_kib": 1_000_000})
+    job = job_of(tmp_path, [str(tmp_path / "demo")], {}, 4096)
+    with pytest.raises(RunError, match=r"4096 ranks need 5.04 GB of memory .*, and 1.02 GB are free here"):
+        machine_of(tmp_path, **TREE).run(job)
+    with pytest.raises(RunError, match=r"by resources.memory_mb"):
+        machine_of(tmp_path, memory_mb=50_000, **TREE).run(job)
+
+
+def test_words_that_the_launcher_would_cut_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="'two words'"):
+        machine_of(tmp_path, **TREE).run(job_of(tmp_path, ["smpirun", "two words"], {}, 1))
