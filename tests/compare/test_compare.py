@@ -167,3 +167,9 @@ def test_what_cannot_be_compared_is_refused_in_words() -> None:
     only = compare_sides(replace(one, models={"time": one.models["time"]}), one)
     with pytest.raises(UsageError, match="was not measured in both"):
         broken_by(only, [Condition("effort")])
+
+
+def test_simulated_times_are_said_to_be_simulated() -> None:
+    here, there = side(), replace(side("after", seed=2), simulated_on="a simulated machine: torus")
+    assert "Before: measured. After: on a simulated machine: torus." in " ".join(compare_sides(here, there).notes)
+    assert not any("imulated" in note for note in compare_sides(here, side("after", seed=2)).notes)

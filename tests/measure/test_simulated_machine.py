@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-from native_programs import build, profile_of, table
+from native_programs import build, launch, profile_of, table
+from native_programs import toolchain as real_toolchain
 
 from buran.campaign.launcher import Placement
 from buran.campaign.launcher import launch as launch_command
@@ -29,6 +33,7 @@ from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.simgrid import lacking_functions, lacks
 from buran.measure.toolchain.toolchain import Toolchain
+from buran.model import PMNFRegressor
 from buran.profile.profile import Profile
 from patience import PATIENCE_S
 
@@ -123,17 +128,61 @@ def test_counts_and_bytes_are_those_of_a_real_mpi(name: str, arguments: list[str
 @pytest.mark.slow
 @needs_simgrid
 def test_a_wavefront_waits_as_its_theory_says(tmp_path: Path) -> None:
-    """Eight directions, of which pairs follow each other without a gap: 6 (sqrt(p) - 1) blocks of waiting."""
+    """Eight directions, of which pairs follow each other without a gap: 6 (sqrt(p) - 1) blocks of n^3 cells."""
     sweep = build(EXAMPLES / "sweep" / "sweep.c", tmp_path / "sweep", tools=the_toolchain())
-    for ranks in (4, 16, 64):
-        outcome, profile = run(sweep, ["8", "8"], ranks, tmp_path / f"p{ranks}", **IDEAL)
+    points = [(ranks, n) for ranks in (4, 9, 16, 36, 64) for n in (4, 6, 8, 12, 16)]
+    waited = []
+    for ranks, n in points:
+        outcome, profile = run(sweep, [str(n), "8"], ranks, tmp_path / f"p{ranks}n{n}", **IDEAL)
         names = [profile.tree.regions[number].name for number in profile.tree.region.tolist()]
-        block = profile.exclusive("time")[names.index("sweep_block")].mean() / 64  # 64 blocks in all directions
-        faces = profile.exclusive("time")[names.index("sum_face")].mean() / 64
-        theory = 6 * (math.sqrt(ranks) - 1) * block
-        assert theory <= waiting(profile) <= theory + 6 * (math.sqrt(ranks) - 1) * 3 * faces
+        block, face = (profile.exclusive("time")[names.index(name)].mean() / 64 for name in ("sweep_block", "sum_face"))
+        blocks = 6 * (math.sqrt(ranks) - 1)
+        assert blocks * block <= waiting(profile) <= blocks * (block + 3 * face)
         assert outcome.wall_s == pytest.approx(profile.values["time"][0].max())
         assert profile.attributes["clock"] == "simulated"
+        waited.append(waiting(profile))
+    model = PMNFRegressor().fit(np.array(points, dtype=np.float64), np.array(waited)).models_[0].function
+    growing = {
+        tuple((factor.parameter, factor.basis.exponent) for factor in term.factors): coefficient
+        for coefficient, term in zip(model.coefficients, model.terms, strict=True)
+    }
+    assert growing[(0, Fraction(1, 2)), (1, Fraction(3))] == pytest.approx(6 * IDEAL["seconds_per_block"], rel=1e-3)
+    assert growing[((1, Fraction(3)),)] == pytest.approx(-6 * IDEAL["seconds_per_block"], rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@needs_simgrid
+def test_grids_of_ranks_are_those_of_a_real_mpi(tmp_path: Path) -> None:
+    """SimGrid's own would be lines, as 9 x 1, and so another program."""
+    source = tmp_path / "grids.c"
+    source.write_text(
+        """#include <mpi.h>
+        #include <stdio.h>
+        int main(int c, char **v) {
+            MPI_Init(&c, &v);
+            for (int ranks = 1; ranks <= 128; ranks++)
+                for (int first = 0; first <= 2; first++) {
+                    int two[] = {0, 0}, three[] = {first, 0, 0};
+                    if (first && ranks % first)
+                        continue;
+                    MPI_Dims_create(ranks, 2, two);
+                    MPI_Dims_create(ranks, 3, three);
+                    printf("%d: %d %d, %d %d %d\\n", ranks, two[0], two[1], three[0], three[1], three[2]);
+                }
+            MPI_Finalize();
+            return 0;
+        }"""
+    )
+    real = launch(build(source, tmp_path / "here"), tmp_path / "real", ranks=1).stdout
+    there = build(source, tmp_path / "there", tools=the_toolchain())
+    run(there, [], 1, tmp_path / "simulated", **TREE)
+    lines = (tmp_path / "simulated" / "out").read_text().splitlines()
+    grids = [tuple(map(int, re.findall(r"\d+", line))) for line in lines]
+    assert len(grids) > 250
+    assert all(grid[0] == math.prod(grid[1:3]) == math.prod(grid[3:]) for grid in grids)
+    if real_toolchain().mpi == "openmpi":
+        assert lines == real.splitlines()
 
 
 @pytest.mark.slow

@@ -17,12 +17,14 @@ from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.platform import shape_of
 from buran.campaign.point import Value
+from buran.campaign.results import REPORT
 from buran.campaign.sections import EnvironmentKeys, GitSource, MachineKeys, ParameterKeys
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
 from buran.errors import ConfigError, PluginError, UsageError
+from buran.files import read_json
 from buran.profile.extrap_names import extrap_names
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
@@ -151,6 +153,12 @@ def comparison_mistakes(campaign: Campaign) -> Iterator[Mistake]:
         return
     if folder is None:
         return
+    before = read_json(folder / REPORT)
+    is_simulated = campaign.active_environment.machine is not None
+    if isinstance(before, Mapping) and bool(before.get("simulated_on")) != is_simulated:
+        what = f"the earlier version was {'measured' if is_simulated else 'simulated'}, and this one is not"
+        why = "simulated and measured times are not mixed"
+        yield Mistake(key, what, why, "compare reports: buran report --compare")
     if campaign.config.goal == "filter":
         what = "a filter is the goal, but a comparison with an earlier version takes its filter"
         yield Mistake(("goal",), what, hint="leave goal or compare_with out")

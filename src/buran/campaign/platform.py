@@ -111,7 +111,7 @@ def shape_of(machine: MachineKeys) -> tuple[int, ...]:
 
 def _root(number: int, degree: int) -> int:
     """Return the smallest whole number whose power is not below `number`."""
-    root = max(1, round(number ** (1.0 / degree)) - 1)
+    root: int = max(1, round(number ** (1.0 / degree)) - 1)
     while root**degree < number:
         root += 1
     return root

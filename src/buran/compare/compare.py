@@ -109,6 +109,9 @@ def _check(before: Side, after: Side) -> None:
 
 def _notes(before: Side, after: Side) -> list[str]:
     notes = []
+    if before.simulated_on or after.simulated_on:
+        sides = (f"on {side.simulated_on}" if side.simulated_on else "measured" for side in (before, after))
+        notes.append("Times are simulated. Before: {}. After: {}.".format(*sides))
     for one, other, word in ((before, after, "before"), (after, before, "after")):
         only = [name for name in one.models if name not in other.models]
         if only:

@@ -34,6 +34,8 @@ class Side:
         CPU time with hooks over CPU time without, under the last filter; None where it is not known.
     names
         Call paths of `counts`, where they are called otherwise than there; see `renamed`.
+    simulated_on
+        The simulated machine that its times are of; empty where they were measured.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Side:
     unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
     overhead: float | None = None
     names: tuple[str, ...] | None = None
+    simulated_on: str = ""
 
     @property
     def counted(self) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ def _side_of_report(path: Path, data: Mapping[str, Any], name: str, counts: Any)
             counts,
             {str(metric): tuple(paths) for metric, paths in data["unsteady"].items()},
             median(ratios) if ratios else None,
+            simulated_on=str(data.get("simulated_on", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         why = f"missing key {error}" if isinstance(error, KeyError) else str(error)

@@ -326,11 +326,3 @@ int MPI_Testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Sta
     int result = PMPI_Testany(count, requests, index, flag, used);
     return end_one(&this, result, &batch, result == MPI_SUCCESS && *flag ? *index : MPI_UNDEFINED, used);
 }
-
-#ifdef BURAN_SIMULATED
-/* The program's own look at the clock: what it has computed so far has passed. */
-double MPI_Wtime(void) {
-    buran_meet_simulator();
-    return PMPI_Wtime();
-}
-#endif
