@@ -51,6 +51,11 @@ def test_quiet_runs_are_not_talked_about(monkeypatch: pytest.MonkeyPatch) -> Non
     assert said_of(monkeypatch, {"clock": "virtual", "cores": 64}) == ([], [])
 
 
+def test_a_simulated_machine_is_named_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    (said,), points = said_of(monkeypatch, {"clock": "virtual", "cores": 64, "machine": "a simulated machine: torus"})
+    assert said.startswith("Simulated, not measured") and "a simulated machine: torus" in said and points == []
+
+
 def test_shared_cores_are_named_with_their_extent(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = {"cores": 6, "computation": {"cpu_s": 2.0, "wall_s": 8.0}, "after": {"steal_s": 6.0}}
     busy |= {"before": {**QUIET["before"], "load": [12.0, 3.0, 1.0]}, "involuntary_switches": 900}
@@ -75,6 +80,7 @@ def test_what_will_share_the_cores_is_said_before_anything_runs(monkeypatch: pyt
         return SimpleNamespace(
             points=(Point.of({"p": 1}), Point.of({"p": ranks})),
             evaluation_points=(),
+            platform=None,
             nodes=lambda point: 1,
             cores=lambda point: int(point["p"]),
             config=SimpleNamespace(resources=SimpleNamespace(partition=partition)),

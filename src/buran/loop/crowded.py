@@ -8,7 +8,6 @@ from dataclasses import replace
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import usable_cores
 from buran.campaign.plan import Mode
-from buran.campaign.platform import Platform
 from buran.campaign.point import Point
 from buran.campaign.records import RunRecord
 from buran.loop.collect import in_store
@@ -26,13 +25,14 @@ def crowded_points(history: History, runs: Iterable[FinishedRun]) -> list[Point]
 
 def sharing(history: History) -> list[str]:
     """Say in which runs cores were shared, and what that means for their times; or which machine is simulated."""
-    if history.session.campaign.platform is not None:
-        return _simulated(history.session.campaign.platform)
     ended = [
         replace(plan, bundles=tuple(b for b in plan.bundles if history.layout.bundle_pointer(b.id).is_file()))
         for plan in history.plans
     ]
-    records = _records(history, history.runs_of(ended))
+    made = in_store(history.runs_of(ended))
+    if simulated := {machine for run in made if (machine := history.run_record(run.folder).machine)}:
+        return [_simulated(machine) for machine in sorted(simulated)]
+    records = _records(history, made)
     said = []
     if crowded := {record.point for record in records if _is_crowded(record)}:
         points = {record.point for record in records}
@@ -61,7 +61,7 @@ def sharing(history: History) -> list[str]:
 def sharing_ahead(campaign: Campaign) -> list[str]:
     """Say what will share the cores of this machine, if the runs are made here and now; or which one is simulated."""
     if campaign.platform is not None:
-        return _simulated(campaign.platform)
+        return [_simulated(campaign.platform.title)]
     here, said = usable_cores(), []
     points = [*campaign.points, *campaign.evaluation_points]
     local = [point for point in points if campaign.nodes(point) == 1] if not campaign.config.resources.partition else []
@@ -75,8 +75,8 @@ def sharing_ahead(campaign: Campaign) -> list[str]:
     return said
 
 
-def _simulated(platform: Platform) -> list[str]:
-    return [f"Simulated, not measured: times and core hours are those of {platform.title}."]
+def _simulated(machine: str) -> str:
+    return f"Simulated, not measured: times and core hours are those of {machine}."
 
 
 def _records(history: History, runs: Iterable[FinishedRun]) -> Sequence[RunRecord]:
