@@ -149,3 +149,9 @@ def test_without_pairs_the_cost_is_that_of_the_loop(visits: list[float]) -> None
     some = np.array(visits)
     found = hook_cost(1e-7, some + 1, some + 1, some)
     assert (found.seconds, found.doubt_s) == pytest.approx((1e-7, 5e-8))
+
+
+def test_hooks_that_cost_nothing_cost_nothing_in_pairs_either() -> None:
+    """On a simulated machine; what differs there is what the compiler made of the hooks."""
+    plain, visits = np.array([1.0, 2.0, 3.0]), np.array([1e6, 2e6, 3e6])
+    assert hook_cost(0.0, 1.01 * plain, plain, visits) == HookCost(0.0, 0.0)
