@@ -23,7 +23,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.platform import platform_of
 from buran.campaign.point import Point
 from buran.campaign.sections import MachineKeys
-from buran.errors import RunError
+from buran.errors import RunError, ToolError
 from buran.measure.backends.embedded import SimulatedMachineBackend
 from buran.measure.machine import simulated
 from buran.measure.machine.machine import RunJob
@@ -110,14 +110,21 @@ def waiting(profile: Profile) -> float:
 @pytest.mark.slow
 @pytest.mark.mpi
 @needs_simgrid
+@pytest.mark.parametrize("compiler", ["clang", pytest.param("gcc", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("sweep/sweep.c", ["6", "4"]), ("stencil/stencil.cpp", ["12", "4"])],
+    [("sweep/sweep.c", ["6", "4"]), ("stencil/stencil.cpp", ["12", "4"]), ("treesort/treesort.cpp", ["2000"])],
 )
-def test_counts_and_bytes_are_those_of_a_real_mpi(name: str, arguments: list[str], tmp_path: Path) -> None:
+def test_counts_and_bytes_are_those_of_a_real_mpi(
+    name: str, arguments: list[str], compiler: str, tmp_path: Path
+) -> None:
     """Every call path of every rank."""
-    here = build(EXAMPLES / name, tmp_path / "here", flags=("-O2", "-lm"))
-    there = build(EXAMPLES / name, tmp_path / "there", tools=the_toolchain())
+    try:
+        real_tools, simulated_tools = real_toolchain(compiler), find_toolchain(compiler=compiler, simulated=True)
+    except ToolError as error:
+        pytest.skip(error.what)
+    here = build(EXAMPLES / name, tmp_path / "here", flags=("-O2", "-lm"), tools=real_tools)
+    there = build(EXAMPLES / name, tmp_path / "there", tools=simulated_tools)
     for ranks in (1, 2, 4):
         real = profile_of(here, tmp_path / f"real{ranks}", *arguments, ranks=ranks)
         _, at_the_desk = run(there, arguments, ranks, tmp_path / f"simulated{ranks}", **TREE)

@@ -60,7 +60,9 @@ class SimulatedMachine(ThisMachine):
     def launch_options(self, placement: Placement) -> tuple[str, ...]:
         """Return what the launcher is told: the machine, where ranks go, and how time passes."""
         keys = self.keys
-        options = {"smpi/simulate-computation": "no", "surf/precision": "1e-12", "smpi/coll-selector": keys.collectives}
+        options = {"smpi/simulate-computation": "no", "surf/precision": "1e-12"}
+        if placement.ranks > 1:  # of one rank, SimGrid 3.32 cannot reduce as Open MPI does
+            options["smpi/coll-selector"] = keys.collectives
         if keys.factors == "none":  # a plain 1 ends SimGrid 3.32
             options |= {"smpi/bw-factor": "0:1", "smpi/lat-factor": "0:1"}
         files = ("-platform", str(self._description), "-hostfile", str(self._places(placement.ranks_per_node)))

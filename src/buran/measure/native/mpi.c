@@ -68,7 +68,7 @@ static inline int end(const call *this, int result, uint64_t sent, uint64_t rece
     uint64_t N = them->partners, P = them->own, me = them->rank;         \
     (void)N, (void)P, (void)me;
 
-#define ROOT(RANK) int at_root = is_root(RANK, them), member = talks_to(RANK);
+#define ROOT(RANK) int at_root = is_root(RANK, them), member = talks_to(RANK, them);
 
 #include "mpi_wrappers.inc"
 

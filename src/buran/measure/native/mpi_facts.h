@@ -88,8 +88,11 @@ static inline int is_root(int root, const comm_group *them) {
     return them->inter ? root == MPI_ROOT : root == (int)them->rank;
 }
 
-/* Does this process talk to the root? In the root's group of an intercommunicator nobody does. */
-static inline int talks_to(int root) { return root != MPI_ROOT && root != MPI_PROC_NULL; }
+/* Does this process talk to the root? In the root's group of an intercommunicator nobody does. Only there has the root
+ * such a name: SimGrid's MPI_ROOT is 0. */
+static inline int talks_to(int root, const comm_group *them) {
+    return !them->inter || (root != MPI_ROOT && root != MPI_PROC_NULL);
+}
 
 /* ---- counts and data types. Asking for a type's size costs no more than looking it up in a table of our own would. */
 
