@@ -63,7 +63,7 @@ def test_the_description_has_what_the_keys_say() -> None:
     assert cluster.attrib == {
         "id": "machine", "prefix": "node", "suffix": "", "radical": "0-3", "speed": "1Gf", "core": "2",
         "bw": "12.5GBps", "lat": "0.5us", "loopback_bw": "20.0GBps", "loopback_lat": "0.2us",
-        "sharing_policy": "SPLITDUPLEX", "topology": "TORUS", "topo_parameters": "2,2,1",
+        "sharing_policy": "SPLITDUPLEX", "topology": "TORUS", "topo_parameters": "2,2",
     }  # fmt: skip
 
 

@@ -212,6 +212,24 @@ def test_ranks_stand_on_the_nodes_of_the_machine(tmp_path: Path) -> None:
     assert '"host": "node1", "cpus": "", "ranks": "4-5"' in profile.attributes["placement"]
 
 
+@pytest.mark.slow
+@needs_simgrid
+def test_simgrid_takes_every_machine_that_can_be_described(tmp_path: Path) -> None:
+    demo = program(
+        "int main(int c, char **v) { int r, s; MPI_Init(&c, &v); MPI_Comm_rank(MPI_COMM_WORLD, &r); "
+        "MPI_Allreduce(&r, &s, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD); MPI_Finalize(); return 0; }",
+        tmp_path,
+    )
+    topologies = ("crossbar", "fat_tree", "torus", "dragonfly")
+    shapes: list[dict[str, Any]] = [{"topology": name, "nodes": n} for name in topologies for n in (1, 2, 5)]
+    shapes += [{"shape": (4, 4, 2)}, {"topology": "dragonfly", "shape": (2, 2, 2, 2)}]
+    choices: list[dict[str, Any]] = [{"collectives": name} for name in ("ompi", "mpich", "mvapich2", "impi")]
+    for number, keys in enumerate([*shapes, *choices, {"factors": "simgrid"}]):
+        described = {**TREE, "cores_per_node": 1, **keys}
+        outcome, _ = run(demo, [], min(described["nodes"], 4), tmp_path / str(number), **described)
+        assert outcome.exit_code == 0 and not outcome.timed_out and (outcome.wall_s > 0 or described["nodes"] == 1)
+
+
 # What SimGrid returns 0 for, or dies of, is told in its words.
 FAULTS = {
     "abort": ("if (r) MPI_Abort(MPI_COMM_WORLD, 7); MPI_Barrier(MPI_COMM_WORLD);", "not complete", {}),

@@ -124,7 +124,8 @@ def _described(machine: MachineKeys) -> str:
             leaf, leaves, above = shape
             count, network = leaf * leaves, f'topology="FAT_TREE" topo_parameters="2;{leaf},{leaves};1,{above};1,1"'
         case "torus":
-            count, network = math.prod(shape), f'topology="TORUS" topo_parameters="{",".join(map(str, shape))}"'
+            count, lengths = math.prod(shape), [str(length) for length in shape if length > 1]
+            network = f'topology="TORUS" topo_parameters="{",".join(lengths)}"' if lengths else ""
         case "dragonfly":
             groups, chassis, routers, nodes = shape
             count = math.prod(shape)
