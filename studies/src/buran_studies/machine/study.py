@@ -1,0 +1,167 @@
+"""The study `machine`: what simulated machines are worth, by counts of a real MPI and by the theory of a wavefront."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.model import PMNFRegressor
+from buran.profile.profile import Profile
+from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
+from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.machine.laboratory import Bench, bench_of
+
+METRICS = ("visits", "basic_blocks", "bytes_sent", "bytes_received")
+MACHINES: Mapping[str, Mapping[str, Any]] = {
+    "ideal": {
+        "topology": "crossbar", "nodes": 1024, "cores_per_node": 1, "bandwidth_gb_s": 10_000.0, "latency_us": 0.001,
+        "seconds_per_block": 8e-9,
+    },
+    "fat tree": {
+        "topology": "fat_tree", "nodes": 1024, "cores_per_node": 1, "bandwidth_gb_s": 12.5, "latency_us": 0.5,
+        "seconds_per_block": 8e-9,
+    },
+}  # fmt: skip
+SIZES = {"stencil": (8, 12), "sweep": (4, 6), "treesort": (1000, 2000)}
+_RANKS, _QUICK_RANKS = (1, 2, 4, 8), (1, 2, 4)
+_WAVE_RANKS, _QUICK_WAVE_RANKS = (4, 9, 16, 36, 64, 144, 256), (4, 9, 16, 36, 64)
+_WAVE_SIZES = (4, 6, 8, 12, 16)
+_FARTHER = 4  # times the largest number of ranks: where waiting is predicted, and run
+
+
+def shards(settings: Settings) -> Sequence[Shard]:
+    """One shard for the counts of each example, one for the waiting on each machine, one for repeated runs."""
+    ranks = _QUICK_RANKS if settings.quick else _RANKS
+    waves = _QUICK_WAVE_RANKS if settings.quick else _WAVE_RANKS
+    return [
+        *({"asks": "counts", "example": example, "ranks": [*ranks]} for example in SIZES),
+        *({"asks": "waiting", "machine": machine, "ranks": [*waves]} for machine in MACHINES),
+        {"asks": "sameness", "ranks": [16, 64]},
+    ]
+
+
+def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
+    """Build and run what the shard asks for."""
+    with tempfile.TemporaryDirectory(prefix="buran-machine-") as name:
+        answer = {"counts": _counts, "waiting": _waiting, "sameness": _sameness}[shard["asks"]]
+        return {"asks": shard["asks"], **answer(shard, Path(name))}
+
+
+def _counts(shard: Shard, folder: Path) -> dict[str, Any]:
+    """Compare every count of every call path and rank under the MPI that is here and under SimGrid."""
+    example, ranks = shard["example"], shard["ranks"]
+    here, there = (
+        bench_of(example, machine, ranks, SIZES[example], folder / name)
+        for name, machine in (("here", None), ("there", MACHINES["fat tree"]))
+    )
+    compared, unequal, differing = 0, 0, set[str]()
+    for p in ranks:
+        for n in SIZES[example]:
+            real, simulated = (_by_call_path(bench.run(p, n)[0]) for bench in (here, there))
+            for key in real.keys() | simulated.keys():
+                nothing = np.full(p, -1)  # a call path that the other does not have
+                differs = np.asarray(real.get(key, nothing) != simulated.get(key, nothing))
+                compared, unequal = compared + p, unequal + int(differs.sum())
+                if differs.any():
+                    differing.add(f"{' '.join(key)} at p={p}, n={n}")
+    return {
+        "example": example,
+        "mpi": here.backend.mpi_flavour,
+        "compared": compared,
+        "unequal": unequal,
+        "differing": sorted(differing),
+    }
+
+
+def _by_call_path(profile: Profile) -> dict[tuple[str, str], NDArray[np.generic]]:
+    """Return shape (location,) by metric and call path without the name of the program."""
+    names = [name.partition("->")[2] for name in profile.tree.names]
+    return {(metric, name): profile.values[metric][at] for metric in METRICS for at, name in enumerate(names)}
+
+
+def _waiting(shard: Shard, folder: Path) -> dict[str, Any]:
+    """Model the waiting of a wavefront, and run it where it is predicted."""
+    ranks = shard["ranks"]
+    bench = bench_of("sweep", MACHINES[shard["machine"]], [*ranks, _FARTHER * ranks[-1]], _WAVE_SIZES, folder / "sweep")
+    points, waited, cpu_s = [], [], {}
+    for p in ranks:
+        for n in _WAVE_SIZES:
+            seconds, cpu_s[p] = _waited(bench, p, n)
+            points.append((p, n))
+            waited.append(seconds)
+    model = PMNFRegressor().fit(np.array(points, dtype=np.float64), np.array(waited))
+    target = (_FARTHER * ranks[-1], 8)
+    executed, cpu_s[target[0]] = _waited(bench, *target)
+    # Of blocks of n^3 cells, beside which sums over faces of n^2 count little where n is large.
+    n, block_s = _WAVE_SIZES[-1], MACHINES[shard["machine"]]["seconds_per_block"] * _WAVE_SIZES[-1] ** 3
+    theory = [6 * (np.sqrt(p) - 1) * block_s for p in ranks]
+    measured = [seconds for (_, size), seconds in zip(points, waited, strict=True) if size == n]
+    return {
+        "machine": shard["machine"],
+        "target": target[0],
+        "executed": executed,
+        "predicted": float(model.predict(np.array([target], dtype=np.float64))[0]),
+        "over_theory": (np.array(measured) / np.array(theory)).tolist(),
+        "cpu_s": {str(p): seconds for p, seconds in cpu_s.items()},
+    }
+
+
+def _waited(bench: Bench, p: int, n: int) -> tuple[float, float]:
+    """Return the mean time of ranks in receives and in the sum at the end, and what simulating took here."""
+    profile, cpu_s = bench.run(p, n)
+    names = [profile.tree.regions[number].name for number in profile.tree.region.tolist()]
+    rows = [at for at, name in enumerate(names) if name in ("MPI_Recv", "MPI_Allreduce")]
+    return float(profile.exclusive("time")[rows].sum(axis=0).mean()), cpu_s
+
+
+def _sameness(shard: Shard, folder: Path) -> dict[str, Any]:
+    """Run twice, and compare the files that the ranks left."""
+    bench = bench_of("sweep", MACHINES["fat tree"], shard["ranks"], SIZES["sweep"], folder / "sweep")
+    differing = files = 0
+    for p in shard["ranks"]:
+        written = []
+        for _ in range(2):
+            bench.run(p, 6)
+            written.append({path.name: path.read_bytes() for path in bench.tree.with_name(f"p{p}n6").glob("*.buran")})
+        files += len(written[0])
+        differing += sum(written[0][name] != written[1].get(name) for name in written[0])
+    return {"profiles": files, "differing": differing}
+
+
+def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
+    """Give the share of equal counts, the errors of waiting, and what simulating costs."""
+    counts, waits, sames = ([r for r in results if r["asks"] == asks] for asks in ("counts", "waiting", "sameness"))
+    figures = []
+    for result in counts:
+        share = 100 * (1 - result["unequal"] / max(result["compared"], 1))
+        name = f"counts of {result['example']} as under {result['mpi']}"
+        note = ", ".join(result["differing"][:3])
+        figures.append(Figure(name, share, "%", samples=result["compared"], goal="100", kind=Kind.MEASURED, note=note))
+    for result in waits:
+        error = 100 * abs(result["predicted"] / result["executed"] - 1)
+        name = f"waiting predicted at {result['target']} ranks, {result['machine']}, error"
+        figures.append(Figure(name, error, "%", goal="5", kind=Kind.MEASURED))
+        if result["machine"] == "ideal":
+            off = 100 * float(np.max(np.abs(np.array(result["over_theory"]) - 1)))
+            figures.append(
+                Figure(
+                    f"waiting beside its theory, ideal, n = {_WAVE_SIZES[-1]}, largest error",
+                    off,
+                    "%",
+                    kind=Kind.MEASURED,
+                )
+            )
+    for result in sames:
+        name = "profiles that differ in a second run"
+        figures.append(Figure(name, result["differing"], samples=result["profiles"], goal="0", kind=Kind.MEASURED))
+    table = Table(
+        "CPU seconds of one simulated run of sweep",
+        ("machine", "ranks", "CPU s"),
+        tuple((result["machine"], int(p), seconds) for result in waits for p, seconds in result["cpu_s"].items()),
+    )
+    return Evaluation("Real programs on simulated machines", tuple(figures), (table,))

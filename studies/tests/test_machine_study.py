@@ -1,0 +1,42 @@
+"""The study of simulated machines: what it asks, and figures that follow from what was found."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from buran_studies.evaluation.study import Settings
+from buran_studies.machine import study
+
+QUICK = Settings("machine", quick=True)
+
+
+def test_the_quick_study_asks_the_same_of_fewer_ranks() -> None:
+    quick, full = (study.shards(Settings("machine", quick=quick)) for quick in (True, False))
+    assert [shard["asks"] for shard in quick] == [shard["asks"] for shard in full]
+    assert all(set(few["ranks"]) <= set(many["ranks"]) for few, many in zip(quick, full, strict=True))
+
+
+def test_figures_follow_from_what_was_found() -> None:
+    counts = {"asks": "counts", "example": "sweep", "mpi": "openmpi", "compared": 200, "unequal": 1, "differing": ["x"]}
+    waiting = {
+        "asks": "waiting", "machine": "ideal", "target": 256, "executed": 2.0, "predicted": 2.2,
+        "over_theory": [1.0, 1.02, 0.99], "cpu_s": {"4": 0.1, "256": 2.0},
+    }  # fmt: skip
+    same = {"asks": "sameness", "profiles": 80, "differing": 2}
+    evaluation = study.summarise([counts, waiting, same], QUICK)
+    assert [figure.value for figure in evaluation.figures] == pytest.approx([99.5, 10.0, 2.0, 2])
+    assert evaluation.figures[0].note == "x"
+    assert evaluation.tables[0].rows == (("ideal", 4, 0.1), ("ideal", 256, 2.0))
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
+def test_an_example_counts_under_simgrid_as_under_a_real_mpi() -> None:
+    (shard,) = (shard for shard in study.shards(QUICK) if shard.get("example") == "sweep")
+    found = study.run_shard({**shard, "ranks": [1, 2]}, QUICK)
+    assert found["compared"] > 300 and found["differing"] == []
+    twice = study.run_shard({"asks": "sameness", "ranks": [4]}, QUICK)
+    assert (twice["profiles"], twice["differing"]) == (4, 0)
