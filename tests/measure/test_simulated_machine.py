@@ -23,7 +23,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.platform import platform_of
 from buran.campaign.point import Point
 from buran.campaign.sections import MachineKeys
-from buran.errors import RunError, ToolError
+from buran.errors import BuildError, RunError, ToolError
 from buran.measure.backends.embedded import SimulatedMachineBackend
 from buran.measure.machine import simulated
 from buran.measure.machine.machine import RunJob
@@ -271,6 +271,24 @@ def test_a_program_with_threads_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"left no profile|not complete"):
         run(demo, [], 2, tmp_path / "run", **TREE)
     assert "one thread" in (tmp_path / "run" / "err").read_text()
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_shared_libraries_of_the_program_are_refused(tmp_path: Path) -> None:
+    """All ranks would book what happens there on one of them."""
+    (tmp_path / "lib.c").write_text("int twice(int n) { int s = 0; for (int i = 0; i < n; i++) s += 2; return s; }")
+    build(tmp_path / "lib.c", tmp_path / "libtwice.so", flags=("-shared",), tools=the_toolchain())
+    (tmp_path / "demo.c").write_text(
+        "#include <mpi.h>\nint twice(int);\n"
+        "int main(int c, char **v) { MPI_Init(&c, &v); int n = twice(c); MPI_Finalize(); return n > 99; }"
+    )
+    library = str(tmp_path / "libtwice.so")
+    demo = build(tmp_path / "demo.c", tmp_path / "demo", flags=(library,), tools=the_toolchain())
+    machine = machine_of(tmp_path, **TREE)
+    backend = SimulatedMachineBackend(the_toolchain(), tmp_path / "toolchain.json", simulated=machine)
+    with pytest.raises(BuildError, match=r"libtwice\.so"):
+        backend.inspect_build(demo, tmp_path, "", Mode.TIME)
 
 
 @pytest.mark.slow

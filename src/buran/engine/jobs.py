@@ -21,8 +21,10 @@ def job_request(session: Session, bundle: Bundle) -> JobRequest:
     """Return what a bundle's job asks for; its time grows each time a job ran out of it."""
     campaign, point = session.campaign, bundle.point
     minutes = math.ceil(job_limit_s(session, bundle) / 60.0)
-    placement = campaign.placement(point) if campaign.platform is None else Placement(1)  # one process simulates all
-    return _request(campaign.config.resources, placement, minutes, campaign.memory_mb(point))
+    placement, memory_mb = campaign.placement(point), campaign.memory_mb(point)
+    if campaign.platform is not None:  # one process simulates all ranks, in the memory of all their nodes
+        placement, memory_mb = Placement(1), None if memory_mb is None else memory_mb * placement.nodes
+    return _request(campaign.config.resources, placement, minutes, memory_mb)
 
 
 def _request(resources: ResourcesKeys, placement: Placement, minutes: int, memory_mb: int | None) -> JobRequest:
@@ -76,6 +78,8 @@ def job_limit_s(session: Session, bundle: Bundle) -> float:
     campaign, runs = session.campaign, len(bundle.runs)
     most = runs * campaign.time_limit_s(bundle.point)
     overhead = STARTUP_S + _PER_RUN_S * runs
+    if campaign.active_environment.machine is not None:  # what runs take there tells nothing of what they take here
+        return runs * campaign.active_environment.machine.run_limit_s + overhead
     if bundle.predicted_s is None:
         return most + overhead
     path = session.layout.time_outs(bundle.id)

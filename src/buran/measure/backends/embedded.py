@@ -178,7 +178,18 @@ class SimulatedMachineBackend(EmbeddedBackend):
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode
     ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
-        """Name what SimGrid lacks too."""
+        """Name what SimGrid lacks too; refuse shared libraries of the program, which all ranks would share."""
+        if not is_elf(binary):
+            raise BuildError("a script cannot run on a simulated machine", where=binary, hint="name the program itself")
+        needed = {Path(name).name for name in Elf.read(binary).needed}
+        own = sorted(needed & {path.name for path in folder.rglob("*.so*")})
+        if own:
+            raise BuildError(
+                f"the program has a shared library of its own, {own[0]}",
+                where=binary,
+                why="ranks of a simulated machine run in one process, and would share it",
+                hint="link it statically",
+            )
         features, notes = super().inspect_build(binary, folder, filter_text, mode)
         if lacking := lacking_functions(binary):
             called = f"{', '.join(lacking[:8])}{' and others' if lacking[8:] else ''}"
