@@ -195,10 +195,21 @@ def test_fewer_points_than_coefficients() -> None:
 
 
 def test_operations_without_a_cost_model() -> None:
-    own = {"app": {}, "app->MPI_Comm_dup": {"visits": 1 + 0 * N, "bytes_sent": 0 * N, "bytes_received": 0 * N}}
-    timed = table({"app": {"time": N}, "app->MPI_Comm_dup": {"time": 1 + 0 * N}})
-    said, source = notes_of(table(own), "app->MPI_Comm_dup", timed)
-    assert source is Source.TIMES and "no cost model of MPI_Comm_dup" in said
+    own = {"app": {}, "app->MPI_Win_fence": {"visits": 1 + 0 * N, "bytes_sent": 0 * N, "bytes_received": 0 * N}}
+    timed = table({"app": {"time": N}, "app->MPI_Win_fence": {"time": 1 + 0 * N}})
+    said, source = notes_of(table(own), "app->MPI_Win_fence", timed)
+    assert source is Source.TIMES and "no cost model of MPI_Win_fence" in said
+
+
+def test_making_a_communicator_grows_with_its_ranks_alone() -> None:
+    """However its late ranks spread the times: nothing of the size is in them."""
+    made = {"visits": 1 + 0 * N, "bytes_sent": 0 * N, "bytes_received": 0 * N}
+    made |= {"communicator_size_sum": P, "communicator_size_max": P}
+    own = {"app": {}, "app->MPI_Cart_create": made}
+    timed = table({"app": {"time": N}, "app->MPI_Cart_create": {"time": 1e-6 * P**2 * N}})
+    found = models_from_priors(timed, table(own), processes="p")[1]
+    assert found.source is Source.COMMUNICATION and found.final is not None
+    assert not any(1 in factor.columns for term in found.final.function.terms for factor in term.factors)
 
 
 def test_busy_waiting() -> None:

@@ -111,6 +111,29 @@ def test_a_call_path_without_a_share_is_no_answer_because_its_model_fits(small):
     assert any("this is a guess" in fact for fact in where.facts)
 
 
+def test_a_call_path_that_may_be_nothing_does_not_lead(small):
+    table, said = small
+    data = data_of(said, table)
+    first = answers_of(said, data, "")[0].answer
+    (path,) = [path for path in data["paths"] if path["short"].startswith(first[:20])]
+    path["low"] = 0.0
+    where = answers_of(said, data, "")[0]
+    assert where.answer != first
+    if path["share"] > max(each["share"] or 0.0 for each in data["paths"] if each is not path):
+        (aside,) = [fact for fact in where.facts if fact.startswith("Left aside: ")]
+        assert "may as well be nothing: 90 % interval 0 to" in aside
+
+
+def test_ranks_that_shared_cores_in_a_test_are_named(small):
+    table, said = small
+    tests = [{**test, "crowded": True} for test in said.evaluation]
+    shared = replace(said, evaluation=tests)
+    assert "n=6000, p=64" in render(shared) or "p=64, n=6000" in render(shared)
+    assert "has the waiting for cores in it" in render(shared) and "waiting for cores" not in render(said)
+    how_sure = answers_of(shared, data_of(shared, table), "")[1]
+    assert any(fact.endswith("(ranks shared cores)") for fact in how_sure.facts)
+
+
 def test_run_times_without_a_baseline_are_marked(small):
     table, said = small
     point = (8.0, 3000.0, 30.0)

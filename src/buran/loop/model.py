@@ -217,6 +217,7 @@ def _findings(
     threads = None if uncorrected is None else threads_of(uncorrected)
     metrics = counted_metrics(campaign.config.metrics)
     held_out = collect.baseline(history.runs, Purpose.EVALUATION)
+    crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
     return Findings(
         iteration=history.plans[-1].iteration,
         filter_text=material.filter_text,
@@ -230,7 +231,7 @@ def _findings(
         shortest_run_s=program.shortest_s,
         overhead=collect.overhead(material.runs),
         unsteady={} if counted is None else collect.unsteady_call_paths(counted, metrics),
-        evaluation=_evaluation(held_out, program.runtime, program.tensor, campaign.parameters),
+        evaluation=_evaluation(held_out, crowded, program.runtime, program.tensor, campaign.parameters),
         program_model=(program.kind, program.reason),
         priors=made[1],
         balance=_balance(material.modelled, material.filter_text),
@@ -285,7 +286,11 @@ def _runtime(points: NDArray[np.float64], medians: NDArray[np.float64], paramete
 
 
 def _evaluation(
-    times: dict[Any, list[float]], runtime: ModelSet | None, tensor: CPRegressor | None, parameters: Sequence[str]
+    times: dict[Any, list[float]],
+    crowded: Sequence[Any],
+    runtime: ModelSet | None,
+    tensor: CPRegressor | None,
+    parameters: Sequence[str],
 ) -> tuple[dict[str, Any], ...]:
     if not times or runtime is None:
         return ()
@@ -294,6 +299,11 @@ def _evaluation(
     if not np.isfinite(predicted).all():
         raise RunError("the run-time model gives no prediction at an evaluation point")
     return tuple(
-        {"point": dict(point), "predicted_s": float(value), "measured_s": median(measured)}
+        {
+            "point": dict(point),
+            "predicted_s": float(value),
+            "measured_s": median(measured),
+            "crowded": point in crowded,
+        }
         for (point, measured), value in zip(times.items(), predicted, strict=True)
     )

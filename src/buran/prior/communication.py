@@ -60,6 +60,7 @@ REDUCE_SCATTER = "Chan, Heimlich, Purkayastha, van de Geijn 2007"
 SCAN = "recursive doubling: Sanders, Träff 2006"
 PEER = f"as send and receive: {ZHANG}"
 COMPLETION = f"the operation whose bytes it completes, as send and receive: {ZHANG}"
+CREATION = "each rank gives its colour and key to all: Sack, Gropp 2010"
 NEIGHBOURS = f"messages to each neighbour: Hoefler, Träff 2009; each {ZHANG}"
 
 _TREE = (CostPart.STEPS, CostPart.SHARED_BYTES)
@@ -118,6 +119,14 @@ _TABLE |= {
     f"{name}_init": Operation((CostPart.CALL,), Volume.NONE, "prepares; its bytes belong to its start or completion")
     for name in (*_COLLECTIVES, "Send", "Ssend", "Bsend", "Rsend", "Recv")
 }
+
+_TABLE |= {
+    name: Operation((CostPart.STEPS, CostPart.PEERS), Volume.NONE, CREATION)
+    for name in (
+        "Comm_create", "Comm_dup", "Comm_dup_with_info", "Comm_split", "Comm_split_type", "Cart_create", "Cart_sub",
+        "Graph_create", "Dist_graph_create", "Dist_graph_create_adjacent",
+    )
+}  # fmt: skip
 
 OPERATIONS: Mapping[str, Operation] = MappingProxyType({f"MPI_{name}": operation for name, operation in _TABLE.items()})
 

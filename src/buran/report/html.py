@@ -17,7 +17,7 @@ from buran.report.comparison_page import STYLE, comparison_values
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
 from buran.report.files import asset, environment
 from buran.report.plain import named
-from buran.report.text import Report, warnings_of
+from buran.report.text import Report, crowded_tests, warnings_of
 from buran.report.words import answers_of, percent, sentence, summary_of
 
 _SCRIPTS = ("base.js", "plots.js", "table.js", "icicle.js", "overview.js", "noise.js", "course.js", "start.js")
@@ -82,6 +82,7 @@ def render_page(
         provenance=provenance,
         no_models=no_models,
         named=named,
+        crowded_tests=crowded_tests,
         percent=percent,
         compared=None if report.comparison is None else comparison_values(report.comparison),
         efficiency=None if report.efficiency is None else rows_of(report.efficiency),

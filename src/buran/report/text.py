@@ -458,7 +458,16 @@ def _evaluation(report: Report) -> str:
         )
         for prediction in report.evaluation
     ]
-    return section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
+    text = section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
+    crowded = crowded_tests(report)
+    return f"{text}\n\n{textwrap.fill(crowded, _WIDTH)}" if crowded else text
+
+
+def crowded_tests(report: Report) -> str:
+    """Say at which evaluation points ranks waited for cores; empty where at none."""
+    points = [named(prediction["point"]) for prediction in report.evaluation if prediction.get("crowded")]
+    said = "more ranks and threads ran than there are cores: what was measured has the waiting for cores in it."
+    return f"At {', '.join(points)} {said}" if points else ""
 
 
 def _account(report: Report) -> str:

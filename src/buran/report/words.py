@@ -24,6 +24,7 @@ _STEPS = 3
 _RISES = 0.05  # of the whole: less is no answer to what stops scaling
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a sentence
 _TRUSTED = 30.0  # % SMAPE: models that miss more have not even the size of what was measured
+_LEAST = 0.1  # of the prediction, the lower end of its interval: below, not even its size is sure
 _ERRORS = 2.0  # standard errors from which on two predictions differ
 _CONTRADICTS = 0.5  # of the prediction: models that differ by less tell the same story
 
@@ -108,20 +109,32 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
 
 
 def trusted(path: Mapping[str, Any]) -> bool:
-    """Tell whether a model of a call path can carry a claim: it gives its measurements, at least roughly."""
-    return path["smape"] is not None and path["smape"] <= _TRUSTED
+    """Tell whether a model of a call path can carry a claim: it gives its measurements, and its size is sure."""
+    return path["smape"] is not None and path["smape"] <= _TRUSTED and not _may_be_nothing(path)
+
+
+def _may_be_nothing(path: Mapping[str, Any]) -> bool:
+    return path["low"] is not None and path["low"] < _LEAST * (path["at"] or 0.0)
 
 
 def _left_aside(largest: Mapping[str, Any], ranked: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) -> list[str]:
     """Say which larger call paths are not named, and why."""
     if not trusted(largest):
-        return ["No larger call path has a model that gives its measurements: this is a guess."]
+        return ["No larger call path has a model that can carry a claim: this is a guess."]
     larger = [path for path in ranked if path["share"] > largest["share"] and not trusted(path)]
-    return [
-        f"Left aside: {_name(path['name'])}, {100 * path['share']:.0f} % there, as its model misses its measurements "
-        f"by {path['smape']:.2g} % (SMAPE)"
-        for path in larger[:_WORST]
-    ]
+    return [f"Left aside: {_name(path['name'])}, {_why_aside(path, data)}" for path in larger[:_WORST]]
+
+
+def _why_aside(path: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    share = f"{100 * path['share']:.0f} % there"
+    if path["smape"] is None:
+        return f"{share}, as nothing tells how well its model gives its measurements"
+    if path["smape"] > _TRUSTED:
+        return f"{share}, as its model misses its measurements by {path['smape']:.2g} % (SMAPE)"
+    unit = "s" if data["unit"] == "sec" else data["unit"]
+    return (
+        f"{share}, may as well be nothing: {100 * LEVEL:.0f} % interval {path['low']:.2g} to {path['high']:.2g} {unit}"
+    )
 
 
 def _beyond(path: Mapping[str, Any]) -> list[str]:
@@ -189,7 +202,8 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     if report.evaluation:
         errors = [abs(prediction["predicted_s"] / prediction["measured_s"] - 1) for prediction in report.evaluation]
         points = _number(len(errors), "point", "points")
-        facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %")
+        shared = " (ranks shared cores)" if any(test.get("crowded") for test in report.evaluation) else ""
+        facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %{shared}")
     levels = [path["noise_level"] for path in data["paths"] if (path["share"] or 0) > _MATTERS]
     noise_levels = [level for level in levels if level is not None]
     if noise_levels:
