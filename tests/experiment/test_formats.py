@@ -386,7 +386,7 @@ def test_formats_that_do_not_exist_and_single_profiles(tmp_path: Path) -> None:
         ("text/three_parameter_1.txt", "xyz", 125, 625, None),
         ("text/two_parameter_3.txt", "xy", 25, 500, 1.007912824061828),
         ("cube/multi_parameter", "xyz", 27, 27 * 4 * 9, None),
-        ("cube/simple_threaded", "f", 5, 5 * 5 * 2, None),
+        ("cube/simple_threaded", "f", 5, 5 * 5 * 3, None),
     ],
 )
 def test_files_of_extra_p(name: str, parameters: str, points: int, values: int, first: float | None) -> None:

@@ -160,7 +160,7 @@ def test_what_could_not_be_told_is_marked(tmp_path: Path) -> None:
         ({"configure.ac": ""}, "autoreconf -fi && ./configure "),
         ({"bootstrap": ""}, "sh ./bootstrap && ./configure "),
         ({"meson.build": "executable('p', 'p.c')\n"}, "CC={mpicc} meson setup build --buildtype=release && "),
-        ({"Makefile.intel": "", "Makefile.gnu": "p: p.c\n\t$(CC) -o p p.c\n"}, "make -f Makefile.gnu CC={mpicc}"),
+        ({"Makefile.intel": "", "Makefile.gnu": "p: p.c\n\t$(CC) -o p p.c\n"}, "cp Makefile.gnu Makefile && make CC={mpicc}"),
     ],
 )
 def test_other_build_systems(files: dict[str, str], build: str, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_other_build_systems(files: dict[str, str], build: str, tmp_path: Path) 
     project = examine_project(tmp_path)
     assert project.build.startswith(build) and project.uses_mpi
     assert project.binaries == ({"meson.build": ("build/p",), "Makefile.gnu": ("p",)}.get(list(files)[-1], ()))
-    assert ("make -f Makefile.intel CC={mpicc}" in project.alternatives) == ("Makefile.intel" in files)
+    assert ("cp Makefile.intel Makefile && make CC={mpicc}" in project.alternatives) == ("Makefile.intel" in files)
 
 
 def test_flags_for_gpus_are_left_out_in_another_way(tmp_path: Path) -> None:
@@ -190,6 +190,13 @@ def test_presets_are_other_ways_to_build(tmp_path: Path) -> None:
     assert not examine_project(tmp_path).alternatives
 
 
+def test_a_variant_of_a_makefile_may_call_itself(tmp_path: Path) -> None:
+    """By its usual name, as its authors tell to do: copied."""
+    write(tmp_path, {"src/Makefile.vanilla": "all: depend\n\t$(CC) -o ../p p.c\ndepend:\n", "src/p.c": "#include <mpi.h>"})
+    project = examine_project(tmp_path, makefile=Path("src/Makefile.vanilla"))
+    assert project.build == "cp src/Makefile.vanilla src/Makefile && make -C src CC={mpicc}"
+
+
 def test_bad_input(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         examine_project(tmp_path / "absent")
@@ -197,8 +204,13 @@ def test_bad_input(tmp_path: Path) -> None:
         examine_project(tmp_path)
     assert "{mpicxx}" in str(caught.value)
     write(tmp_path, {"a/Makefile": "", "b/Makefile": ""})
-    with pytest.raises(UsageError, match="several Makefiles"):
+    with pytest.raises(UsageError, match="several Makefiles") as caught:
         examine_project(tmp_path)
+    assert "--makefile a/Makefile" in str(caught.value)
+    assert examine_project(tmp_path, makefile=Path("b")).build.startswith("make -C b ")
+    for wrong in ("c/Makefile", "../Makefile", "/etc/hosts"):
+        with pytest.raises(UsageError, match="no such Makefile"):
+            examine_project(tmp_path, makefile=Path(wrong))
     write(tmp_path, {"src/Makefile": "p: p.c\n\t$(CC) -o p p.c\n"})
     assert examine_project(tmp_path).build == "make -C src CC={mpicc}"
     with pytest.raises(UsageError, match="no CMakeLists"):

@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     project = parser.add_argument_group("what is known of the project; on a terminal the rest is asked")
     project.add_argument("--system", choices=_SYSTEMS, help="where a project has several (default cmake)")
+    project.add_argument("--makefile", type=Path, metavar="FILE", help="which one, relative to PROJECT (default: found)")
     project.add_argument("--name", help="of the campaign (default: the project's folder)")
     project.add_argument("--binary", help="what the build makes, relative to PROJECT")
     project.add_argument(
@@ -147,7 +148,7 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     from buran.project.examine import examine_project
 
     answers = _answers(arguments)
-    project, shown = examine_project(arguments.project, arguments.system), ""
+    project, shown = examine_project(arguments.project, arguments.system, arguments.makefile), ""
     if not arguments.no_build:
         project, shown = _tried(project)
     if not answers.run:

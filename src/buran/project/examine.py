@@ -51,13 +51,15 @@ class Project:
     compiler: str = "auto"
 
 
-def examine_project(folder: Path, system: str | None = None) -> Project:
+def examine_project(folder: Path, system: str | None = None, makefile: Path | None = None) -> Project:
     """Find out how a project is built.
 
     Parameters
     ----------
     system
         One of `SYSTEMS` where a project has several; by default the first that it has.
+    makefile
+        Which one, relative to `folder`, where it has several.
 
     Raises
     ------
@@ -67,6 +69,8 @@ def examine_project(folder: Path, system: str | None = None) -> Project:
     if not folder.is_dir():
         raise UsageError("there is no such folder", where=folder)
     try:
+        if makefile is not None:
+            return _with_make(folder, _named_makefile(folder, makefile))
         makefile = makefile_in(folder)
         if (folder / CMAKE_FILE).is_file() and system in (None, "cmake"):
             return _with_cmake(folder, both=makefile is not None)
@@ -85,6 +89,13 @@ def examine_project(folder: Path, system: str | None = None) -> Project:
         raise UsageError("a project's file cannot be read", where=error.filename, why=error.strerror) from None
 
 
+def _named_makefile(folder: Path, name: Path) -> Path:
+    path = makefile_in(folder / name) if (folder / name).is_dir() else folder / name
+    if path is None or not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
+        raise UsageError("there is no such Makefile in the project", where=folder / name)
+    return path
+
+
 def _makefile_below(folder: Path) -> Path:
     below = sorted(path for level in ("*", "*/*") for path in folder.glob(level) if path.is_dir())
     makefiles = [makefile for place in below if "/." not in str(place) and (makefile := makefile_in(place)) is not None]
@@ -100,8 +111,9 @@ def _makefile_below(folder: Path) -> Path:
     if len(highest) > 1 and len(named_src) == 1:
         return named_src[0]
     if len(highest) > 1:
-        names = ", ".join(str(path.parent.relative_to(folder)) for path in makefiles[:6])
-        raise UsageError("there are several Makefiles", where=folder, why=names, hint="name one of these folders")
+        names = [str(path.relative_to(folder)) for path in makefiles]
+        hint = f"name one, as in --makefile {names[0]}"
+        raise UsageError("there are several Makefiles", where=folder, why=", ".join(names[:6]), hint=hint)
     return makefiles[0]
 
 
@@ -199,9 +211,10 @@ def _with_make(folder: Path, path: Path) -> Project:
     settings += [f"{name}='{{flags}}'" for name in flags]
     if compilers and not flags:
         remarks.append("its own compiler flags stay; to set others, add them here, as in CXXFLAGS='{flags}'")
-    file = [] if path.name in NAMES else ["-f", path.name]
-    words = ["make", *([] if below == Path() else ["-C", str(below)]), *file, *settings]
-    build = " ".join(words)
+    # A variant takes the usual name: a Makefile that calls itself would not find it by another.
+    variant = path.name not in NAMES
+    words = ["make", *([] if below == Path() else ["-C", str(below)]), *settings]
+    build = f"cp {shown} {below / 'Makefile'} && {' '.join(words)}" if variant else " ".join(words)
     by_name = reading.by_name()
     if by_name and not compilers:
         remarks.append(
@@ -217,7 +230,7 @@ def _with_make(folder: Path, path: Path) -> Project:
     place = reading.path.parent.relative_to(folder)
     binaries = tuple(str(place / name) for name in reading.programs())
     others = [other for other in variants_in(path.parent) if other != path]
-    ways = tuple(build.replace(f"-f {path.name} ", f"-f {other.name} ") for other in others if file)
+    ways = tuple(build.replace(f"cp {shown} ", f"cp {below / other.name} ") for other in others if variant)
     plain = reading.without_offload()
     if plain:
         remarks.append("Its flags for GPUs are left out where they do not build")
