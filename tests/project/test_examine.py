@@ -160,7 +160,10 @@ def test_what_could_not_be_told_is_marked(tmp_path: Path) -> None:
         ({"configure.ac": ""}, "autoreconf -fi && ./configure "),
         ({"bootstrap": ""}, "sh ./bootstrap && ./configure "),
         ({"meson.build": "executable('p', 'p.c')\n"}, "CC={mpicc} meson setup build --buildtype=release && "),
-        ({"Makefile.intel": "", "Makefile.gnu": "p: p.c\n\t$(CC) -o p p.c\n"}, "cp Makefile.gnu Makefile && make CC={mpicc}"),
+        (
+            {"Makefile.intel": "", "Makefile.gnu": "p: p.c\n\t$(CC) -o p p.c\n"},
+            "cp Makefile.gnu Makefile && make CC={mpicc}",
+        ),
     ],
 )
 def test_other_build_systems(files: dict[str, str], build: str, tmp_path: Path) -> None:
@@ -192,7 +195,8 @@ def test_presets_are_other_ways_to_build(tmp_path: Path) -> None:
 
 def test_a_variant_of_a_makefile_may_call_itself(tmp_path: Path) -> None:
     """By its usual name, as its authors tell to do: copied."""
-    write(tmp_path, {"src/Makefile.vanilla": "all: depend\n\t$(CC) -o ../p p.c\ndepend:\n", "src/p.c": "#include <mpi.h>"})
+    makefile = "all: depend\n\t$(CC) -o ../p p.c\ndepend:\n"
+    write(tmp_path, {"src/Makefile.vanilla": makefile, "src/p.c": "#include <mpi.h>"})
     project = examine_project(tmp_path, makefile=Path("src/Makefile.vanilla"))
     assert project.build == "cp src/Makefile.vanilla src/Makefile && make -C src CC={mpicc}"
 

@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     project = parser.add_argument_group("what is known of the project; on a terminal the rest is asked")
     project.add_argument("--system", choices=_SYSTEMS, help="where a project has several (default cmake)")
-    project.add_argument("--makefile", type=Path, metavar="FILE", help="which one, relative to PROJECT (default: found)")
+    project.add_argument(
+        "--makefile", type=Path, metavar="FILE", help="which one, relative to PROJECT (default: found)"
+    )
     project.add_argument("--name", help="of the campaign (default: the project's folder)")
     project.add_argument("--binary", help="what the build makes, relative to PROJECT")
     project.add_argument(

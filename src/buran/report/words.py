@@ -203,7 +203,9 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         errors = [abs(prediction["predicted_s"] / prediction["measured_s"] - 1) for prediction in report.evaluation]
         points = _number(len(errors), "point", "points")
         shared = " (ranks shared cores)" if any(test.get("crowded") for test in report.evaluation) else ""
-        facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %{shared}")
+        facts.append(
+            f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %{shared}"
+        )
     levels = [path["noise_level"] for path in data["paths"] if (path["share"] or 0) > _MATTERS]
     noise_levels = [level for level in levels if level is not None]
     if noise_levels:
