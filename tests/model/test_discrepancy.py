@@ -1,6 +1,7 @@
 """Intervals beyond the points: as wide as models of the smaller values missed the largest ones."""
 
 import numpy as np
+import pytest
 
 from buran.model import ModelSet, fit_models
 from buran.model.discrepancy import Discrepancy
@@ -23,6 +24,16 @@ def test_it_grows_with_the_distance_from_the_points_and_is_zero_between_them():
 
 def test_values_of_zero_have_no_steps():
     assert Discrepancy((0.0,), (0.0,), (1.0,)).at(np.array([[5.0]])).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("values", [(4.0, 8, 16, 25, 26), (1.0, 100, 101, 102)])
+def test_two_close_values_at_the_end_are_no_step(values):
+    points = np.array(values)[:, None]
+    model = fitted(lambda at: 7 + 3 * at[:, 0], points, noise=2.0).models[0]
+    doubt = model.alternatives[0].discrepancy
+    usual = np.log(values[-1] / values[0]) / (len(values) - 1)
+    assert np.log(doubt.largest[0] / doubt.before[0]) == pytest.approx(usual / 4)
+    assert doubt.at(np.array([[2 * values[-1]]]))[0] < 0.15
 
 
 def test_a_truth_of_another_kind_has_a_wide_interval_beyond():

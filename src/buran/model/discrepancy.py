@@ -25,7 +25,8 @@ class Discrepancy:
     Attributes
     ----------
     largest, before
-        Of each parameter: the largest value that was measured, and the one before it.
+        Of each parameter: the largest value that was measured, and where the last step begins: at the value before it,
+        or farther away if these two are close.
     miss
         Of each parameter: what a step as from `before` to `largest` on a logarithmic scale adds.
     """
@@ -57,8 +58,20 @@ def discrepancies(points: Array, left_out: LeftOut) -> list[Discrepancy]:
     """Return what models say nothing of beyond `points`, by what `leave_largest_out` found there."""
     levels = [np.unique(column) for column in points.T]
     largest = tuple(float(column[-1]) for column in levels)
-    before = tuple(float(column[max(len(column) - 2, 0)]) for column in levels)
+    before = tuple(_before(column) for column in levels)
     return [Discrepancy(largest, before, tuple(miss)) for miss in left_out.misses().tolist()]
+
+
+def _before(levels: Array) -> float:
+    """Return where the last step of ascending values begins.
+
+    Two values that are close say little of what is farther away: a step is at least a share of the mean one.
+    """
+    positive = levels[levels > 0]
+    if len(positive) < 2:
+        return float(levels[max(len(levels) - 2, 0)])
+    mean = np.log(positive[-1] / positive[0]) / (len(positive) - 1)
+    return min(float(positive[-2]), float(positive[-1] * np.exp(-UNCERTAINTY.shortest * mean)))
 
 
 def leave_largest_out(points: Array, values: Array, noise: Array, calls: Ids, refit: Refit) -> LeftOut:
@@ -85,9 +98,11 @@ def leave_largest_out(points: Array, values: Array, noise: Array, calls: Ids, re
     squares = np.full((len(values), len(levels)), np.nan)
     apart, usual = pairs_apart(points), usual_values(points)
     for p, column in enumerate(levels):
-        seen = points[:, p] < column[-1]
         if len(column) < UNCERTAINTY.values:
             continue
+        seen = points[:, p] <= _before(column)
+        if len(np.unique(points[seen, p])) < UNCERTAINTY.values - 1:
+            seen = points[:, p] < column[-1]
         judged = ~seen
         if len(pairs_apart(points[seen])) > len(apart):  # the rest no longer tells a sum from a product
             judged &= (np.delete(points, p, axis=1) == np.delete(usual, p)).all(axis=1)

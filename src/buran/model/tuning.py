@@ -70,6 +70,11 @@ class UncertaintyTuning:
         8.0, "times the points for each value of a parameter: how many share a systematic error", MODELLER
     )
     values: int = tuned(4, "of a parameter, to judge models without the largest", "fewer leave straight lines")
+    shortest: float = tuned(
+        0.25,
+        "of the mean logarithmic step between a parameter's values: the last step is no shorter",
+        "of ten equal steps from 1 on the last one is 0.4 of the mean",
+    )
     largest_miss: float = tuned(3.0, "relative; more says no more than that nothing is known", JUDGED)
     misses: int = tuned(3, "terms of models without the largest values, at most: they are there to be judged", JUDGED)
     prior: float = tuned(
