@@ -7,6 +7,7 @@ import pytest
 from prior_tables import POINTS
 
 from buran.errors import UsageError
+from buran.model.model import prediction_interval
 from buran.model.terms import ModelFunction
 from buran.prior.algebra import added, multiplied, power, scaled
 from buran.prior.prior import Prior, computation_prior
@@ -90,6 +91,20 @@ def test_nothing_is_faster_with_more_effort() -> None:
     assert own is not None and min(own.coefficients) >= 0
     free = fit_priors(POINTS, falling[None], [PRIOR], FitOptions(nonnegative=False, share=False))[0]
     assert free is not None and min(free.coefficients) < 0
+
+
+@pytest.mark.parametrize(("noise", "cost"), [(5, 0.01), (20, 0.03)])
+def test_cheap_blocks_beside_dear_ones_are_not_taken_for_free(noise: float, cost: float) -> None:
+    cells, pairs = multiplied(power(0, -1), power(1, 3)), power(0, 2)
+    effort = added((ModelFunction(100.0), scaled(cells, 16.0), scaled(pairs, 20.0)))
+    time = added((ModelFunction(1e-7), scaled(cells, 1.6e-8), scaled(pairs, 2e-8 * cost)))
+    far = np.array([[1024.0, 192.0]])
+    noisy = inject(time.evaluate(POINTS), noise, "mixed", repetitions=60, seed=11).T
+    models = [own.model for own in fit_priors(POINTS, noisy, [computation_prior(effort)] * 60, ALONE) if own]
+    lower, upper = prediction_interval(models, far)
+    held = (lower[:, 0] <= time.evaluate(far)) & (time.evaluate(far) <= upper[:, 0])
+    assert all(pairs.terms[0] in model.function.terms for model in models)
+    assert held.mean() >= 0.9
 
 
 def test_missing_values_and_priors_are_left_out() -> None:

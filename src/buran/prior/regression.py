@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from buran.model.candidates import Ids, Mask
 from buran.model.terms import Array
@@ -14,6 +15,8 @@ from buran.prior.tuning import COEFFICIENTS
 _RIDGE = 1e-13  # of the largest squares: rounding
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
+_ROOT = (2 * np.pi) ** 0.5
+_Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
 LEAST_NOISE = 1e-9  # relative: exact values have rounding, too
 
 
@@ -67,6 +70,7 @@ def regress(
     start: Array | None = None,
     belief: Belief | None = None,
     noise: Array | None = None,
+    expected: bool = True,
     outliers: float = np.inf,
     worth: Array | None = None,
 ) -> Fitted:
@@ -89,6 +93,8 @@ def regress(
         Of coefficients.
     noise
         Shape (call path,): noise that `belief` is weighed against; by default that of the residuals.
+    expected
+        Whether costs that are held at 0 take what is expected of them instead; see `_with_expected`.
     outliers
         Points that are farther from the prediction than so many standard deviations weigh less, so that their pull
         does not grow any more (Huber 1964); infinite to trust every point alike.
@@ -111,7 +117,8 @@ def regress(
             # a first guess has the right shape, but not the right size
             size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
             weights = weights / np.where(size > 0, size, 1.0)[:, None]
-        solution = _solve(columns, target, weights, nonnegative, scaled_belief, share)
+        problem = _problem(columns, target, weights, scaled_belief, share)
+        solution = _solved(problem, nonnegative)
         guess = solution.coefficients @ columns.T
         rank = _rank(columns, weights, solution.free)
         if np.isfinite(outliers):
@@ -120,6 +127,8 @@ def regress(
         degrees = np.maximum(here.sum(axis=1) - rank, 0)
         if noise is None:
             share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
+    if nonnegative and expected and scaled_belief is not None:
+        solution = _with_expected(problem, solution, np.isfinite(scaled_belief.deviation), share)
     has_freedom = degrees > 0
     spread = np.where(has_freedom, np.sqrt(rest / np.maximum(degrees, 1)), np.nan)
     leverage = np.einsum("pk,ckl,pl->cp", columns, solution.inverse, columns) * weights**2
@@ -170,10 +179,11 @@ def _weights(guess: Array, here: Mask) -> Array:
     return np.where(here, 1 / floored, 0.0)
 
 
-def _solve(
-    columns: Array, target: Array, weights: Array, at_least_0: bool, belief: Belief | None, noise: Array
-) -> Solution:
-    """Solve with weights (call path, point); what is expected of coefficients counts like further points."""
+def _problem(columns: Array, target: Array, weights: Array, belief: Belief | None, noise: Array) -> _Problem:
+    """Return the system of equations with weights (call path, point).
+
+    What is expected of coefficients counts like further points.
+    """
     pull = np.zeros((len(target), columns.shape[1]))
     expected = pull
     if belief is not None:
@@ -183,6 +193,36 @@ def _solve(
     largest = (weights**2 @ columns**2 + pull).max(axis=1, keepdims=True)
     ridge = _RIDGE * np.maximum(largest, np.finfo(float).tiny)  # where points do not decide, the shortest will do
     system = condensed(columns, target, weights, pull * expected / (pull + ridge), np.sqrt(pull + ridge))
-    problem = (*system, np.ones(system[1].shape))
+    return (*system, np.ones(system[1].shape))
+
+
+def _solved(problem: _Problem, at_least_0: bool) -> Solution:
     solution = solve(*problem)
     return without_negative(solution, *problem) if at_least_0 else solution
+
+
+def _with_expected(problem: _Problem, solution: Solution, costs: Mask, noise: Array) -> Solution:
+    """Give costs that are held at 0 what is expected of them: each counted unit takes some time.
+
+    That is the mean of a normal distribution without its negative part, whose deviation is their error (Johnson, Kotz,
+    Balakrishnan 1994, chapter 13). The others are solved anew, with the errors of a solution that holds none.
+    """
+    held = costs & ~solution.free
+    rows = np.flatnonzero(held.any(axis=1) & (noise > 0))
+    if not len(rows):
+        return solution
+    design, values, weights = (part[rows] for part in problem)
+    without = solve(design, values, weights)
+    deviation = noise[rows, None] * np.sqrt(np.maximum(np.einsum("ckk->ck", without.inverse), np.finfo(float).tiny))
+    below = without.coefficients / deviation
+    hazard = np.exp(-(below**2) / 2 - log_ndtr(below)) / _ROOT
+    expected = np.where(held[rows], deviation * (below + hazard), 0.0)
+    narrower = np.where(held[rows], np.sqrt(np.clip(1 - hazard * (below + hazard), 0.0, 1.0)), 1.0)
+    rest = values - np.einsum("cpk,ck->cp", design, expected)
+    others = without_negative(solve(design, rest, weights, ~held[rows]), design, rest, weights)
+    coefficients, inverse = solution.coefficients.copy(), solution.inverse.copy()
+    coefficients[rows], inverse[rows] = (
+        expected + others.coefficients,
+        narrower[:, :, None] * without.inverse * narrower[:, None],
+    )
+    return replace(solution, coefficients=coefficients, inverse=inverse)

@@ -173,7 +173,12 @@ def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
 
 
 def _fit_group(
-    points: Array, values: Array, priors: Sequence[Prior], options: FitOptions, worth: Array | None = None
+    points: Array,
+    values: Array,
+    priors: Sequence[Prior],
+    options: FitOptions,
+    worth: Array | None = None,
+    expected: bool = True,
 ) -> tuple[Array, Fitted]:
     """Fit call paths that have the same columns."""
     design = priors[0].design(points)
@@ -182,7 +187,7 @@ def _fit_group(
     start = np.where(with_effort[:, None], effort @ design.T, np.abs(design).sum(axis=1))
     start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
     belief = _own_belief(design, values, effort, start, options)
-    fit = partial(regress, design, values, outliers=options.outliers, worth=worth)
+    fit = partial(regress, design, values, outliers=options.outliers, worth=worth, expected=expected)
     first = fit(nonnegative=options.nonnegative, start=start, belief=belief)
     if not options.share or len(priors) < COEFFICIENTS.fewest or design.shape[1] < 2:
         return design, first
@@ -254,7 +259,8 @@ def _doubts(
         def predict(at: Array) -> Array:
             out = np.full((len(priors), len(at)), np.nan)
             if len(rows):
-                _, again = _fit_group(seen, some[rows], [priors[row] for row in rows.tolist()], options)
+                # what is expected of costs that few points do not tell would be judged, not what is told
+                _, again = _fit_group(seen, some[rows], [priors[row] for row in rows.tolist()], options, expected=False)
                 out[rows] = again.coefficients @ priors[0].design(at).T
             return out
 
