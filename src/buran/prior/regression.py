@@ -15,7 +15,6 @@ from buran.prior.tuning import COEFFICIENTS
 _RIDGE = 1e-13  # of the largest squares: rounding
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
-_ROOT = (2 * np.pi) ** 0.5
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
 LEAST_NOISE = 1e-9  # relative: exact values have rounding, too
 
@@ -215,7 +214,7 @@ def _with_expected(problem: _Problem, solution: Solution, costs: Mask, noise: Ar
     without = solve(design, values, weights)
     deviation = noise[rows, None] * np.sqrt(np.maximum(np.einsum("ckk->ck", without.inverse), np.finfo(float).tiny))
     below = without.coefficients / deviation
-    hazard = np.exp(-(below**2) / 2 - log_ndtr(below)) / _ROOT
+    hazard = np.exp(-(below**2) / 2 - log_ndtr(below)) / np.sqrt(2 * np.pi)
     expected = np.where(held[rows], deviation * (below + hazard), 0.0)
     narrower = np.where(held[rows], np.sqrt(np.clip(1 - hazard * (below + hazard), 0.0, 1.0)), 1.0)
     rest = values - np.einsum("cpk,ck->cp", design, expected)
