@@ -157,6 +157,11 @@ def test_what_could_not_be_told_is_marked(tmp_path: Path) -> None:
     ("files", "build"),
     [
         ({"configure": ""}, "./configure --disable-shared CC={mpicc} "),
+        ({"configure": "  --with-mpi    [default=no]\n"}, "./configure --disable-shared --with-mpi CC={mpicc} "),
+        (
+            {"configure.ac": "AC_ARG_ENABLE([mpi], [], [])\n"},
+            "autoreconf -fi && ./configure --disable-shared --enable-mpi ",
+        ),
         ({"configure.ac": ""}, "autoreconf -fi && ./configure "),
         ({"bootstrap": ""}, "sh ./bootstrap && ./configure "),
         ({"meson.build": "executable('p', 'p.c')\n"}, "CC={mpicc} meson setup build --buildtype=release && "),
@@ -199,6 +204,18 @@ def test_a_variant_of_a_makefile_may_call_itself(tmp_path: Path) -> None:
     write(tmp_path, {"src/Makefile.vanilla": makefile, "src/p.c": "#include <mpi.h>"})
     project = examine_project(tmp_path, makefile=Path("src/Makefile.vanilla"))
     assert project.build == "cp src/Makefile.vanilla src/Makefile && make -C src CC={mpicc}"
+
+
+def test_cmake_one_folder_down_comes_before_a_library_that_is_kept_with_it(tmp_path: Path) -> None:
+    library = {"src/xml/Makefile": "t: t.cpp\n\t$(CXX) -o t t.cpp\n"}
+    write(tmp_path, {**library, "src/CMakeLists.txt": "project(P C)\nadd_executable(p p.c)\n", "src/p.c": ""})
+    for system in (None, "cmake"):
+        project = examine_project(tmp_path, system)
+        assert project.build.startswith("cmake -S src -B build ") and project.binaries == ("build/p",)
+    assert examine_project(tmp_path, "make").build == "make -C src/xml CXX={mpicxx}"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "CMakeLists.txt").write_text("project(D)\n")
+    assert examine_project(tmp_path).build.startswith("cmake -S src ")
 
 
 def test_bad_input(tmp_path: Path) -> None:

@@ -297,7 +297,8 @@ def reach_mistakes(
         if name not in reached:
             what = f"the parameter {name!r} never reaches the program"
             why = "neither the build nor the run command uses it, nor do ranks and threads depend on it"
-            yield Mistake(("parameters", name), what, why, f"write {{{name}}} into target.run")
+            hint = f"write {{{name}}} into target.run, or into a file, with inputs: [{{path: FILE, fill: true}}]"
+            yield Mistake(("parameters", name), what, why, hint)
 
 
 _LENGTHS = {"fat_tree": 3, "torus": 3, "dragonfly": 4}

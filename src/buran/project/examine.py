@@ -73,8 +73,8 @@ def examine_project(folder: Path, system: str | None = None, makefile: Path | No
             return _with_make(folder, _named_makefile(folder, makefile))
         makefile = makefile_in(folder)
         if (folder / CMAKE_FILE).is_file() and system in (None, "cmake"):
-            return _with_cmake(folder, both=makefile is not None)
-        if system == "cmake":
+            return _with_cmake(folder, folder, both=makefile is not None)
+        if system == "cmake" and _cmake_below(folder) is None:
             raise UsageError(f"there is no {CMAKE_FILE}", where=folder)
         if (folder / "meson.build").is_file() and system in (None, "meson"):
             return _with_meson(folder)
@@ -84,6 +84,9 @@ def examine_project(folder: Path, system: str | None = None, makefile: Path | No
                 return _with_autotools(folder, configure.name)
         if system in ("meson", "autotools"):
             raise UsageError(f"there is nothing of {system}", where=folder)
+        below = _cmake_below(folder) if system == "cmake" or (system is None and makefile is None) else None
+        if below is not None:
+            return _with_cmake(folder, below, both=False)
         return _with_make(folder, makefile or _makefile_below(folder))
     except OSError as error:
         raise UsageError("a project's file cannot be read", where=error.filename, why=error.strerror) from None
@@ -120,8 +123,14 @@ def _makefile_below(folder: Path) -> Path:
 # -- CMake -----------------------------------------------------------------------------------------------
 
 
-def _with_cmake(folder: Path, *, both: bool) -> Project:
-    cmake = read_cmake(folder)
+def _cmake_below(folder: Path) -> Path | None:
+    """Return the folder in the project with its CMake files: the only one, or the one called src."""
+    places = [path.parent for path in sorted(folder.glob(f"*/{CMAKE_FILE}"))]
+    return next((place for place in places if place.name == "src" or len(places) == 1), None)
+
+
+def _with_cmake(folder: Path, place: Path, *, both: bool) -> Project:
+    cmake = read_cmake(place)
     sources = sources_below(folder)
     mpi = cmake.mentions_mpi or mention_mpi(sources)
     compiled = cmake.languages & (languages(sources) | cmake.languages) or {Language.CXX}
@@ -130,15 +139,16 @@ def _with_cmake(folder: Path, *, both: bool) -> Project:
     ]
     options += [f"-D{name}=ON" for name in cmake.switches]
     too = ", and a Makefile, which `buran init --system make` takes" if both else ""
-    remarks = [f"Found: {CMAKE_FILE}{too}" + ("" if mpi else "; no use of MPI")]
+    below = place.relative_to(folder)
+    remarks = [f"Found: {below / CMAKE_FILE}{too}" + ("" if mpi else "; no use of MPI")]
     if cmake.switches:
         remarks.append(f"{', '.join(cmake.switches)}: off by default, and switched on here")
     unclear = [name for name in cmake.programs if "$" in name]
     if unclear and len(unclear) == len(cmake.programs):
         remarks.append(f"<- where CMake puts {', '.join(unclear)} could not be told")
     binaries = tuple(dict.fromkeys(f"build/{name}" for name in cmake.programs if "$" not in name))
-    build = f"cmake -S . -B build -DCMAKE_BUILD_TYPE=Release {' '.join(options)} && cmake --build build"
-    presets = _presets(folder)
+    build = f"cmake -S {below} -B build -DCMAKE_BUILD_TYPE=Release {' '.join(options)} && cmake --build build"
+    presets = _presets(folder) if place == folder else []
     if presets:
         remarks.append(f"It has presets: {', '.join(presets)}; one is taken where the plain way does not build")
     ways = tuple(f"cmake --preset {name} -B build {' '.join(options)} && cmake --build build" for name in presets)
@@ -175,8 +185,25 @@ def _with_autotools(folder: Path, begin: str) -> Project:
     first = prepare.get(begin, f"sh ./{begin} && ")
     flags = " ".join(f"{name}='{{flags}}'" for name in ("CFLAGS", "CXXFLAGS", "FCFLAGS"))
     remarks = [f"Found: {begin} of autotools" + ("" if mpi else "; no use of MPI")]
-    build = f"{first}./configure --disable-shared {settings} {flags} && make"
+    options = _mpi_option(folder / begin) if mpi else ""
+    if options:
+        remarks.append(f"{options.strip()}: its configure has this option, and it is given")
+    build = f"{first}./configure --disable-shared{options} {settings} {flags} && make"
     return Project(folder, build, (), mpi, tuple(remarks))
+
+
+def _mpi_option(configure: Path) -> str:
+    """Return the option of a configure script that switches MPI on; empty where it has none."""
+    text = configure.read_text(encoding="utf-8", errors="replace")
+    kinds = {"enable": "AC_ARG_ENABLE", "with": "AC_ARG_WITH"}
+    return next(
+        (
+            f" --{kind}-mpi"
+            for kind, macro in kinds.items()
+            if re.search(rf"^\s+--{kind}-mpi\b|{macro}\(\s*\[?mpi\b", text, re.MULTILINE)
+        ),
+        "",
+    )
 
 
 def _with_meson(folder: Path) -> Project:

@@ -39,7 +39,7 @@ _NAMES = (
 )
 _CONDITION = re.compile(r"\s*#\s*(ifdef|ifndef|if|endif)\b\s*(.*)")
 _MACRO = re.compile(r"(?:defined\s*\(?\s*)?(\w+)\s*\)?\s*(?:/|$)")
-_MPI = re.compile(rb"#\s*include\s*[<\"]mpi\.h|\buse\s+mpi\b|\buse\s+mpi_f08\b|mpif\.h", re.IGNORECASE)
+_MPI = re.compile(rb"#\s*include\s*[<\"]mpi\.h|\buse\s+mpi\b|\buse\s+mpi_f08\b|mpif\.h|\bMPI_Init\b", re.IGNORECASE)
 
 
 def language_of_command(command: str) -> Language | None:
