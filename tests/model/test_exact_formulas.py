@@ -196,3 +196,15 @@ def test_a_space_too_large_for_memory_is_refused_with_its_size() -> None:
         fit_models(points, points.T, space=HypothesisSpace(pairs, "never"))
     assert "10000 terms" in str(refused.value)
     assert "leave terms out" in str(refused.value)
+
+
+def test_few_values_of_a_parameter_are_not_passed_through_by_more_terms_than_tell():
+    """A grid of ranks on p = 1, 2, 4: what its edges add has no formula in p alone, and 8 n^2 / p must stay."""
+    p, n = np.array([(p, n) for p in (1.0, 2.0, 4.0) for n in (20.0, 40.0, 60.0, 80.0, 120.0)]).T
+    px, py = np.where(p > 2, 2.0, 1.0), np.where(p > 1, 2.0, 1.0)
+    cells = 8 * n * n / p + 56 * n / px + 40 * n / py + 754
+    points = np.stack([p, n], axis=1)
+    assert exact_models(points, cells[None]) == [None]
+    model = fit_models(points, cells[None], exact=np.ones(1, dtype=bool)).models[0]
+    at = np.array([[64.0, 1000.0]])
+    assert model is not None and model.function.evaluate(at)[0] == pytest.approx(8e6 / 64 + 96 * 125 + 754, rel=0.1)

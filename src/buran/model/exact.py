@@ -255,7 +255,7 @@ class _Parameter:
         costs = np.array([terms.cost for terms in options])[:, None]
         scores = np.minimum(spare * np.where(constant, bits_beside, bits), EXACT.certain) - costs
         scores[~fits] = -np.inf
-        order = np.argsort(-scores, axis=0, kind="stable")[: EXACT.alternatives]
+        order = np.argsort(-scores, axis=0, kind="stable")[: EXACT.passed if few else EXACT.alternatives]
         out = []
         for call in range(calls):
             near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.doubt, call]
@@ -301,7 +301,8 @@ class _Solver:
         """Return formulas of call paths that the same sets of terms explain along each parameter."""
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
-        for some in combined[: EXACT.alternatives]:
+        few = any(parameter.levels <= EXACT.interpolated for parameter in self.parameters)
+        for some in combined[: EXACT.passed if few else EXACT.alternatives]:
             products = list(product(*(self._places(terms) for terms in some)))
             columns = self.columns(products)
             if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
@@ -485,15 +486,20 @@ def _cancelled(function: ModelFunction, points: Array) -> float:
 
 
 def _model(points: Array, values: Array, formulas: Sequence[Formula]) -> Model | None:
-    """Make a model of formulas with their scores in bits, without those that become negative farther out."""
+    """Make a model of formulas with their scores in bits, without those that become negative farther out.
+
+    Where terms pass through all values of a parameter, a coefficient that need not be there speaks for the others, so
+    that formulas with more than one term above the fewest say nothing, even where those become negative.
+    """
     different = {function.terms: (function, score) for function, score in reversed(formulas)}
     ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
     far = np.array(list(product(*ends)))
     lowest = 0.0 if (values >= 0).all() else -np.inf
+    fewest = min((len(terms) for terms in different), default=0)
     kept = [
-        (function, score - _cancelled(function, points))
+        (function, score - _cancelled(function, points) - EXACT.margin * len(function.terms))
         for function, score in different.values()
-        if (function.evaluate(far) >= lowest).all()
+        if len(function.terms) <= fewest + 1 and (function.evaluate(far) >= lowest).all()
     ]
     kept.sort(key=lambda formula: -formula[1])
     near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.doubt]

@@ -134,6 +134,7 @@ class ExactTuning:
     interpolated: int = tuned(4, "values of a parameter up to which terms may pass through all of them", JUDGED)
     doubt: float = tuned(8.0, "bits by which a formula may be worse than the best and still count", JUDGED)
     alternatives: int = tuned(6, "formulas of a parameter, and of a call path, that are kept", JUDGED)
+    passed: int = tuned(24, "sets of terms that pass through all values of a parameter, and are tried", JUDGED)
     sets: int = tuned(8000, "sets of terms that are tried where points do not tell all products apart", JUDGED)
     monomials: int = tuned(120, "products of values that are derived from several parameters", JUDGED)
     rounded: float = tuned(1e-5, "error of a model of exact values that misses them by their rounding alone", JUDGED)
