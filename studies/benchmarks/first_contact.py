@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -26,8 +25,8 @@ class Code:
 
     Attributes
     ----------
-    inputs
-        Files of the checkout that a run reads; in the first one the texts of `filled` are replaced.
+    input, called
+        File of the checkout that a run reads, and what the program calls it.
     filled
         Pattern and replacement, for sizes that stand in that file.
     """
@@ -36,7 +35,8 @@ class Code:
     sizes: str
     point: str
     options: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()
+    input: str = ""
+    called: str = ""
     filled: tuple[tuple[str, str], ...] = ()
 
 
@@ -61,14 +61,16 @@ CODES = {
         "{binary}",
         "20,40,60,80,120",
         "p=64,n=1000",
-        inputs=("InputDecks/clover_bm_short.in",),
+        input="InputDecks/clover_bm_short.in",
+        called="clover.in",
         filled=((r"(?m)([xy])_cells=\d+", r"\1_cells={n}"), (r"end_step=\d+", "end_step=20")),
     ),
     "branson": Code(
         "{binary} hot_zone_input.xml",
         "1000,2000,4000,8000,16000",
         "p=64,n=100000",
-        inputs=("inputs/hot_zone_input.xml",),
+        input="inputs/hot_zone_input.xml",
+        called="hot_zone_input.xml",
         filled=(
             (r"<photons>\d+", "<photons>{n}"),
             (r"<t_stop>[\d.]+", "<t_stop>0.04"),
@@ -80,7 +82,8 @@ CODES = {
         "{binary} primates.nex",
         "500,1000,2000,4000,8000",
         "p=8,n=100000",
-        inputs=("examples/primates.nex",),
+        input="examples/primates.nex",
+        called="primates.nex",
         filled=(
             (
                 r"(?s)\Z",
@@ -108,8 +111,8 @@ def main() -> int:
         init = [*buran, "init", str(folder), "--from", str(arguments.checkouts / name), "--yes", *told, *code.options]
         subprocess.run([*init, "--core-hours", arguments.core_hours], check=True)
         edits = (folder / "campaign.yaml").read_text().count("# <-")
-        if code.inputs:
-            _give_inputs(code, arguments.checkouts / name, folder)
+        if code.input:
+            _give_input(code, arguments.checkouts / name, folder)
             edits += 1
         made = time.monotonic() - start
         subprocess.run([*buran, "run"], cwd=folder, check=False)
@@ -119,18 +122,14 @@ def main() -> int:
     return 0
 
 
-def _give_inputs(code: Code, checkout: Path, folder: Path) -> None:
-    """Copy a program's input files beside its campaign, its size written as a placeholder, and name them."""
-    for path in code.inputs:
-        shutil.copy(checkout / path, folder)
-    first = folder / Path(code.inputs[0]).name
-    text = first.read_text()
+def _give_input(code: Code, checkout: Path, folder: Path) -> None:
+    """Put a program's input file beside its campaign, its size written as a placeholder, and name it there."""
+    text = (checkout / code.input).read_text()
     for pattern, replacement in code.filled:
-        text = re.sub(pattern, replacement, text, count=2)
-    name = "clover.in" if first.name.startswith("clover") else first.name
-    (folder / name).write_text(text)
+        text = re.sub(pattern, replacement, text)
+    (folder / code.called).write_text(text)
     campaign = folder / "campaign.yaml"
-    line = f"  inputs: [{{path: {name}, fill: true}}]\n"
+    line = f"  inputs: [{{path: {code.called}, fill: true}}]\n"
     campaign.write_text(re.sub(r"(?m)^  run: .*\n", lambda match: match[0] + line, campaign.read_text()))
 
 

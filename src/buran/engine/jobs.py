@@ -94,11 +94,7 @@ def launch_lines(session: Session, bundle: Bundle) -> list[str]:
     cores = campaign.cores(bundle.point)
     lines = []
     for run in bundle.runs:
-        folder = tree(layout, run.build)
-        options = backend.launch_options(campaign.placement(bundle.point))
-        argv, variables = campaign.launch(
-            bundle.point, folder / campaign.binary, folder, backend.mpi_flavour, backend.mpiexec, cores, options
-        )
+        argv, variables = backend.command(campaign, bundle.point, tree(layout, run.build), cores)
         words = [*(f"{name}={value}" for name, value in variables.items()), *argv]
         lines.append(f"{shlex.join(words)}  # {run.mode}, {run.name}")
     return lines

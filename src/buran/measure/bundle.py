@@ -305,10 +305,7 @@ def _job(attempt: _Attempt) -> RunJob:
     raw.mkdir()
     built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
-    options = backend.launch_options(campaign.placement(point))
-    argv, variables = campaign.launch(
-        point, built / campaign.binary, built, backend.mpi_flavour, backend.mpiexec, usable_cores(), options
-    )
+    argv, variables = backend.command(campaign, point, built, usable_cores())
     shown = (
         {}
         if attempt.allocation is None

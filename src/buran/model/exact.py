@@ -141,15 +141,12 @@ def _in_monomials(
     models: list[Model | None] = [None] * len(rows)
     size = len(points)
     solver = _Solver([_Parameter(tuple(Fraction(i) for i in range(size)), {}, table)], counts.of(rows))
-    columns = solver.columns([(place,) for place in range(len(table) + 1)])
-    basis, needed = spans(columns, solver.counts.residues())
+    columns, residues = solver.columns([(place,) for place in range(len(table) + 1)]), solver.counts.residues()
+    basis, needed = spans(columns, residues)
     _, bits = solver.counts.bits(np.arange(size)[None])
     spare = (size - 1 - needed) * np.minimum(bits, EXACT.certain) - np.log2(1 + len(table))
     proven = (needed < len(basis)) & (size - 1 - needed >= EXACT.same) & (spare >= EXACT.margin)
-    residues, used_by_any = (
-        solver.counts.residues(),
-        sorted({c for term in table for f in term.factors for c in f.columns}),
-    )
+    used_by_any = sorted({c for term in table for f in term.factors for c in f.columns})
     for p in [] if is_named else used_by_any:  # a guess must follow from the points without the largest values, too
         rest = points[:, p] < points[:, p].max()
         places, enough = spans(columns[:, rest], residues[:, rest])
@@ -209,6 +206,16 @@ class _Parameter:
         """Number of values on the longest line."""
         return max(map(len, self.lines), default=1)
 
+    @property
+    def is_passed(self) -> bool:
+        """Whether terms may pass through all values, as there are few."""
+        return self.levels <= EXACT.interpolated
+
+    @property
+    def tried(self) -> int:
+        """Number of sets of terms that are tried."""
+        return EXACT.passed if self.is_passed else EXACT.alternatives
+
     @classmethod
     def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> _Parameter | None:
         """Return None if the parameter varies, but no two points differ in it alone."""
@@ -232,8 +239,7 @@ class _Parameter:
         if not self.lines:
             return [{CONSTANT: 0.0}] * calls
         longest = self.levels
-        few = longest <= EXACT.interpolated
-        options = term_sets(tuple(term.cost for term in self.table), longest if few else longest - 1)
+        options = term_sets(tuple(term.cost for term in self.table), longest if self.is_passed else longest - 1)
         fits = np.ones((len(options), calls), dtype=bool)
         bits, bits_beside = np.zeros(calls), np.zeros(calls)  # of values, and of what they have beside a constant
         constant = np.zeros((len(options), 1), dtype=bool)
@@ -255,7 +261,7 @@ class _Parameter:
         costs = np.array([terms.cost for terms in options])[:, None]
         scores = np.minimum(spare * np.where(constant, bits_beside, bits), EXACT.certain) - costs
         scores[~fits] = -np.inf
-        order = np.argsort(-scores, axis=0, kind="stable")[: EXACT.passed if few else EXACT.alternatives]
+        order = np.argsort(-scores, axis=0, kind="stable")[: self.tried]
         out = []
         for call in range(calls):
             near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.doubt, call]
@@ -301,8 +307,7 @@ class _Solver:
         """Return formulas of call paths that the same sets of terms explain along each parameter."""
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
-        few = any(parameter.levels <= EXACT.interpolated for parameter in self.parameters)
-        for some in combined[: EXACT.passed if few else EXACT.alternatives]:
+        for some in combined[: max(parameter.tried for parameter in self.parameters)]:
             products = list(product(*(self._places(terms) for terms in some)))
             columns = self.columns(products)
             if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:

@@ -74,7 +74,8 @@ def examine_project(folder: Path, system: str | None = None, makefile: Path | No
         makefile = makefile_in(folder)
         if (folder / CMAKE_FILE).is_file() and system in (None, "cmake"):
             return _with_cmake(folder, folder, both=makefile is not None)
-        if system == "cmake" and _cmake_below(folder) is None:
+        below = _cmake_below(folder)
+        if system == "cmake" and below is None:
             raise UsageError(f"there is no {CMAKE_FILE}", where=folder)
         if (folder / "meson.build").is_file() and system in (None, "meson"):
             return _with_meson(folder)
@@ -84,8 +85,7 @@ def examine_project(folder: Path, system: str | None = None, makefile: Path | No
                 return _with_autotools(folder, configure.name)
         if system in ("meson", "autotools"):
             raise UsageError(f"there is nothing of {system}", where=folder)
-        below = _cmake_below(folder) if system == "cmake" or (system is None and makefile is None) else None
-        if below is not None:
+        if below is not None and (system == "cmake" or (system is None and makefile is None)):
             return _with_cmake(folder, below, both=False)
         return _with_make(folder, makefile or _makefile_below(folder))
     except OSError as error:
@@ -195,15 +195,10 @@ def _with_autotools(folder: Path, begin: str) -> Project:
 def _mpi_option(configure: Path) -> str:
     """Return the option of a configure script that switches MPI on; empty where it has none."""
     text = configure.read_text(encoding="utf-8", errors="replace")
-    kinds = {"enable": "AC_ARG_ENABLE", "with": "AC_ARG_WITH"}
-    return next(
-        (
-            f" --{kind}-mpi"
-            for kind, macro in kinds.items()
-            if re.search(rf"^\s+--{kind}-mpi\b|{macro}\(\s*\[?mpi\b", text, re.MULTILINE)
-        ),
-        "",
-    )
+    for kind in ("enable", "with"):
+        if re.search(rf"^\s+--{kind}-mpi\b|AC_ARG_{kind.upper()}\(\s*\[?mpi\b", text, re.MULTILINE):
+            return f" --{kind}-mpi"
+    return ""
 
 
 def _with_meson(folder: Path) -> Project:

@@ -131,10 +131,12 @@ def _why_aside(path: Mapping[str, Any], data: Mapping[str, Any]) -> str:
         return f"{share}, as nothing tells how well its model gives its measurements"
     if path["smape"] > _TRUSTED:
         return f"{share}, as its model misses its measurements by {path['smape']:.2g} % (SMAPE)"
-    unit = "s" if data["unit"] == "sec" else data["unit"]
-    return (
-        f"{share}, may as well be nothing: {100 * LEVEL:.0f} % interval {path['low']:.2g} to {path['high']:.2g} {unit}"
-    )
+    reach = f"{path['low']:.2g} to {path['high']:.2g} {_unit(data)}"
+    return f"{share}, may as well be nothing: {100 * LEVEL:.0f} % interval {reach}"
+
+
+def _unit(data: Mapping[str, Any]) -> str:
+    return "s" if data["unit"] == "sec" else str(data["unit"])
 
 
 def _beyond(path: Mapping[str, Any]) -> list[str]:
@@ -159,7 +161,7 @@ def _contradiction(path: Mapping[str, Any], data: Mapping[str, Any]) -> list[str
 
 def _doubt(path: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
     """Say how sure the prediction of a call path is, apart from that of the whole program."""
-    unit = "s" if data["unit"] == "sec" else data["unit"]
+    unit = _unit(data)
     if path["low"] is None or path["high"] is None:
         return [f"{path['at']:.3g} {unit} there, without an interval: too few points"]
     reach = f"{path['low']:.3g} to {path['high']:.3g} {unit}"

@@ -9,6 +9,7 @@ from typing import Protocol
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import Placement
 from buran.campaign.plan import Mode
+from buran.campaign.point import Point
 from buran.measure.finding import Finding
 from buran.measure.machine.machine import Machine, ThisMachine
 from buran.measure.source import SourceTree
@@ -43,6 +44,17 @@ class Backend(Protocol):
     def launch_options(self, placement: Placement) -> tuple[str, ...]:
         """Return options that the launcher is given."""
         return ()
+
+    def command(self, campaign: Campaign, point: Point, tree: Path, cores: int) -> tuple[list[str], dict[str, str]]:
+        """Return the complete command of a run of what was built in `tree`, and the variables it needs.
+
+        Parameters
+        ----------
+        cores
+            Of a node; with more ranks and threads than that, nothing is bound to cores.
+        """
+        options = self.launch_options(campaign.placement(point))
+        return campaign.launch(point, tree / campaign.binary, tree, self.mpi_flavour, self.mpiexec, cores, options)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,11 @@ from buran.measure.backends.base import Backend
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.machine.machine import RunJob
 from buran.profile.profile import Profile
+from buran_studies.priors.runs import Workshop
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 RUNS = {"stencil": "{binary} {n} 3", "sweep": "{binary} {n} 8", "treesort": "{binary} {n}"}
+_BUILD = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS=-O2 CXXFLAGS=-O2"
 _TIME_LIMIT_S = 3600
 
 
@@ -48,11 +49,8 @@ class Bench:
         point, raw = Point.of({"p": ranks, "n": n}), self.tree.with_name(f"p{ranks}n{n}")
         shutil.rmtree(raw, ignore_errors=True)
         raw.mkdir()
-        campaign, backend, binary = self.campaign, self.backend, self.tree / self.campaign.binary
-        options = backend.launch_options(campaign.placement(point))
-        argv, variables = campaign.launch(
-            point, binary, self.tree, backend.mpi_flavour, backend.mpiexec, usable_cores(), options
-        )
+        campaign, backend = self.campaign, self.backend
+        argv, variables = backend.command(campaign, point, self.tree, usable_cores())
         job = RunJob(
             argv=argv,
             cwd=raw,
@@ -60,7 +58,7 @@ class Bench:
             stdout=raw / "stdout.log",
             stderr=raw / "stderr.log",
             time_limit_s=_TIME_LIMIT_S,
-            binary=binary,
+            binary=self.tree / campaign.binary,
             mode=Mode.EFFORT,
             point=point,
             ranks=ranks,
@@ -88,7 +86,9 @@ def bench_of(
     UsageError
         The examples are not there.
     ToolError
-        There is no compiler, no MPI or no SimGrid, or the example does not build.
+        There is no compiler, no MPI or no SimGrid.
+    BuildError
+        The example does not build.
     """
     source = EXAMPLES / example
     if not source.is_dir():
@@ -98,7 +98,7 @@ def bench_of(
         "name": example,
         "target": {
             "source": str(source),
-            "build": "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS='{flags}' CXXFLAGS='{flags}'",
+            "build": _BUILD,
             "binary": example,
             "run": RUNS[example],
         },
@@ -111,12 +111,5 @@ def bench_of(
     (folder / "campaign.yaml").write_text(yaml.safe_dump(keys), encoding="utf-8")
     campaign = load_campaign(folder / "campaign.yaml")
     backend: Backend = SYSTEMS.load("embedded").open(campaign, folder)
-    shutil.copytree(source, folder / "tree")
-    environment = {**os.environ, **backend.build_environment(Mode.EFFORT, None)}
-    command = campaign.build_command({}, backend.tools(Mode.EFFORT))
-    done = subprocess.run(
-        ["bash", "-c", command], cwd=folder / "tree", env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise ToolError(f"{example} does not build", where=folder, why=done.stderr[-2000:])
-    return Bench(campaign, backend, folder / "tree")
+    binary, _ = Workshop(backend, folder).build(_BUILD, source, example, Mode.EFFORT)
+    return Bench(campaign, backend, binary.parent)
