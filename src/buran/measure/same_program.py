@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import filecmp
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
@@ -23,7 +24,7 @@ from buran.files import write_json
 from buran.measure.build import STATIC, build, tree
 from buran.measure.comments import words
 from buran.measure.languages import is_source
-from buran.measure.source import source_files
+from buran.measure.source import SKIPPED_FOLDERS, is_product, source_files
 from buran.measure.store import ledger
 from buran.measure.target import Target
 from buran.measure.toolchain.elf import Elf, is_elf
@@ -160,12 +161,20 @@ def _of_builds(layout: Layout, then: BuildSpec, now: BuildSpec) -> str | None:
 
 def _changed_files(target: Target, before: Path, after: Path) -> Iterator[Path]:
     """Yield the sources that differ, and the files of the earlier build that are no more."""
-    for name in source_files(target.source.folder, target.skipped):
-        if not (before / name).is_file() or not filecmp.cmp(before / name, after / name, shallow=False):
-            yield name
-    for name in source_files(before):
-        if not (after / name).exists() and not is_elf(before / name):
-            yield name
+    for file in source_files(target.source.folder, target.skipped):
+        if not _is_same_file(before / file.path, after / file.path):
+            yield file.path
+    for walked, folders, names in os.walk(before):  # what a build has made is not followed
+        folders[:] = sorted(set(folders).difference(SKIPPED_FOLDERS))
+        for path in (Path(walked, name).relative_to(before) for name in sorted(names) if not is_product(name)):
+            if (before / path).is_file() and not (after / path).exists() and not is_elf(before / path):
+                yield path
+
+
+def _is_same_file(before: Path, after: Path) -> bool:
+    if before.is_symlink() or after.is_symlink():
+        return before.is_symlink() and after.is_symlink() and os.readlink(before) == os.readlink(after)
+    return before.is_file() and filecmp.cmp(before, after, shallow=False)
 
 
 def _programs(folder: Path, build_hash: str) -> dict[str, tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.files import digest, write_json
+from buran.measure.git import changes_in, commit_of
 from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 from buran.plugins import version_of
 
@@ -72,11 +73,11 @@ def _stolen_s(text: str | None) -> float | None:
 
 def working_copy(folder: Path) -> dict[str, str | None]:
     """Return the git revision of a source folder and its uncommitted changes; None where there are none or no git."""
-    revision = _run("git", "-C", str(folder), "rev-parse", "HEAD")
-    diff = _run("git", "-C", str(folder), "diff", "HEAD", "--", ".") if revision else None
+    commit = commit_of(folder)
+    diff = changes_in(folder) if commit else None
     if diff and len(diff) > _LARGEST_DIFF:
         diff = f"{diff[:_LARGEST_DIFF]}\n... cut off; the sources as built are kept in the store\n"
-    return {"commit": revision.strip() if revision else None, "diff": diff or None}
+    return {"commit": commit, "diff": diff or None}
 
 
 def _run(*command: str) -> str | None:

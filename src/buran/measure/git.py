@@ -1,0 +1,86 @@
+"""Asking git: the one place that calls it, so that no repository's own configuration runs a program here.
+
+A repository may name programs in its configuration: a file system monitor, hooks, filters, differs, pagers, what
+fetches objects that are missing. Who only looks at a folder has not agreed to any of them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+_OF_A_REPOSITORY = (
+    *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"),
+    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_PREFIX", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_PARAMETERS"),
+)
+"""Variables that send git to another repository than that of the folder, as inside a hook, or start programs."""
+
+_HARMLESS = (
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.pager=cat"),
+    *("-c", "protocol.ext.allow=never", "-c", "submodule.recurse=false", "--no-pager"),
+)
+_TIME_LIMIT_S = 60.0  # for a look at a working copy
+_DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--submodule=short", "--ignore-submodules=dirty")
+
+
+def call_git(*words: str, **variables: str) -> subprocess.CompletedProcess[str] | None:
+    """Call git with nothing of a repository's configuration that runs a program; None if there is no git.
+
+    The user's own filters stay on, as of large files: they are in no repository.
+    """
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    environment |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **variables}
+    try:
+        return subprocess.run(
+            ["git", *_HARMLESS, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment,
+            timeout=_TIME_LIMIT_S if "GIT_ALLOW_PROTOCOL" in variables else None,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def _look(folder: Path, *words: str) -> str | None:
+    """Ask about a working copy that may be anybody's; None where git has no answer."""
+    nothing_fetched = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+    listed = call_git("-C", str(folder), "config", "--list", "--show-scope", "--name-only", "-z", **nothing_fetched)
+    if listed is None or listed.returncode:
+        return None
+    scopes_and_names = listed.stdout.split("\0")
+    filters = {
+        name.rpartition(".")[0]
+        for scope, name in zip(scopes_and_names[::2], scopes_and_names[1::2], strict=False)
+        if scope in ("local", "worktree") and name.startswith("filter.")
+    }
+    off = [
+        word
+        for name in sorted(filters)
+        for key in ("clean=", "smudge=", "process=", "required=false")
+        for word in ("-c", f"{name}.{key}")
+    ]
+    done = call_git(*off, "-C", str(folder), *words, **nothing_fetched)
+    return done.stdout if done is not None and done.returncode == 0 else None
+
+
+def revision_of(folder: Path) -> str | None:
+    """Return git's name for the state of a working copy, ``-dirty`` behind it if files differ; None without one."""
+    name = _look(folder, "describe", "--always")
+    if name is None:
+        return None
+    return name.strip() + ("" if _look(folder, *_DIFF, "--quiet", "HEAD") is not None else "-dirty")
+
+
+def commit_of(folder: Path) -> str | None:
+    """Return the commit of a working copy; None without one."""
+    commit = _look(folder, "rev-parse", "HEAD")
+    return None if commit is None else commit.strip()
+
+
+def changes_in(folder: Path) -> str | None:
+    """Return what is not committed below a folder, as a patch; None if git does not say."""
+    return _look(folder, *_DIFF, "HEAD", "--", ".")
