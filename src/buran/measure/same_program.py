@@ -173,7 +173,7 @@ def _changed_files(target: Target, before: Path, after: Path) -> Iterator[Path]:
 
 def _is_same_file(before: Path, after: Path) -> bool:
     if before.is_symlink() or after.is_symlink():
-        return before.is_symlink() and after.is_symlink() and os.readlink(before) == os.readlink(after)
+        return before.is_symlink() and after.is_symlink() and before.readlink() == after.readlink()
     return before.is_file() and filecmp.cmp(before, after, shallow=False)
 
 

@@ -114,7 +114,9 @@ class _Walk:
         is_link, real = here.is_symlink(), Path(os.path.realpath(here))
         try:
             mode = here.stat().st_mode
-        except FileNotFoundError if not is_link else OSError:
+        except OSError as error:
+            if not is_link and not isinstance(error, FileNotFoundError):
+                raise
             mode = 0  # a link that leads nowhere, or a file that is gone in this moment
         if self._is_left_out(path.name, real, is_folder=stat.S_ISDIR(mode)) or not (mode or is_link):
             return
@@ -145,9 +147,9 @@ class _Walk:
 
     def _stays_link(self, path: Path, real: Path) -> bool:
         """Tell whether a link leads, by its words, to what comes along with the copy."""
-        text = os.readlink(self._folder / path)
+        text = (self._folder / path).readlink()
         goal = Path(os.path.normpath(path.parent / text))
-        if os.path.isabs(text) or goal.parts[:1] == ("..",):
+        if text.is_absolute() or goal.parts[:1] == ("..",):
             return False
         if Path(os.path.realpath(self._folder / goal)) != real:  # the words go through another link
             return False
@@ -179,10 +181,7 @@ def _of_content(folder: Path, files: Sequence[SourceFile], revision: str | None)
     total = hashlib.sha256()
     for file in files:
         path = folder / file.path
-        if file.is_link:
-            content = b"link " + os.fsencode(os.readlink(path))
-        else:
-            content = bytes.fromhex(file_sha256(path))
+        content = b"link " + os.fsencode(path.readlink()) if file.is_link else bytes.fromhex(file_sha256(path))
         executable = b"x" if path.stat(follow_symlinks=not file.is_link).st_mode & 0o100 else b"-"
         total.update(os.fsencode(file.path) + b"\0" + executable + content)
     return SourceTree(folder, total.hexdigest()[:16], revision, any(is_fortran(file.path) for file in files))
