@@ -22,7 +22,7 @@ from buran.report.page import page_data
 from buran.report.plain import function_name
 from buran.report.tables import as_csv
 from buran.report.text import first_screen, render, warnings_of
-from buran.report.words import answers_of
+from buran.report.words import answers_of, rises_of
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +122,24 @@ def test_a_call_path_that_may_be_nothing_does_not_lead(small):
     if path["share"] > max(each["share"] or 0.0 for each in data["paths"] if each is not path):
         (aside,) = [fact for fact in where.facts if fact.startswith("Left aside: ")]
         assert "may as well be nothing: 90 % interval 0 to" in aside
+
+
+def test_a_rise_along_ranks_comes_before_a_larger_one_along_a_size(small):
+    table, said = small
+    data = data_of(said, table)
+    largest = rises_of(data)[0]
+    assert largest.share_last - largest.share_first > 0.05
+    others = tuple(name for name in data["parameters"] if name != largest.parameter)
+    for parallel in [(name,) for name in others]:
+        where = answers_of(replace(said, parallel=parallel), data, "")[0]
+        along = [rise for rise in rises_of(data) if rise.parameter in parallel]
+        absent = f"No call path's share rises much along {parallel[0]}"
+        if along[0].share_last - along[0].share_first >= 0.05:
+            assert f" at {parallel[0]}={along[0].first:g} to " in where.facts[0]
+            assert absent not in where.facts
+        else:
+            assert f" at {largest.parameter}={largest.first:g} to " in where.facts[0]
+            assert absent in where.facts
 
 
 def test_ranks_that_shared_cores_in_a_test_are_named(small):

@@ -148,6 +148,12 @@ class Campaign:
         text = self.formulas.ranks.text
         return text if text in self.config.parameters else None
 
+    @property
+    def parallel_parameters(self) -> tuple[str, ...]:
+        """The parameters that the numbers of ranks and threads depend on."""
+        used = {*self.formulas.ranks.names, *self.formulas.threads.names}
+        return tuple(name for name in self.parameters if name in used)
+
     @cached_property
     def build_parameters(self) -> tuple[str, ...]:
         """The parameters, values and expressions that the build command uses, parameters in the order of the file."""

@@ -267,6 +267,7 @@ def gather(history: History) -> Report:
             *_crowded(history, measured),
         ],
         parameters=campaign.parameters,
+        parallel=campaign.parallel_parameters,
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
         models=models,

@@ -45,6 +45,8 @@ class Report:
 
     Attributes
     ----------
+    parallel
+        Parameters that the numbers of ranks and threads depend on.
     target
         Point that run time is extrapolated to.
     models
@@ -123,6 +125,7 @@ class Report:
     efficiency: EfficiencyTable | None = None
     measured_on: str = ""
     simulated_on: str = ""
+    parallel: tuple[str, ...] = ()
 
     @property
     def machine(self) -> str:

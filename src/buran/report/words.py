@@ -76,7 +76,10 @@ class Rise:
 
 
 def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
-    """Name the call path whose share rises most, of those whose models can be trusted where there are some."""
+    """Name the call path whose share rises most, of those whose models can be trusted where there are some.
+
+    A rise along ranks or threads comes before a larger one along other parameters, as that is what scaling means.
+    """
     question, target = "Where does it stop scaling?", _target(report)
     paths = data["paths"]
     if not any(path["share"] for path in paths):
@@ -85,14 +88,18 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
     largest = next((path for path in ranked if trusted(path) and path["share"] > _MATTERS), ranked[0])
     aside = _left_aside(largest, ranked, data)
     rises = [rise for rise in rises_of(data) if trusted(paths[rise.row]) or not trusted(largest)]
-    if rises and rises[0].share_last - rises[0].share_first >= _RISES:
-        rise = rises[0]
+    rises = [rise for rise in rises if rise.share_last - rise.share_first >= _RISES]
+    if rises:
+        along = [rise for rise in rises if rise.parameter in report.parallel]
+        rise = (along or rises)[0]
         path = paths[rise.row]
         ends = [f"{100 * share:.0f} %" for share in (rise.share_first, rise.share_last)]
         facts = [
             f"From {ends[0]} of the {data['metric']} at {rise.parameter}={rise.first:g} to {ends[1]} at "
             f"{rise.parameter}={rise.last:g}"
         ]
+        if report.parallel and not along:
+            facts.append(f"No call path's share rises much along {' or '.join(report.parallel)}")
         if largest is not path:
             facts.append(f"Largest there: {_name(largest['name'])}, {100 * largest['share']:.0f} %")
     else:
