@@ -28,6 +28,9 @@ from buran.loop.plan import first_plan, runtime_model
 from buran.loop.report import _instrumented, write_results
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
+from buran.measure.store import ledger
+from buran.views.estimate import estimate
+from buran.views.phases import Phase, phase_costs
 from buran_studies.simulate.in_process import carry_out
 
 NOBODY = 65534
@@ -224,6 +227,22 @@ def test_a_results_folder_of_a_newer_version_is_refused_in_words(
         said = capsys.readouterr().err
         assert "a newer version of Buran wrote this plan" in said and "upgrade Buran" in said
     assert {path: path.stat().st_mtime_ns for path in copied.layout.root.rglob("*.json")} == before
+
+
+def test_estimate_and_plan_predict_the_same(copied: Session) -> None:
+    whole = History.open(copied)
+    for plan in whole.plans[1:]:
+        shutil.rmtree(copied.layout.plan(copied.id, plan.iteration).parent)
+    copied.layout.findings(copied.id, 0).unlink()
+    lost = [run for run in whole.runs if run.mode is Mode.TIME and run.build in whole.plans[0].builds][-3:]
+    for run in lost:
+        shutil.rmtree(run.folder)
+    ledger.rebuild(copied.layout.store)
+    history = History.open(copied)
+    ahead = estimate(history)
+    assert (ahead.runs, ahead.source) == (3, "from the runs made so far")
+    (first,) = [cost for cost in phase_costs(history) if cost.phase == Phase.FIRST]
+    assert ahead.next_core_hours == pytest.approx(first.core_hours) and first.core_hours
 
 
 def test_derived_files_that_are_deleted_are_made_again(copied: Session) -> None:

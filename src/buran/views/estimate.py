@@ -11,6 +11,7 @@ from buran.loop.history import History
 from buran.loop.plan import make_plan, question_of, runtime_model
 from buran.measure.bundle import slots_of
 from buran.measure.store import ledger
+from buran.views.run_times import kinds_of, run_times
 
 
 @dataclass(frozen=True)
@@ -65,34 +66,35 @@ def estimate(history: History) -> Estimate:
     session = history.session
     campaign, layout, question = session.campaign, session.layout, question_of(History.open(session, 0))
     plan = next_plan_of(history)
-    seconds, source = _run_times(history)
-    runs, points, total = 0, 0, 0.0
-    complete = True
+    plans = tuple({made.iteration: made for made in (*history.plans, plan)}.values())
+    entries = ledger.read(layout.store)
+    program_s, source = _program_times(history)
+    made = run_times(plans, entries, campaign.cores, campaign.ranks_parameter) if history.plans else None
+    times = made if made is not None and made.factors else None
+    kinds, runs, points, costs = kinds_of(plans), 0, 0, list[float | None]()
     for bundle in plan.bundles:
-        open_runs = sum(slot.verdict() is None for _, slot in slots_of(session.target, layout, bundle))
-        if open_runs:
-            points, runs = points + 1, runs + open_runs
-            if plan.imported:  # made already: they cost nothing here
-                continue
-            run_s = seconds(bundle.point)
-            complete = complete and run_s is not None
-            total += (run_s or 0.0) * campaign.cores(bundle.point) * open_runs / 3600.0
+        point, slots = bundle.point, slots_of(session.target, layout, bundle)
+        open_runs = [run for run, slot in slots if slot.verdict() is None]
+        points, runs = points + bool(open_runs), runs + len(open_runs)
+        for run in () if plan.imported else open_runs:  # what is imported is made already: it costs nothing here
+            run_s = program_s(point) if times is None else times.seconds(point, kinds[run.build])
+            costs.append(None if run_s is None else run_s * campaign.cores(point) / 3600.0)
     return Estimate(
         iteration=plan.iteration,
         reason=plan.reason,
         points=points,
         runs=runs,
-        source=source,
-        next_core_hours=total if complete else None,
-        full_matrix_core_hours=question.full_matrix_core_hours(seconds),
-        spent_core_hours=ledger.spent_core_hours(ledger.read(layout.store), session.target.id),
+        source=source if times is None else "from the runs made so far",
+        next_core_hours=None if None in costs else sum(cost or 0.0 for cost in costs),
+        full_matrix_core_hours=question.full_matrix_core_hours(program_s),
+        spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=plan.budget_core_hours,
         target=dict(campaign.refinement_target),
-        target_s=seconds(Point.of(campaign.refinement_target)),
+        target_s=program_s(Point.of(campaign.refinement_target)),
     )
 
 
-def _run_times(history: History) -> tuple[Callable[[Point], float | None], str]:
+def _program_times(history: History) -> tuple[Callable[[Point], float | None], str]:
     """Return a prediction of run times: from this campaign's models, from those of an earlier version, else given."""
     campaign = history.session.campaign
     for version, words in ((history, "after iteration {}"), *_earlier_versions(history)):
