@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ settings.load_profile("buran")
 
 COSTLIEST = 25
 """So many tests are named by the processor time that they took."""
+LAST_LINES = 12
+"""So many lines of what a failure ended with are shown at once; all of it at the end of the run."""
 _start_s = pytest.StashKey[float]()
 
 
@@ -58,6 +61,28 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Note the processor time that a test took, without what ends with it."""
     tier = "thorough" if item.get_closest_marker("thorough") else "slow" if item.get_closest_marker("slow") else "quick"
     item.user_properties.append(("processor time", (tier, _processor_time_s() - item.stash[_start_s])))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Show failures as they happen where there is a terminal: a process of several has none."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:
+        config.pluginmanager.register(_FailuresAtOnce(terminal))
+
+
+@dataclass(frozen=True)
+class _FailuresAtOnce:
+    """Names a failure, and what it ended with, as it happens: a whole run takes long, and may be stopped."""
+
+    terminal: pytest.TerminalReporter
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self.terminal.ensure_newline()
+            self.terminal.line(f"failed: {report.nodeid}")
+            for line in report.longreprtext.splitlines()[-LAST_LINES:]:
+                self.terminal.line(f"  {line}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
