@@ -62,7 +62,10 @@ def write_results(history: History, folder: Path) -> None:
     timed, counted = (_export(history, mode, folder / "extrap" / mode) for mode in (Mode.TIME, Mode.EFFORT))
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
-    efficiency = efficiency_table(report, timed, counted, session.campaign.ranks_parameter, crowded)
+    pooled = (run for run in in_store(history.runs) if run.mode is Mode.IMPORTED and run.build.pooled)
+    imported = list(profiles_of(pooled, session.campaign.parameters))
+    runs = [*imported, *timed], counted or imported
+    efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded)
     report = replace(report, efficiency=efficiency, measured_on=measured_on(history))
     if session.campaign.platform is not None:
         report = replace(report, simulated_on=session.campaign.platform.title)
