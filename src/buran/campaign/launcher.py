@@ -15,7 +15,7 @@ LAUNCHERS = ("auto", "openmpi", "mpich", "srun", "none")
 PLACEHOLDERS = ("command", "ranks", "threads", "nodes", "ranks_per_node")
 _AS_ROOT = MappingProxyType({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
 _PROGRAMS = MappingProxyType({"openmpi": "mpirun", "mpich": "mpiexec", "srun": "srun"})
-_TLS_OF_A_RANK = 4096  # bytes; the runtime's own are 816
+_TLS_OF_A_RANK = 4096  # bytes; the runtime's own are 856
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from buran.errors import RunError
 from buran.measure.toolchain.mpi_table import ROLES
-from buran.profile.metrics import asked_for_by
+from buran.profile.metrics import REQUIREMENTS, asked_for_by
 from buran.profile.profile import Region
 
 MAGIC, END = b"BURANDMP", b"BURANEND"
@@ -48,7 +48,7 @@ COMMON_INFO = ("executable", "build_id", "mode", "compiler", "mpi", "toolchain",
 NODE_LIMIT = "BURAN_NODE_LIMIT"
 FEWER_CALL_PATHS = (
     "let fewer functions have hooks, with refinement.drop, or raise the limit, as in "
-    f"environments.NAME.variables: {{{NODE_LIMIT}: 1000000}}; a call path takes 128 bytes"
+    f"environments.NAME.variables: {{{NODE_LIMIT}: 1000000}}; a call path takes up to 224 bytes"
 )
 
 
@@ -73,7 +73,7 @@ class Dump:
     threads
         By thread number, records of `NODE`; node 0 is the root, parents come first.
     counters
-        Names of the counters that were read, out of those that campaigns can ask for.
+        Names of the counters that were read, out of those that campaigns can ask for, and of counted requirements.
     counts
         By thread number, shape (node, counter).
     """
@@ -126,7 +126,7 @@ def read_dump(path: Path, regions_read: dict[bytes, Region] | None = None) -> Du
             hint=FEWER_CALL_PATHS if NODE_LIMIT in why else "look at the run's output",
         )
     counters = tuple(cursor.text() for _ in range(cursor.plausible(n_counters, 4)))
-    if unknown := [name for name in counters if name not in asked_for_by("counters")]:
+    if unknown := [name for name in counters if name not in (*asked_for_by("counters"), *REQUIREMENTS)]:
         cursor.fail(f"it has a counter {unknown[0]!r}")
     regions = tuple(cursor.regions(cursor.plausible(n_regions, 20), info.get("executable", ""), regions_read))
     threads: dict[int, NDArray[np.void]] = {}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from buran.errors import RunError
 from buran.measure.dump import COMMON_INFO, Dump, read_dump
 from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING
-from buran.profile.metrics import asked_for_by, metric_of
+from buran.profile.metrics import REQUIREMENTS, asked_for_by, metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import preorder
 
@@ -193,7 +193,8 @@ def _is_mpi(regions: Iterable[Region], operations: frozenset[str]) -> NDArray[np
 
 def _common_counters(dumps: Sequence[Dump]) -> list[str]:
     """Return the counters of all processes: a sum without some of the ranks would be wrong."""
-    return [name for name in asked_for_by("counters") if all(name in dump.counters for dump in dumps)]
+    names = (*asked_for_by("counters"), *REQUIREMENTS)
+    return [name for name in names if all(name in dump.counters for dump in dumps)]
 
 
 def _unavailable_counters(dumps: Sequence[Dump]) -> dict[str, str]:

@@ -106,12 +106,21 @@ def _count(name: str, title: str, description: str, builds: tuple[Build, ...], e
     return Metric(name, unit, "exclusive", "UINT64", title, description, "exact", builds, effort, "metrics", True)
 
 
+def _requirement(name: str, title: str, description: str, unit: str = "occ") -> Metric:
+    """Return something that counted blocks ask of the machine."""
+    builds: tuple[Build, ...] = ("effort",)
+    return Metric(name, unit, "exclusive", "UINT64", title, description, "exact", builds, key="metrics", reported=True)
+
+
 def _counter(name: str, perf: str, title: str, description: str, effort: Effort = "") -> Metric:
     """Return a counter of the processor or the kernel that timed runs read at every visit."""
     return Metric(
         name, "occ", "exclusive", "UINT64", title, description, effort=effort, key="counters", perf=perf
     )  # fmt: skip
 
+
+REQUIREMENTS = ("flops", "loads", "stores", "bytes_loaded", "bytes_stored")
+"""What the embedded backend's compiler plugins count beside basic blocks."""
 
 _EVERY: tuple[Build, ...] = ("effort", "time")
 
@@ -147,6 +156,11 @@ METRICS: Mapping[str, Metric] = {
             "Work of the thread that worked longest in a parallel region, less the mean of its team", role="time",
         ),
         _count("basic_blocks", "Basic blocks", "Executed basic blocks", ("effort",), "computation"),
+        _requirement("flops", "Floating-point operations", "Additions, multiplications, divisions, square roots"),
+        _requirement("loads", "Loads", "Readings of memory, whether a cache holds it or not"),
+        _requirement("stores", "Stores", "Writings to memory"),
+        _requirement("bytes_loaded", "Bytes loaded", "What loads read", "bytes"),
+        _requirement("bytes_stored", "Bytes stored", "What stores write", "bytes"),
         _count("bytes_sent", "Bytes sent", "Bytes sent by MPI operations", _EVERY, "communication"),
         _count("bytes_received", "Bytes received", "Bytes received by MPI operations", _EVERY, "communication"),
         Metric(

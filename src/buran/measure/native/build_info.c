@@ -19,4 +19,5 @@ const char *const buran_build_info[] = {
     NULL,
 };
 const int buran_counts_blocks = BURAN_INFO_COUNTS_BLOCKS;
+const int buran_counts_requirements = BURAN_INFO_COUNTS_REQUIREMENTS;
 const char JOIN(buran_objects_are_for_, BURAN_INFO_MODE) = 1;

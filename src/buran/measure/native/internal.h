@@ -116,7 +116,7 @@ extern buran_settings buran_the_settings;
 
 /* Key, value, key, value, ..., NULL: what the toolchain knows of the build (build_info.c). */
 extern const char *const buran_build_info[];
-extern const int buran_counts_blocks;
+extern const int buran_counts_blocks, buran_counts_requirements;
 
 /* ---- runtime.c */
 
@@ -153,7 +153,7 @@ void buran_describe_registry(struct buran_dump_source *source);
 
 /* ---- counters.c */
 
-#define BURAN_EVENTS 7u
+#define BURAN_EVENTS 12u
 
 typedef struct buran_counts buran_counts;
 

@@ -1,12 +1,13 @@
-// Compiler plugin for clang: hooks in selected functions, and a count of executed basic blocks.
+// Compiler plugin for clang: hooks in selected functions, and counts of executed basic blocks and of what they ask of the
+// machine (llvm_requirements.h).
 //
 // Two passes:
 //   hooks    at the start of the pipeline, so that call paths are those of the source even where functions are
 //            inlined later;
-//   counting after inlining and scalar simplification, before vectorisation. The count is kept in a local variable
-//            that becomes a virtual register; it is added to the thread's counter (`buran_blocks`) before every
-//            instruction after which control may not come back here or the call path may change. Counted loops then
-//            shrink to "+ trip count" by the optimiser's own means.
+//   counting after inlining and scalar simplification, before vectorisation. Each count is kept in a local variable
+//            that becomes a virtual register; it is added to the thread's counter (`buran_blocks`,
+//            `buran_requirements`) before every instruction after which control may not come back here or the call
+//            path may change. Counted loops then shrink to "+ trip count" by the optimiser's own means.
 //
 // One source for LLVM 14 and later. Settings come from the environment, set by the compiler wrapper:
 //   BURAN_PLUGIN_MODE     time | effort
@@ -45,6 +46,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "llvm_requirements.h"
 #include "llvm_static.h"
 #include "plugin.h"
 #include "runtime.h"
@@ -326,21 +328,35 @@ void addModeReference(Module &M) {
 // A function pass cannot drop GlobalsAA (see nothingPreserved): with LLVM 14 the accesses are kept apart by force.
 constexpr bool IsVolatile = LLVM_VERSION_MAJOR < 15;
 
-GlobalVariable *blockCounter(Module &M) {
-  Type *Int64 = Type::getInt64Ty(M.getContext());
-  GlobalVariable *Counter = M.getGlobalVariable("buran_blocks");
-  if (!Counter) {
-    Counter = new GlobalVariable(M, Int64, false, GlobalValue::ExternalLinkage, nullptr, "buran_blocks", nullptr,
-                                 GlobalValue::InitialExecTLSModel);
-    Counter->setAlignment(Align(8));
+// The thread's counters: blocks, then what they ask for in the order of runtime.h.
+constexpr unsigned CounterCount = 1 + BURAN_REQUIREMENTS;
+using Counters = std::array<Constant *, CounterCount>;
+
+GlobalVariable *threadVariable(Module &M, StringRef Name, Type *Type) {
+  GlobalVariable *Variable = M.getGlobalVariable(Name);
+  if (!Variable) {
+    Variable = new GlobalVariable(M, Type, false, GlobalValue::ExternalLinkage, nullptr, Name, nullptr,
+                                  GlobalValue::InitialExecTLSModel);
+    Variable->setAlignment(Align(8));
   }
-  return Counter;
+  return Variable;
+}
+
+Counters threadCounters(Module &M) {
+  Type *Int64 = Type::getInt64Ty(M.getContext()), *Int32 = Type::getInt32Ty(M.getContext());
+  ArrayType *Array = ArrayType::get(Int64, BURAN_REQUIREMENTS);
+  Counters Found = {threadVariable(M, "buran_blocks", Int64)};
+  Constant *Requirements = threadVariable(M, "buran_requirements", Array);
+  for (unsigned Kind = 0; Kind < BURAN_REQUIREMENTS; Kind++)
+    Found[1 + Kind] = ConstantExpr::getInBoundsGetElementPtr(
+        Array, Requirements, ArrayRef<Constant *>{ConstantInt::get(Int32, 0), ConstantInt::get(Int32, Kind)});
+  return Found;
 }
 
 class Counting {
 public:
   Counting(Module &M, function_ref<const TargetLibraryInfo &(Function &)> Library)
-      : Library(Library), Counter(blockCounter(M)), Int64(Type::getInt64Ty(M.getContext())) {}
+      : Library(Library), Counter(threadCounters(M)), Int64(Type::getInt64Ty(M.getContext())), Asks(M.getDataLayout()) {}
 
   void add(Function &F) {
     // Callees write the counter now, so nobody may believe any longer that they touch no memory.
@@ -444,24 +460,67 @@ private:
     return ComesBack[&F] = true;
   }
 
-  void countInMemory(Function &F) {
-    SmallVector<Instruction *, 32> Starts;
-    for (BasicBlock &Block : F)
-      if (isCounted(Block))
-        Starts.push_back(startOf(Block));
-    for (Instruction *At : Starts) {
-      IRBuilder<> Builder(At);
-      Value *Before = Builder.CreateLoad(Int64, Counter, IsVolatile);
-      Builder.CreateStore(Builder.CreateAdd(Before, ConstantInt::get(Int64, 1)), Counter, IsVolatile);
+  // What is added to a counter where.
+  struct Increment {
+    Instruction *At;
+    unsigned Which;
+    Value *Amount;
+  };
+  using Increments = SmallVector<Increment, 32>;
+
+  void collect(Increments &Found, Instruction *At, unsigned Which, uint64_t Amount) {
+    if (Amount)
+      Found.push_back({At, Which, ConstantInt::get(Int64, Amount)});
+  }
+
+  // What stands between two instructions at which call paths change is added behind it.
+  void collectRequirements(Increments &Found, BasicBlock &Block, Instruction *OwnEnter) {
+    buran::Amounts Sum = {};
+    for (Instruction &I : Block) {
+      auto *Call = dyn_cast<CallBase>(&I);
+      if (I.isTerminator() || (Call && needsFlush(*Call, OwnEnter))) {
+        for (unsigned Kind = 0; Kind < BURAN_REQUIREMENTS; Kind++)
+          collect(Found, &I, 1 + Kind, Sum[Kind]);
+        Sum = {};
+      }
+      Asks.add(I, Sum);
+      if (Value *Length = Asks.copied(I)) {
+        Length = IRBuilder<>(&I).CreateZExtOrTrunc(Length, Int64);
+        Found.push_back({&I, 1 + BURAN_BYTES_STORED, Length});
+        if (isa<AnyMemTransferInst>(I))
+          Found.push_back({&I, 1 + BURAN_BYTES_LOADED, Length});
+      }
     }
+  }
+
+  // The increments of a block's counter come before those that stand at the same place, and both before what is
+  // inserted there later.
+  Increments increments(Function &F, Instruction *OwnEnter) {
+    Increments Found;
+    for (BasicBlock &Block : F) {
+      if (isCounted(Block))
+        collect(Found, startOf(Block), 0, 1);
+      collectRequirements(Found, Block, OwnEnter);
+    }
+    return Found;
+  }
+
+  void countInMemory(Function &F) {
+    for (const Increment &This : increments(F, ownEnter(F))) {
+      IRBuilder<> Builder(This.At);
+      addToThread(Builder, This.Which, This.Amount);
+    }
+  }
+
+  void addToThread(IRBuilder<> &Builder, unsigned Which, Value *Amount) {
+    Value *Before = Builder.CreateLoad(Int64, Counter[Which], IsVolatile);
+    Builder.CreateStore(Builder.CreateAdd(Before, Amount), Counter[Which], IsVolatile);
   }
 
   void countInRegister(Function &F) {
     Instruction *OwnEnter = ownEnter(F);
-    SmallVector<Instruction *, 32> Starts, Flushes;
+    SmallVector<Instruction *, 32> Flushes;
     for (BasicBlock &Block : F) {
-      if (isCounted(Block))
-        Starts.push_back(startOf(Block));
       for (Instruction &I : Block)
         if (auto *Call = dyn_cast<CallBase>(&I))
           if (needsFlush(*Call, OwnEnter))
@@ -474,27 +533,38 @@ private:
 
     // The first increment is inserted before the instruction that follows the own enter hook, the flushes before
     // instructions that were there from the beginning: both orders stay right.
-    IRBuilder<> Entry(&*F.getEntryBlock().getFirstInsertionPt());
-    AllocaInst *Count = Entry.CreateAlloca(Int64, nullptr, "buran.count");
-    Entry.CreateStore(ConstantInt::get(Int64, 0), Count);
-    for (Instruction *At : Starts) {
-      IRBuilder<> Builder(At);
-      Value *Before = Builder.CreateLoad(Int64, Count);
-      Builder.CreateStore(Builder.CreateAdd(Before, ConstantInt::get(Int64, 1)), Count);
+    Increments Steps = increments(F, OwnEnter);
+    std::array<AllocaInst *, CounterCount> Counts = {};
+    for (const Increment &This : Steps)
+      if (!Counts[This.Which]) {
+        IRBuilder<> Entry(&*F.getEntryBlock().getFirstInsertionPt());
+        Counts[This.Which] = Entry.CreateAlloca(Int64, nullptr, "buran.count");
+        Entry.CreateStore(ConstantInt::get(Int64, 0), Counts[This.Which]);
+      }
+    for (const Increment &This : Steps) {
+      IRBuilder<> Builder(This.At);
+      Value *Before = Builder.CreateLoad(Int64, Counts[This.Which]);
+      Builder.CreateStore(Builder.CreateAdd(Before, This.Amount), Counts[This.Which]);
     }
-    for (Instruction *At : Flushes) {
-      IRBuilder<> Builder(At);
-      Value *Before = Builder.CreateLoad(Int64, Counter, IsVolatile);
-      Builder.CreateStore(Builder.CreateAdd(Before, Builder.CreateLoad(Int64, Count)), Counter, IsVolatile);
-      Builder.CreateStore(ConstantInt::get(Int64, 0), Count);
+    SmallVector<AllocaInst *, CounterCount> Used;
+    for (unsigned Which = 0; Which < CounterCount; Which++) {
+      if (!Counts[Which])
+        continue;
+      Used.push_back(Counts[Which]);
+      for (Instruction *At : Flushes) {
+        IRBuilder<> Builder(At);
+        addToThread(Builder, Which, Builder.CreateLoad(Int64, Counts[Which]));
+        Builder.CreateStore(ConstantInt::get(Int64, 0), Counts[Which]);
+      }
     }
     DominatorTree Dominators(F);
-    PromoteMemToReg({Count}, Dominators);
+    PromoteMemToReg(Used, Dominators);
   }
 
   function_ref<const TargetLibraryInfo &(Function &)> Library;
-  GlobalVariable *Counter;
+  Counters Counter;
   Type *Int64;
+  buran::Requirements Asks;
   DenseMap<Function *, bool> ComesBack;
 };
 
@@ -538,7 +608,7 @@ struct HookPass : PassInfoMixin<HookPass> {
   PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
     addModeReference(M);
     if (Settings::get().Effort)
-      blockCounter(M); // the counting pass may be a function pass, which must not add globals
+      threadCounters(M); // the counting pass may be a function pass, which must not add globals
     Selection Select;
     SmallVector<Function *, 64> Present, Selected;
     for (Function &F : M)

@@ -17,6 +17,7 @@
 #include "internal.h"
 
 __thread uint64_t buran_blocks __attribute__((tls_model("initial-exec")));
+__thread uint64_t buran_requirements[BURAN_REQUIREMENTS] __attribute__((tls_model("initial-exec")));
 static __thread buran_thread *self __attribute__((tls_model("initial-exec")));
 static __thread int attaching __attribute__((tls_model("initial-exec")));
 

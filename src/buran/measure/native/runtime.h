@@ -35,6 +35,17 @@ typedef struct buran_region {
 /* Basic blocks this thread has executed. Initial-exec, so that counting is one instruction. */
 extern __thread uint64_t buran_blocks __attribute__((tls_model("initial-exec")));
 
+/* What they asked of the machine; in the order of the names in counters.c. */
+enum {
+    BURAN_FLOPS,
+    BURAN_LOADS,
+    BURAN_STORES,
+    BURAN_BYTES_LOADED,
+    BURAN_BYTES_STORED,
+    BURAN_REQUIREMENTS
+};
+extern __thread uint64_t buran_requirements[BURAN_REQUIREMENTS] __attribute__((tls_model("initial-exec")));
+
 uint32_t buran_enter(buran_region *region);
 void buran_exit(uint32_t token);
 void buran_unwind(uint32_t token);

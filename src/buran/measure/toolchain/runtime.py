@@ -277,4 +277,11 @@ def _info_macros(toolchain: Toolchain, mode: str) -> list[str]:
         "FINGERPRINT": toolchain.fingerprint,
     }
     macros = [f"-DBURAN_INFO_{key}={json.dumps(text)}" for key, text in texts.items()]
-    return [*macros, f"-DBURAN_INFO_MODE={mode}", f"-DBURAN_INFO_COUNTS_BLOCKS={int(mode == 'effort')}"]
+    counts = mode == "effort"
+    by_plugin = counts and toolchain.kind != GCC_FALLBACK
+    return [
+        *macros,
+        f"-DBURAN_INFO_MODE={mode}",
+        f"-DBURAN_INFO_COUNTS_BLOCKS={int(counts)}",
+        f"-DBURAN_INFO_COUNTS_REQUIREMENTS={int(by_plugin)}",
+    ]

@@ -1,0 +1,129 @@
+// What a piece of code asks of the machine, for llvm_plugin.cpp: floating-point operations and accesses to memory.
+//
+// An addition, subtraction, multiplication, division or square root of numbers with a point is an operation, a fused
+// multiply-add is two, and one on vectors as many as the vector has elements. Local variables that any compiler keeps in
+// registers are no memory, so builds without optimisation count what the source asks for too. Copying and filling a
+// piece of memory is one load, one store, and all of its bytes.
+#ifndef BURAN_LLVM_REQUIREMENTS_H
+#define BURAN_LLVM_REQUIREMENTS_H
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/IR/DataLayout.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/Transforms/Utils/PromoteMemToReg.h"
+
+#include <array>
+
+#include "runtime.h"
+
+namespace buran {
+
+using Amounts = std::array<uint64_t, BURAN_REQUIREMENTS>;
+
+class Requirements {
+public:
+  explicit Requirements(const llvm::DataLayout &Layout) : Layout(Layout) {}
+
+  // Adds what an instruction asks for, without the length of `copied`.
+  void add(const llvm::Instruction &I, Amounts &Sum) {
+    using namespace llvm;
+    if (auto *Load = dyn_cast<LoadInst>(&I)) {
+      if (!isRegister(Load->getPointerOperand()))
+        access(Sum, BURAN_LOADS, bytes(Load->getType()));
+    } else if (auto *Store = dyn_cast<StoreInst>(&I)) {
+      if (!isRegister(Store->getPointerOperand()))
+        access(Sum, BURAN_STORES, bytes(Store->getValueOperand()->getType()));
+    } else if (isa<AtomicRMWInst>(I) || isa<AtomicCmpXchgInst>(I)) {
+      uint64_t Size = bytes(I.getOperand(1)->getType());
+      access(Sum, BURAN_LOADS, Size);
+      access(Sum, BURAN_STORES, Size);
+    } else if (auto *Memory = dyn_cast<AnyMemIntrinsic>(&I)) {
+      auto *Length = dyn_cast<ConstantInt>(Memory->getLength());
+      uint64_t Size = Length ? Length->getZExtValue() : 0;
+      if (isa<AnyMemTransferInst>(I))
+        access(Sum, BURAN_LOADS, Size);
+      access(Sum, BURAN_STORES, Size);
+    } else {
+      Sum[BURAN_FLOPS] += operations(I);
+    }
+  }
+
+  // The number of bytes that an instruction copies or fills, where only the run can tell.
+  static llvm::Value *copied(const llvm::Instruction &I) {
+    auto *Memory = llvm::dyn_cast<llvm::AnyMemIntrinsic>(&I);
+    return Memory && !llvm::isa<llvm::ConstantInt>(Memory->getLength()) ? Memory->getLength() : nullptr;
+  }
+
+private:
+  static void access(Amounts &Sum, unsigned Kind, uint64_t Size) {
+    Sum[Kind]++;
+    Sum[Kind == BURAN_LOADS ? BURAN_BYTES_LOADED : BURAN_BYTES_STORED] += Size;
+  }
+
+  uint64_t bytes(llvm::Type *Type) const { return Layout.getTypeStoreSize(Type).getKnownMinValue(); }
+
+  bool isRegister(const llvm::Value *Place) {
+    auto *Variable = llvm::dyn_cast<llvm::AllocaInst>(Place);
+    if (!Variable)
+      return false;
+    auto Known = Registers.find(Variable);
+    return Known != Registers.end() ? Known->second : Registers[Variable] = llvm::isAllocaPromotable(Variable);
+  }
+
+  static uint64_t operations(const llvm::Instruction &I) {
+    using namespace llvm;
+    switch (I.getOpcode()) {
+    case Instruction::FAdd:
+    case Instruction::FSub:
+    case Instruction::FMul:
+    case Instruction::FDiv:
+    case Instruction::FRem:
+      return elements(I.getType());
+    case Instruction::Call:
+      break;
+    default:
+      return 0;
+    }
+    auto *Call = dyn_cast<IntrinsicInst>(&I);
+    switch (Call ? Call->getIntrinsicID() : Intrinsic::not_intrinsic) {
+    case Intrinsic::fma:
+    case Intrinsic::fmuladd:
+    case Intrinsic::experimental_constrained_fma:
+    case Intrinsic::experimental_constrained_fmuladd:
+      return 2 * elements(I.getType());
+    case Intrinsic::sqrt:
+    case Intrinsic::experimental_constrained_sqrt:
+    case Intrinsic::experimental_constrained_fadd:
+    case Intrinsic::experimental_constrained_fsub:
+    case Intrinsic::experimental_constrained_fmul:
+    case Intrinsic::experimental_constrained_fdiv:
+    case Intrinsic::experimental_constrained_frem:
+      return elements(I.getType());
+    case Intrinsic::vector_reduce_fadd:
+    case Intrinsic::vector_reduce_fmul:
+      return elements(Call->getArgOperand(1)->getType());
+    default:
+      return isSquareRoot(cast<CallBase>(I));
+    }
+  }
+
+  // The C library's, which sets errno: compilers make it an instruction with a test.
+  static bool isSquareRoot(const llvm::CallBase &Call) {
+    const llvm::Function *Callee = Call.getCalledFunction();
+    llvm::StringRef Name = Callee && Callee->isDeclaration() ? Callee->getName() : "";
+    return Name == "sqrt" || Name == "sqrtf" || Name == "sqrtl";
+  }
+
+  static uint64_t elements(llvm::Type *Type) {
+    auto *Vector = llvm::dyn_cast<llvm::VectorType>(Type);
+    return Vector ? Vector->getElementCount().getKnownMinValue() : 1;
+  }
+
+  const llvm::DataLayout &Layout;
+  llvm::DenseMap<const llvm::AllocaInst *, bool> Registers;
+};
+
+} // namespace buran
+
+#endif
