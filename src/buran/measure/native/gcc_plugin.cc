@@ -1,13 +1,13 @@
-// Compiler plugin for gcc: hooks in selected functions, and a count of executed basic blocks. C, C++ and Fortran.
+// Compiler plugin for gcc: hooks in selected functions, and counts of executed basic blocks and of what they ask of the
+// machine (gcc_requirements.h). C, C++ and Fortran.
 //
 // Two passes, like those of llvm_plugin.cpp, which has the reasons:
 //   hooks    before anything is inlined, when functions have a control flow graph but are not in SSA form. A hooked
 //            function gets a clean-up region around all of its code, so that it is left in the shadow stack also where
 //            an exception passes through it;
 //   counting where gcc itself would instrument for coverage (`sancov`): after inlining and scalar optimisation, before
-//            the loop passes. The count is a local variable in SSA form; it is added to the thread's counter before
-//            calls after which control may not come back here or the call path may change, and before returns. At most
-//            once in a block: only the beginning of a block counts.
+//            the loop passes. Each count is a local variable in SSA form; it is added to the thread's counter before
+//            calls after which control may not come back here or the call path may change, and before returns.
 //
 // For gcc 10 and later; must be built with the headers of the very gcc that loads it. Settings come from the
 // environment, set by the compiler wrapper:
@@ -18,6 +18,7 @@
 
 // gcc's headers forbid malloc and others from there on.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cxxabi.h>
@@ -54,6 +55,7 @@
 #include "gimple-expr.h"
 #include "gimple-iterator.h"
 #include "gimple-ssa.h"
+#include "gimple-walk.h"
 #include "langhooks.h"
 #include "stor-layout.h"
 #include "toplev.h"
@@ -227,6 +229,7 @@ bool isSimpleBuiltin(const gcall *Call) {
 // Several translation units may bring it along, and the linker keeps one.
 bool isShared(tree Decl) { return DECL_ONE_ONLY(Decl) || DECL_COMDAT(Decl) || DECL_WEAK(Decl); }
 
+#include "gcc_requirements.h"
 #include "gcc_static.h"
 
 // Decides which functions are hooked. Looks at the code of callees, so all decisions come before the first hook.
@@ -290,25 +293,39 @@ private:
 
 // ---- what is shared by the passes; trees that outlive a pass are known to the garbage collector
 
-tree ThreadCounter;
+tree ThreadBlocks, ThreadRequirements;
 
 const ggc_root_tab Roots[] = {
-    {&ThreadCounter, 1, sizeof ThreadCounter, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node}, LAST_GGC_ROOT_TAB};
+    {&ThreadBlocks, 1, sizeof ThreadBlocks, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
+    {&ThreadRequirements, 1, sizeof ThreadRequirements, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
+    LAST_GGC_ROOT_TAB};
 
 // Region of a hook -> the function it was made for, both by DECL_UID; clones of a function share its origin.
 std::unordered_map<unsigned, unsigned> OwnerOfRegion;
 
 // Volatile, because gcc has decided long before which functions touch no memory.
-tree threadCounter() {
-  if (ThreadCounter)
-    return ThreadCounter;
-  tree Var = build_decl(UNKNOWN_LOCATION, VAR_DECL, get_identifier("buran_blocks"),
-                        build_qualified_type(uint64_type_node, TYPE_QUAL_VOLATILE));
+tree threadVariable(tree &Variable, const char *Name, tree Type) {
+  if (Variable)
+    return Variable;
+  tree Var = build_decl(UNKNOWN_LOCATION, VAR_DECL, get_identifier(Name), Type);
   TREE_THIS_VOLATILE(Var) = TREE_SIDE_EFFECTS(Var) = 1;
   TREE_PUBLIC(Var) = DECL_EXTERNAL(Var) = TREE_USED(Var) = DECL_ARTIFICIAL(Var) = TREE_ADDRESSABLE(Var) = 1;
   set_decl_tls_model(Var, TLS_MODEL_INITIAL_EXEC);
   varpool_node::get_create(Var);
-  return ThreadCounter = Var;
+  return Variable = Var;
+}
+
+// The thread's counters: blocks, then what they ask for in the order of runtime.h.
+constexpr unsigned CounterCount = 1 + BURAN_REQUIREMENTS;
+
+tree threadCounter(unsigned Which) {
+  tree Number = build_qualified_type(uint64_type_node, TYPE_QUAL_VOLATILE);
+  if (Which == 0)
+    return threadVariable(ThreadBlocks, "buran_blocks", Number);
+  tree All = threadVariable(ThreadRequirements, "buran_requirements", build_array_type_nelts(Number, BURAN_REQUIREMENTS));
+  tree Place = build4(ARRAY_REF, Number, All, build_int_cst(sizetype, Which - 1), NULL_TREE, NULL_TREE);
+  TREE_THIS_VOLATILE(Place) = TREE_SIDE_EFFECTS(Place) = 1;
+  return Place;
 }
 
 // gcc has analysed its variables when the first pass begins.
@@ -560,66 +577,110 @@ class Counting {
 public:
   // For the function that cfun is.
   void add() {
-    bool InMemory = Settings::get().Counter == Settings::Memory, Boundaries = false;
-    tree Count = create_tmp_var(uint64_type_node, "buran_count");
-    std::vector<Block> Blocks;
+    std::vector<Stretch> Stretches;
+    bool Boundaries = false;
     basic_block BB;
-    FOR_EACH_BB_FN(BB, cfun) {
-      Blocks.push_back(look(BB));
-      Boundaries |= Blocks.back().Calls;
-    }
-    for (Block &This : Blocks) {
-      // From back to front, so that the statements found keep their places.
-      if (!InMemory && This.Flush) {
-        gimple_stmt_iterator At = gsi_for_stmt(This.Flush);
-        addToThread(At, Count);
-        assign(At, Count, build_int_cst(uint64_type_node, 0));
-      }
-      if (!This.IsCounted)
-        continue;
-      gimple_stmt_iterator At = gsi_after_labels(This.BB);
-      if (This.After) {
-        At = gsi_for_stmt(This.After);
+    FOR_EACH_BB_FN(BB, cfun)
+      Boundaries |= split(BB, Stretches);
+    Locals = {};
+    for (const Stretch &This : Stretches)
+      for (unsigned Which = 0; Which < CounterCount; Which++)
+        if (!isInMemory() && !Locals[Which] && counts(This, Which))
+          Locals[Which] = create_tmp_var(uint64_type_node, "buran_count");
+    for (const Stretch &This : Stretches) {
+      if (This.Flush)
+        flush(This);
+      for (gimple *Copy : This.Copies)
+        countCopied(Copy);
+      gimple_stmt_iterator At = This.After ? gsi_for_stmt(This.After) : gsi_after_labels(This.BB);
+      if (This.After)
         gsi_next(&At);
+      for (unsigned Which = 0; Which < CounterCount; Which++)
+        if (This.Counts[Which])
+          count(At, Which, build_int_cst(uint64_type_node, This.Counts[Which]));
+    }
+    for (tree Local : Locals)
+      if (Local) {
+        gimple *Start = gimple_build_assign(Local, build_int_cst(uint64_type_node, 0));
+        gsi_insert_on_edge_immediate(single_succ_edge(ENTRY_BLOCK_PTR_FOR_FN(cfun)), Start);
       }
-      tree One = build_int_cst(uint64_type_node, 1);
-      if (InMemory)
-        addToThread(At, One);
-      else
-        place(At, gimple_build_assign(Count, PLUS_EXPR, Count, One));
-    }
-    if (!InMemory) {
-      gimple *Start = gimple_build_assign(Count, build_int_cst(uint64_type_node, 0));
-      gsi_insert_on_edge_immediate(single_succ_edge(ENTRY_BLOCK_PTR_FOR_FN(cfun)), Start);
-    }
     if (!Boundaries)
       ComesBack.insert(DECL_UID(current_function_decl));
     mark_virtual_operands_for_renaming(cfun);
   }
 
 private:
-  struct Block {
+  // A block, or a part of one between two statements at which the call path may change.
+  struct Stretch {
     basic_block BB;
-    bool IsCounted, Calls;
-    gimple *After; // what the count comes after: a hook that makes this call path the current one
-    gimple *Flush; // before what the count is added to the thread's
+    bool BeginsBlock;
+    gimple *After = nullptr; // what it begins behind, if not the labels
+    gimple *Flush = nullptr; // before what its counts are added to the thread's
+    std::array<uint64_t, CounterCount> Counts = {};
+    std::vector<gimple *> Copies = {}; // of so many bytes as only the run can tell
   };
 
-  Block look(basic_block BB) {
-    Block This = {BB, isCounted(BB), false, nullptr, nullptr};
-    bool IsEntry = single_succ(ENTRY_BLOCK_PTR_FOR_FN(cfun)) == BB;
-    for (gimple_stmt_iterator At = gsi_start_bb(BB); !gsi_end_p(At) && !This.Flush; gsi_next(&At)) {
+  // Returns whether the block has calls from which control may not come back, or in which the call path changes.
+  bool split(basic_block BB, std::vector<Stretch> &Stretches) {
+    bool IsEntry = single_succ(ENTRY_BLOCK_PTR_FOR_FN(cfun)) == BB, Calls = false;
+    Stretch This = {BB, true};
+    This.Counts[0] = isCounted(BB);
+    Amounts Sum = {};
+    auto End = [&](gimple *Flush) {
+      std::copy(Sum.begin(), Sum.end(), This.Counts.begin() + 1);
+      This.Flush = Flush;
+      Stretches.push_back(This);
+      This = {BB, false, Flush};
+      Sum = {};
+    };
+    for (gimple_stmt_iterator At = gsi_start_bb(BB); !gsi_end_p(At); gsi_next(&At)) {
       gimple *Statement = gsi_stmt(At);
-      bool IsCall = is_gimple_call(Statement);
+      Requirements::add(Statement, Sum);
+      if (Requirements::copied(Statement))
+        This.Copies.push_back(Statement);
       if (!This.After && (isHook(Statement, "buran_unwind") || (IsEntry && isOwnEnter(Statement)))) {
-        This.After = Statement;
-        This.Calls = true;
-      } else if (IsCall ? needsFlush(as_a<gcall *>(Statement)) : leaves(Statement)) {
-        This.Flush = Statement;
-        This.Calls |= gimple_code(Statement) != GIMPLE_RETURN;
+        This.After = Statement; // a hook that makes this call path the current one
+        Calls = true;
+      } else if (is_gimple_call(Statement) ? needsFlush(as_a<gcall *>(Statement)) : leaves(Statement)) {
+        Calls |= gimple_code(Statement) != GIMPLE_RETURN;
+        End(Statement);
       }
     }
-    return This;
+    End(nullptr);
+    return Calls;
+  }
+
+  static bool isInMemory() { return Settings::get().Counter == Settings::Memory; }
+
+  static bool counts(const Stretch &This, unsigned Which) {
+    bool IsLength = Which == 1 + BURAN_BYTES_LOADED || Which == 1 + BURAN_BYTES_STORED;
+    return This.Counts[Which] || (IsLength && !This.Copies.empty());
+  }
+
+  // Counts of other blocks reach the first flush of a block, so that later ones only have what came since.
+  void flush(const Stretch &This) {
+    gimple_stmt_iterator At = gsi_for_stmt(This.Flush);
+    for (unsigned Which = 0; Which < CounterCount; Which++)
+      if (Locals[Which] && (This.BeginsBlock || counts(This, Which))) {
+        addToThread(At, Which, Locals[Which]);
+        assign(At, Locals[Which], build_int_cst(uint64_type_node, 0));
+      }
+  }
+
+  void countCopied(gimple *Copy) {
+    gimple_stmt_iterator At = gsi_for_stmt(Copy);
+    tree Length = create_tmp_var(uint64_type_node);
+    place(At, gimple_build_assign(Length, NOP_EXPR, Requirements::copied(Copy)));
+    count(At, 1 + BURAN_BYTES_STORED, Length);
+    if (Requirements::copies(Copy))
+      count(At, 1 + BURAN_BYTES_LOADED, Length);
+  }
+
+  void count(gimple_stmt_iterator &At, unsigned Which, tree Amount) {
+    if (isInMemory())
+      addToThread(At, Which, Amount);
+    else
+      place(At, gimple_build_assign(Locals[Which], PLUS_EXPR, Locals[Which], Amount));
   }
 
   // A block that only passes control on is not counted: such blocks come and go with details of the compiler. Nor are
@@ -665,12 +726,14 @@ private:
 
   static void assign(gimple_stmt_iterator &At, tree To, tree Value) { place(At, gimple_build_assign(To, Value)); }
 
-  static void addToThread(gimple_stmt_iterator &At, tree Value) {
+  static void addToThread(gimple_stmt_iterator &At, unsigned Which, tree Value) {
     tree Before = create_tmp_var(uint64_type_node), After = create_tmp_var(uint64_type_node);
-    assign(At, Before, threadCounter());
+    assign(At, Before, threadCounter(Which));
     place(At, gimple_build_assign(After, PLUS_EXPR, Before, Value));
-    assign(At, threadCounter(), After);
+    assign(At, threadCounter(Which), After);
   }
+
+  std::array<tree, CounterCount> Locals; // of the function, for what is counted in it
 
   // Functions that call nothing but such functions and simple builtins, by DECL_UID. gcc compiles callees first.
   std::unordered_set<unsigned> ComesBack;
