@@ -127,22 +127,22 @@ def test_products_with_another_family_keep_both_factors(install: Install) -> Non
 
 
 def test_a_metric_is_one_file(install: Install) -> None:
-    assert "flops" not in asked_for_by("metrics")
-    assert metric_of("flops").role == "sampled"
+    assert "interactions" not in asked_for_by("metrics")
+    assert metric_of("interactions").role == "sampled"
     folder = install("add-a-metric.md")
-    assert asked_for_by("metrics")[-1] == "flops"
-    assert metric_of("flops").noise_resilient
+    assert asked_for_by("metrics")[-1] == "interactions"
+    assert metric_of("interactions").noise_resilient
     with not_synced():
         session = open_session(folder / "campaign.json")
         last = carry_out(session)
     models = {model.metric: model for model in read_models(session.layout.models(session.id, last.iteration - 1))}
-    counted = models["flops"]
+    counted = models["interactions"]
     solve = counted.models[counted.call_paths.index("simulated->main->solve")]
     assert solve is not None
     assert solve.function.lead(counted.parameters.index("p")) == (2, 0)
     assert counted.unit == "occ"
     said = render(gather(History.open(session)))
-    assert "\nFloating-point operations (occ, exclusive, mean over ranks)\n" in said
+    assert "\nInteractions (occ, exclusive, mean over ranks)\n" in said
     assert "Counts were identical in all repetitions of every point." in said
 
 

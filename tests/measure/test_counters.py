@@ -209,7 +209,7 @@ def test_counter_that_one_rank_lacks_is_no_metric(tmp_path):
 @pytest.mark.parametrize(
     ("dump", "why"),
     [
-        (with_counters(("flops",), [[1]] * 4), "flops"),
+        (with_counters(("hops",), [[1]] * 4), "hops"),
         (with_counters(("cycles",), [[1]] * 3), "bytes"),
         (with_counters(("cycles",), [[1]] * 5), "too many"),
     ],

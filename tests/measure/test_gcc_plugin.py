@@ -22,6 +22,7 @@ from native_programs import (
 from buran.measure.toolchain.elf import Elf
 from buran.measure.toolchain.static_features import Call, read_static_features
 from buran.measure.toolchain.toolchain import GCC_PLUGIN
+from buran.profile.metrics import REQUIREMENTS
 
 pytestmark = pytest.mark.mpi
 
@@ -68,7 +69,7 @@ def compare_counters(gcc, reference_counter, folder, rules, *flags):
     register = counts(gcc, folder, "register", *flags, rules=rules)
     memory = counts(gcc, folder, "memory", *flags, rules=rules)
     reference = counts(gcc, folder, "none", *flags, COVERAGE, reference_counter, rules=rules)
-    for metric in ("visits", "basic_blocks"):
+    for metric in ("visits", "basic_blocks", *REQUIREMENTS):
         assert table(register, metric) == table(memory, metric)
     assert table(register, "visits") == table(reference, "visits")
     # The reference counts a function's first block before its hook, so for the caller: only sums can be compared.

@@ -17,6 +17,7 @@ from native_programs import (
 
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN
+from buran.profile.metrics import REQUIREMENTS
 
 pytestmark = pytest.mark.mpi
 
@@ -37,10 +38,10 @@ def compare_with_reference(tmp_path, rules, *flags):
     for counter in ("register", "memory"):
         binary = build("torture.cpp", tmp_path / counter, flags=flags, filter_file=filter_file, counter=counter)
         profile = profile_of(binary, tmp_path / f"run-{counter}")
-        counts[counter] = (table(profile, "basic_blocks"), table(profile, "visits"))
+        counts[counter] = tuple(table(profile, metric) for metric in ("basic_blocks", "visits", *REQUIREMENTS))
     assert counts["register"] == counts["memory"]
     assert sum(map(sum, counts["register"][0].values())) > 10_000
-    return counts["register"]
+    return counts["register"][:2]
 
 
 @pytest.mark.parametrize("rules", [HOOK_ALL, SELECTED], ids=["all", "selected"])

@@ -39,6 +39,7 @@ from buran.loop.refine import known_verdicts, refinement_of, rules_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
 from buran.loop.session import Session
 from buran.model.model_set import ModelSet, write_models
+from buran.profile.metrics import REQUIREMENTS
 from buran.report.text import Report, total_at_target
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
@@ -151,6 +152,19 @@ def _missing_counters(history: History) -> list[str]:
     wanted = [run for run in in_store(history.runs) if said.get(run.mode)]
     reasons = ((said[run.mode], history.run_record(run.folder).counters_unavailable) for run in wanted)
     return sorted({f"{words}: {reason}." for words, reason in reasons if reason})
+
+
+def _missing_requirements(history: History) -> list[str]:
+    """Say which requirements the campaign asks for in vain."""
+    asked = [name for name in history.session.campaign.config.metrics if name in REQUIREMENTS]
+    table = history.table(history.plans[-1].iteration - 1) if asked else None
+    missing = [] if table is None else [name for name in asked if name not in table.values]
+    if not missing:
+        return []
+    return [
+        f"No run has {', '.join(missing)} (key metrics): blocks were counted by an earlier version of Buran or without "
+        "its compiler plugins. Runs in another results folder, with clang or gcc and its headers, would have them."
+    ]
 
 
 def _lost(history: History) -> list[str]:
@@ -320,6 +334,7 @@ def _notes(history: History, findings: Findings) -> list[str]:
     notes = [*session.target.backend.notes, *session.campaign.notes]
     notes += [note for record in history.build_records for note in record.notes]
     notes += _missing_counters(history)
+    notes += _missing_requirements(history)
     notes += _builds_of_models(history, findings)
     notes += [judged["words"] for judged in findings.imported]
     return list(dict.fromkeys(notes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from buran.campaign.expressions import Expression, ExpressionError, compile_expr
 from buran.campaign.mistakes import did_you_mean, listed
 from buran.campaign.point import Value
 from buran.errors import ConfigError
-from buran.profile.metrics import asked_for_by, metric_of
+from buran.profile.metrics import REQUIREMENTS, asked_for_by, metric_of
 from buran.profile.profile import SEPARATOR
 from buran_studies.simulate.truth import TRUTH_SCHEMA, program_of_truth
 
@@ -122,6 +123,12 @@ class Program:
     queue_s: Expression
     noise: Noise = Noise()
     instrumentation: Instrumentation = Instrumentation()
+
+    @cached_property
+    def counted(self) -> tuple[str, ...]:
+        """Metrics that its runs count: requirements only if a function has them."""
+        counts = [node.counts for node in self.nodes]
+        return tuple(n for n in counts[0] if n not in REQUIREMENTS or any(count[n].text != "0" for count in counts))
 
     @property
     def paths(self) -> tuple[str, ...]:

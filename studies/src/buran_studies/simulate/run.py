@@ -168,7 +168,7 @@ class Variant:
         if unsteady.any():
             wobble = np.maximum(1 + unsteady * generator(key, "counts").standard_normal(len(nodes)), 0.0)
         out = {}
-        for name in nodes[0].counts:
+        for name in self.program.counted:
             whole = np.array([_value(node.counts[name], point, f"{node.name}.{name}") for node in nodes])
             own = np.repeat(whole[:, None], len(slow), axis=1)
             if metric_of(name).effort == "computation":
