@@ -48,7 +48,7 @@ COMMON_INFO = ("executable", "build_id", "mode", "compiler", "mpi", "toolchain",
 NODE_LIMIT = "BURAN_NODE_LIMIT"
 FEWER_CALL_PATHS = (
     "let fewer functions have hooks, with refinement.drop, or raise the limit, as in "
-    f"environments.NAME.variables: {{{NODE_LIMIT}: 1000000}}; a call path takes up to 224 bytes"
+    f"environments.NAME.variables: {{{NODE_LIMIT}: 1000000}}; a call path takes 168 bytes"
 )
 
 

@@ -1,9 +1,7 @@
-/* Counters beside time and blocks: those of the processor and the kernel through perf_event_open, where BURAN_COUNTERS
- * asks for them, and what the program itself counts of its requirements (`buran_requirements`), where it was built so.
+/* Counters of the processor and the kernel through perf_event_open, where BURAN_COUNTERS asks for them.
  *
- * Each thread has one group of perf's events, read by one system call whenever its call path changes. What the machine
- * does not have, does not allow, or counted only for a part of the time is no metric of the profile: the reason is kept
- * instead.
+ * Each thread has one group of events, read by one system call whenever its call path changes. What the machine does not
+ * have, does not allow, or counted only for a part of the time is no metric of the profile: the reason is kept instead.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,10 +16,7 @@
 
 #include "internal.h"
 
-#define PERF_EVENTS 7u
-
-/* Those of perf come first. Context switches happen in the kernel: counting the program's own code alone would always
- * give 0. */
+/* Context switches happen in the kernel: counting the program's own code alone would always give 0. */
 static const struct {
     const char *name;
     uint32_t type;
@@ -35,15 +30,10 @@ static const struct {
     {"page_faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 0},
     {"task_clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, 0},
     {"context_switches", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, 1},
-    [PERF_EVENTS + BURAN_FLOPS] = {.name = "flops"},
-    [PERF_EVENTS + BURAN_LOADS] = {.name = "loads"},
-    [PERF_EVENTS + BURAN_STORES] = {.name = "stores"},
-    [PERF_EVENTS + BURAN_BYTES_LOADED] = {.name = "bytes_loaded"},
-    [PERF_EVENTS + BURAN_BYTES_STORED] = {.name = "bytes_stored"},
 };
 
 #define EVENTS (sizeof events / sizeof *events)
-_Static_assert(EVENTS == BURAN_EVENTS && EVENTS == PERF_EVENTS + BURAN_REQUIREMENTS, "internal.h knows their number");
+_Static_assert(EVENTS == BURAN_EVENTS, "internal.h knows their number");
 
 /* Counts by the nodes' index: block b holds FIRST_BLOCK << b nodes. They never move, as nodes do not. */
 #define FIRST_BLOCK 64u
@@ -51,9 +41,8 @@ _Static_assert(EVENTS == BURAN_EVENTS && EVENTS == PERF_EVENTS + BURAN_REQUIREME
 
 struct buran_counts {
     uint32_t used;                /* events of the open group */
-    int files[PERF_EVENTS];       /* in the group's order; the first is its leader */
-    uint32_t event_of[PERF_EVENTS]; /* in the group's order */
-    const uint64_t *requirements; /* the thread's, while it lives and if they are counted */
+    int files[EVENTS];            /* in the group's order; the first is its leader */
+    uint32_t event_of[EVENTS];    /* in the group's order */
     uint64_t last[EVENTS];        /* by event, as all that follows: until here, everything is booked */
     uint64_t unbooked[EVENTS];    /* since the last hook; only used by the dump */
     uint64_t (*blocks[BLOCKS])[EVENTS];
@@ -69,9 +58,9 @@ static int is_in_dump[EVENTS];
 const char *buran_counters_start(const char *names) {
     for (const char *at = names; at && *at;) {
         size_t length = strcspn(at, ","), event = 0;
-        while (event < PERF_EVENTS && (strlen(events[event].name) != length || strncmp(events[event].name, at, length)))
+        while (event < EVENTS && (strlen(events[event].name) != length || strncmp(events[event].name, at, length)))
             event++;
-        if (event == PERF_EVENTS)
+        if (event == EVENTS)
             return "must be names separated by commas, out of instructions, cycles, cache_misses, branch_misses, "
                    "page_faults, task_clock, context_switches";
         is_wanted[event] = any_is_wanted = 1;
@@ -79,8 +68,6 @@ const char *buran_counters_start(const char *names) {
         if (*at == ',' && *++at == '\0')
             return "ends with a comma";
     }
-    for (size_t event = PERF_EVENTS; event < EVENTS && buran_counts_requirements; event++)
-        is_wanted[event] = any_is_wanted = 1;
     return NULL;
 }
 
@@ -95,15 +82,9 @@ static void refuse(size_t event, const char *reason) {
     __atomic_store_n(&reasons[event], texts[event], __ATOMIC_RELEASE);
 }
 
-static void refuse_group(const buran_counts *counts, const char *reason) {
+static void refuse_all(const buran_counts *counts, const char *reason) {
     for (uint32_t i = 0; i < counts->used; i++)
         refuse(counts->event_of[i], reason);
-}
-
-static void refuse_all(const buran_counts *counts, const char *reason) {
-    refuse_group(counts, reason);
-    for (size_t event = PERF_EVENTS; event < EVENTS; event++)
-        refuse(event, reason);
 }
 
 static void refuse_for(size_t event, int error) {
@@ -161,9 +142,7 @@ void buran_open_counters(buran_thread *thread) {
     if (!counts)
         buran_give_up("out of memory", "while opening counters");
     counts->used = 0;
-    memset(counts->last, 0, sizeof counts->last); /* counters begin at 0 with their thread */
-    counts->requirements = buran_counts_requirements ? buran_requirements : NULL;
-    for (size_t event = 0; event < PERF_EVENTS; event++) {
+    for (size_t event = 0; event < EVENTS; event++) {
         if (!is_wanted[event] || !is_available(event))
             continue;
         int file = open_event(event, counts->used ? counts->files[0] : -1);
@@ -173,10 +152,11 @@ void buran_open_counters(buran_thread *thread) {
         }
         counts->files[counts->used] = moved_up(file);
         counts->event_of[counts->used++] = (uint32_t)event;
+        counts->last[event] = 0;
     }
     if (counts->used && ioctl(counts->files[0], PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP))
-        refuse_group(counts, strerror(errno));
-    if (counts->used || counts->requirements)
+        refuse_all(counts, strerror(errno));
+    if (counts->used)
         thread->counts = counts;
 }
 
@@ -184,46 +164,29 @@ void buran_close_counters(buran_thread *thread) {
     buran_counts *counts = thread->counts;
     for (uint32_t i = 0; counts && i < counts->used; i++)
         close(counts->files[i]);
-    if (counts) {
+    if (counts)
         counts->used = 0;
-        counts->requirements = NULL; /* they go with the thread */
-    }
 }
 
-/* Add to `sums`, by event, what has been counted since the last time. */
-static void add_requirements(buran_counts *counts, uint64_t *sums) {
-    for (uint32_t kind = 0; kind < BURAN_REQUIREMENTS; kind++) {
-        uint64_t now = counts->requirements[kind];
-        sums[PERF_EVENTS + kind] += now - counts->last[PERF_EVENTS + kind];
-        counts->last[PERF_EVENTS + kind] = now;
-    }
-}
-
-static void add_events(buran_counts *counts, uint64_t *sums) {
+/* Adds to `sums`, by event, what has been counted since the last time. */
+static void add_new(buran_counts *counts, uint64_t *sums) {
     struct {
         uint64_t events, enabled, running, values[EVENTS];
     } now;
     size_t size = (3 + counts->used) * sizeof now.events;
     ssize_t got = read(counts->files[0], &now, size);
     if (got != (ssize_t)size || now.events != counts->used) {
-        refuse_group(counts, got < 0 ? strerror(errno) : "it could not be read any more");
+        refuse_all(counts, got < 0 ? strerror(errno) : "it could not be read any more");
         counts->used = 0;
         return;
     }
     if (now.running != now.enabled)
-        refuse_group(counts, "it shared the processor's counters with others and did not count all the time");
+        refuse_all(counts, "it shared the processor's counters with others and did not count all the time");
     for (uint32_t i = 0; i < counts->used; i++) {
         uint32_t event = counts->event_of[i];
         sums[event] += now.values[i] - counts->last[event];
         counts->last[event] = now.values[i];
     }
-}
-
-static void add_new(buran_counts *counts, uint64_t *sums) {
-    if (counts->requirements)
-        add_requirements(counts, sums);
-    if (counts->used)
-        add_events(counts, sums);
 }
 
 static uint64_t *sums_of(buran_counts *counts, uint32_t node, int may_make) {
@@ -235,14 +198,14 @@ static uint64_t *sums_of(buran_counts *counts, uint32_t node, int may_make) {
 }
 
 void buran_count(buran_counts *counts, const buran_node *node) {
-    if (!counts->used && !counts->requirements)
+    if (!counts->used)
         return;
     int error = errno; /* hooks stand where the program may look at it next */
     uint64_t *sums = sums_of(counts, node->index, 1);
-    if (!sums)
-        refuse_all(counts, "out of memory");
-    else
+    if (sums)
         add_new(counts, sums);
+    else
+        refuse_all(counts, "out of memory");
     errno = error;
 }
 
@@ -253,7 +216,7 @@ void buran_count_unbooked(buran_thread *thread) {
     if (!counts)
         return;
     memset(counts->unbooked, 0, sizeof counts->unbooked);
-    if (thread->state == BURAN_THREAD_RUNNING)
+    if (counts->used && thread->state == BURAN_THREAD_RUNNING)
         add_new(counts, counts->unbooked);
 }
 

@@ -176,8 +176,13 @@ static uint32_t count_info(void) {
     return count;
 }
 
+static const char *const requirement_names[] = {"flops", "loads", "stores", "bytes_loaded", "bytes_stored"};
+_Static_assert(sizeof requirement_names / sizeof *requirement_names == BURAN_REQUIREMENTS, "one name each");
+
+static uint32_t requirements_in_dump(void) { return buran_counts_requirements ? BURAN_REQUIREMENTS : 0; }
+
 static uint32_t counters_in_dump(void) {
-    uint32_t count = 0;
+    uint32_t count = requirements_in_dump();
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         count += buran_counter_name(event) != NULL;
     return count;
@@ -187,13 +192,21 @@ static void put_counts(writer *out, const buran_thread *thread, uint32_t count) 
     uint32_t done = 0;
     if (!counters_in_dump())
         return;
+    const buran_node *open = thread->state == BURAN_THREAD_RUNNING ? thread->current : NULL;
     for (const buran_chunk *chunk = thread->first_chunk; chunk && done < count; chunk = chunk->next)
-        for (uint32_t i = 0; i < chunk->used && done < count; i++, done++)
+        for (uint32_t i = 0; i < chunk->used && done < count; i++, done++) {
+            const buran_node *node = &chunk->nodes[i];
+            for (uint32_t kind = 0; kind < requirements_in_dump(); kind++) {
+                uint64_t unbooked = node == open ? thread->requirements[kind] - thread->last_requirements[kind] : 0;
+                uint64_t value = node->requirements[kind] + unbooked;
+                put(out, &value, sizeof value);
+            }
             for (uint32_t event = 0; event < BURAN_EVENTS; event++) {
-                uint64_t value = buran_count_of(thread, &chunk->nodes[i], event);
+                uint64_t value = buran_count_of(thread, node, event);
                 if (buran_counter_name(event))
                     put(out, &value, sizeof value);
             }
+        }
 }
 
 /* Of ticks in a call path, those in which the thread had a core and did not wait. */
@@ -263,6 +276,8 @@ static void put_all(writer *out, const buran_dump_source *source) {
     put_u32(out, sum.threads);
     put_u32(out, counters_in_dump());
     put_info(out, source, &sum);
+    for (uint32_t kind = 0; kind < requirements_in_dump(); kind++)
+        put_text(out, requirement_names[kind]);
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         if (buran_counter_name(event))
             put_text(out, buran_counter_name(event));

@@ -24,6 +24,7 @@ typedef struct buran_node {
     uint64_t visits, ticks, blocks;
     uint64_t bytes_sent, bytes_received, comm_sum;
     uint32_t comm_min, comm_max;
+    uint64_t requirements[BURAN_REQUIREMENTS];
 } buran_node;
 
 /* An entry that has not been left yet. */
@@ -63,8 +64,10 @@ typedef struct buran_thread {
     uint64_t last_ticks, last_blocks; /* until here, everything is booked */
     uint32_t depth, depth_limit;
     uint32_t busy; /* inside a hook: a signal handler must not touch this structure */
+    int counts_more; /* than time and blocks: requirements, or what follows */
     struct buran_counts *counts; /* counters.c; NULL if there are none */
     buran_cpu_clock cpu_clock;
+    uint64_t last_requirements[BURAN_REQUIREMENTS]; /* as last_blocks */
 
     uint32_t node_count, capacity; /* capacity: of frames */
     buran_chunk *first_chunk, *last_chunk;
@@ -81,6 +84,7 @@ typedef struct buran_thread {
     uint64_t interrupting;        /* entries from signal handlers that interrupted a hook */
     uint64_t without_node;        /* entries for which no call path could be made any more */
     const uint64_t *blocks;       /* its buran_blocks while it lives */
+    const uint64_t *requirements; /* its buran_requirements, likewise */
     const buran_node *origin;     /* where it was created */
     struct {
         const buran_node *origin;
@@ -153,7 +157,7 @@ void buran_describe_registry(struct buran_dump_source *source);
 
 /* ---- counters.c */
 
-#define BURAN_EVENTS 12u
+#define BURAN_EVENTS 7u
 
 typedef struct buran_counts buran_counts;
 

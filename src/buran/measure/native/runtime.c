@@ -307,6 +307,16 @@ static __attribute__((noinline, cold)) uint64_t book_switch(buran_thread *thread
     return now;
 }
 
+static inline __attribute__((always_inline)) void book_more(buran_thread *thread, buran_node *node) {
+    for (uint32_t kind = 0; kind < BURAN_REQUIREMENTS && buran_counts_requirements; kind++) {
+        uint64_t now = buran_requirements[kind];
+        node->requirements[kind] += now - thread->last_requirements[kind];
+        thread->last_requirements[kind] = now;
+    }
+    if (thread->counts)
+        buran_count(thread->counts, node);
+}
+
 static inline __attribute__((always_inline)) void book(buran_thread *thread) {
     uint64_t now = buran_ticks(), blocks = buran_blocks;
     buran_node *node = thread->current;
@@ -317,8 +327,8 @@ static inline __attribute__((always_inline)) void book(buran_thread *thread) {
     node->blocks += blocks - thread->last_blocks;
     thread->last_ticks = now;
     thread->last_blocks = blocks;
-    if (UNLIKELY(thread->counts))
-        buran_count(thread->counts, node);
+    if (UNLIKELY(thread->counts_more))
+        book_more(thread, node);
 }
 
 static inline void begin_hook(buran_thread *thread) {
@@ -362,7 +372,7 @@ static void on_end_of_thread(void *argument) {
         return;
     sigset_t signals;
     lock_registry(&signals);
-    thread->blocks = NULL; /* goes with the thread */
+    thread->blocks = thread->requirements = NULL; /* go with the thread */
     buran_close_counters(thread);
     buran_cpu_clock_stop(&thread->cpu_clock);
     thread->state = BURAN_THREAD_ENDED;
@@ -418,12 +428,15 @@ void buran_release_thread(buran_thread *thread) {
 void buran_attach_thread(buran_thread *thread) {
     thread->root->visits++;
     buran_open_counters(thread);
-    thread->last_blocks = 0; /* a thread's counter begins at 0, also where it counts before its first hook */
+    thread->counts_more = buran_counts_requirements || thread->counts;
+    thread->last_blocks = 0; /* a thread's counters begin at 0, also where it counts before its first hook */
+    memset(thread->last_requirements, 0, sizeof thread->last_requirements);
     buran_cpu_clock_start(&thread->cpu_clock);
     thread->last_ticks = buran_ticks();
     sigset_t signals;
     lock_registry(&signals);
     thread->blocks = &buran_blocks;
+    thread->requirements = buran_requirements;
     thread->state = BURAN_THREAD_RUNNING;
     unlock_registry(&signals);
     self = thread;

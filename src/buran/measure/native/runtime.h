@@ -35,7 +35,7 @@ typedef struct buran_region {
 /* Basic blocks this thread has executed. Initial-exec, so that counting is one instruction. */
 extern __thread uint64_t buran_blocks __attribute__((tls_model("initial-exec")));
 
-/* What they asked of the machine; in the order of the names in counters.c. */
+/* What they asked of the machine; in the order of the names in dump.c. */
 enum {
     BURAN_FLOPS,
     BURAN_LOADS,
