@@ -86,7 +86,7 @@ def timed_filters(runs: Iterable[FinishedRun]) -> list[str]:
 def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return, by metric, the call paths whose counts are not the same in all repetitions of a point."""
     unsteady: dict[str, tuple[str, ...]] = {}
-    for metric in metrics:
+    for metric in (name for name in metrics if name in experiment.values):
         values = experiment.values[metric]
         # A call path that no repetition of a point has is NaN throughout, which is no difference.
         lowest = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=2)
