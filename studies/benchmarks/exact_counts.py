@@ -1,13 +1,14 @@
 """How often formulas of counts hold at points that were not measured: programs that campaign files name.
 
     python studies/benchmarks/exact_counts.py measure FOLDER CAMPAIGN...
-    python studies/benchmarks/exact_counts.py judge FOLDER CAMPAIGN... [--aggregates mean max]
+    python studies/benchmarks/exact_counts.py judge FOLDER CAMPAIGN... [--aggregates mean max] [--normal-form]
 
 Each campaign file says how a program is built and run, its points, and with `evaluation_points` the larger ones where
 its models are judged. `measure` builds the program once, with counted basic blocks, runs it once at each point, and
 writes its counts to a file of FOLDER; a point that is there already is not run again, one that fails is named and left
 out. `judge` models the counts at the points and prints the share of call paths that are within 0.1 % at every
-evaluation point, and how many intervals of 90 % hold all of these counts.
+evaluation point, and how many intervals of 90 % hold all of these counts. With `--normal-form` no formulas are looked
+for, as if the counts had noise.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -34,6 +36,7 @@ from buran.experiment.build import experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Aggregate, Experiment
 from buran.measure.merge_dumps import read_dumps
+from buran.measure.run_folder import bring_inputs
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.model.model import prediction_interval
 from buran.model.terms import predict
@@ -43,6 +46,7 @@ from overhead import cpu_time_s
 
 METRICS = ("basic_blocks", "visits", "bytes_sent")
 NEAR = 1e-3
+UNKNOWN = "unknown_"
 TOOLS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 
 
@@ -92,6 +96,7 @@ def run(campaign: Campaign, point: Point, tree: Path, mpi: str, mpiexec: str) ->
     argv, variables = campaign.launch(point, tree / campaign.binary, tree, mpi, mpiexec, usable_cores())
     with tempfile.TemporaryDirectory() as name:
         environment = {**os.environ, **variables, "BURAN_PROFILE_DIR": name, "OMP_NUM_THREADS": "1"}
+        bring_inputs(campaign.inputs, tree, Path(name), campaign.input_texts(point))
         cpu_time_s(argv, environment, Path(name))
         return read_dumps(Path(name), campaign.ranks(point))
 
@@ -112,7 +117,7 @@ def counts_of(campaign: Campaign, folder: Path) -> Experiment:
     return experiment_from_profiles(runs)
 
 
-def judge(campaign: Campaign, folder: Path, aggregate: Aggregate, details: bool) -> None:
+def judge(campaign: Campaign, folder: Path, aggregate: Aggregate, details: bool, normal_form: bool) -> None:
     """Print a line for each metric."""
     table = counts_of(campaign, folder)
     judged = {tuple(float(point[name]) for name in campaign.parameters) for point in campaign.evaluation_points}
@@ -124,7 +129,10 @@ def judge(campaign: Campaign, folder: Path, aggregate: Aggregate, details: bool)
         {metric: table.values[metric][:, ~at] for metric in METRICS if metric in table.values},
         table.units,
     )
-    for metric, models in model_experiment(seen, aggregate=aggregate, derived=campaign.derived).items():
+    if normal_form:  # a metric of another name, measured once, may have noise
+        seen = replace(seen, values={f"{UNKNOWN}{metric}": values for metric, values in seen.values.items()})
+    for name, models in model_experiment(seen, aggregate=aggregate, derived=campaign.derived).items():
+        metric = name.removeprefix(UNKNOWN)
         values = table.over_locations(metric, aggregate)[:, :, 0]
         rows = np.flatnonzero((values[:, ~at] != 0).any(axis=1))
         chosen = [models.models[row] for row in rows.tolist()]
@@ -138,7 +146,7 @@ def judge(campaign: Campaign, folder: Path, aggregate: Aggregate, details: bool)
         formula = np.array([model is not None and model.quality.error == 0 for model in chosen])
         of_rest = f"{100 * holds[~near].mean():.0f} %" if (~near).any() else ""
         print(
-            f"| {campaign.name} | {aggregate} | {metric} | {len(rows)} | {100 * near.mean():.0f} % | {formula.sum()} | "
+            f"| {campaign.name} | {aggregate} | {name} | {len(rows)} | {100 * near.mean():.0f} % | {formula.sum()} | "
             f"{(near & formula).sum()} | {100 * holds.mean():.0f} % | {of_rest} |"
         )
         for place in np.flatnonzero(~near).tolist() if details else ():
@@ -157,6 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("campaigns", type=Path, nargs="+", metavar="CAMPAIGN")
     parser.add_argument("--aggregates", nargs="+", choices=get_args(Aggregate), default=["mean"])
     parser.add_argument("--details", action="store_true", help="also show the formulas that miss")
+    parser.add_argument("--normal-form", action="store_true", help="without formulas of exact values")
     options = parser.parse_args(arguments)
     for path in options.campaigns:
         try:
@@ -165,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 measure(campaign, options.folder)
             else:
                 for aggregate in options.aggregates:
-                    judge(campaign, options.folder, aggregate, options.details)
+                    judge(campaign, options.folder, aggregate, options.details, options.normal_form)
         except BuranError as error:
             print(error, file=sys.stderr)
             return int(error.exit_code)

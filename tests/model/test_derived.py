@@ -46,7 +46,7 @@ def counted(count: Count, given: list[DerivedValue], points: np.ndarray) -> np.n
         (lambda p, n: 5 + 3 * (n // p), [], "5 + 3 (n // p)"),
         (lambda p, n: np.ceil(n / p) ** 2 + p, [], "p + ceil(n / p)^2"),
         (lambda p, n: 17 + (n % p) * np.ceil(n / p), [], "17 + ceil(n / p) * (n % p)"),
-        (lambda p, n, x, y, z: 4 + 12 * n * n - 12 * n * n / x, EDGES, "4 + 12 n^2 - 12 px^(-1) * n^2"),
+        (lambda p, n, x, y, z: 4 + 12 * n * n - 12 * n * n / x, EDGES, "4 + 12 faces(px) * n^2"),
         (lambda p, n, x, y, z: 3 + np.ceil(n / x) * np.ceil(n / y), EDGES, "3 + ceil(n / px) * ceil(n / py)"),
         (lambda p, n, x, y, z: 13 + 7 * x * y * z, CELLS, "13 + 7 cx * cy * cz"),
         (

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from buran.errors import UsageError
 from buran.experiment.modelling import exact_rows
 from buran.model import HypothesisSpace, Model, SearchOptions, fit_models, format_function, full_space
+from buran.model.derived import DerivedValue
 from buran.model.exact import exact_models, passes_through
 from buran.model.space import wider_space
 from buran.model.text import growth_class
@@ -208,3 +209,33 @@ def test_few_values_of_a_parameter_are_not_passed_through_by_more_terms_than_tel
     model = fit_models(points, cells[None], exact=np.ones(1, dtype=bool)).models[0]
     at = np.array([[64.0, 1000.0]])
     assert model is not None and model.function.evaluate(at)[0] == pytest.approx(8e6 / 64 + 96 * 125 + 754, rel=0.1)
+
+
+RANKS = (1, 2, 3, 4, 6, 8)
+LARGER_EDGES = {1: 1, 2: 2, 3: 3, 4: 2, 6: 3, 8: 4, 12: 4, 16: 4}
+
+
+def test_neighbours_on_a_grid_of_ranks_are_shares_of_its_ranks() -> None:
+    """Faces to the left, faces below and corners, on grids whose shorter edge has one or two ranks."""
+
+    def messages(p: float, n: float) -> float:
+        x = LARGER_EDGES[int(p)]
+        right, up = 1 - 1 / x, 1 - x / p
+        return 5 * (right + up + right * up) * n
+
+    points = np.array(list(product(RANKS, (8, 10, 12, 16, 20))), dtype=float)
+    values = np.round(np.array([[messages(*point) for point in points]]) * points[:, 0]) / points[:, 0]
+    edges = [DerivedValue.of("px", "grid2(p, 1)", ("p", "n")), DerivedValue.of("py", "grid2(p, 2)", ("p", "n"))]
+    model = fit_models(points, values, exact=np.ones(1, dtype=bool), variables=[edges]).models[0]
+    at = np.array([[12.0, 32.0], [16.0, 40.0]])
+    assert model is not None
+    assert model.function.evaluate(at) == pytest.approx([messages(12, 32), messages(16, 40)])
+
+
+def test_chance_along_the_ranks_is_no_formula_beside_a_proven_size() -> None:
+    """Along p the grid is not that of the named edges; all of n is proven, but three small numbers more are not."""
+    shares = dict(zip(RANKS, (0, 1 / 2, 2 / 3, 1 / 2, 1 / 2, 1 / 2), strict=True))
+    points = np.array(list(product(RANKS, (8, 10, 12, 16, 20))), dtype=float)
+    values = np.array([[31 * shares[int(p)] for p, _ in points]])
+    edges = [DerivedValue.of("px", "grid2(p, 1)", ("p", "n")), DerivedValue.of("py", "grid2(p, 2)", ("p", "n"))]
+    assert exact_models(points, values, [edges]) == [None]

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import combinations
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -99,6 +101,35 @@ class DerivedValue:
         except ExpressionError as error:
             raise ValueError(str(error)) from None
         return cls(str(data["name"]), str(data["text"]), tuple(parameters), tuple(parameters.values()))
+
+
+def neighbours(
+    edges: Sequence[DerivedValue], sides: Sequence[Sequence[Fraction]]
+) -> dict[DerivedValue, list[Fraction]]:
+    """Return how many neighbours a rank of a grid has on one side, on average over the ranks, with the exact values.
+
+    Along an edge of x ranks a share of 1 - 1 / x has one. Neighbours across faces are the sum of these shares, those
+    across edges and corners the sums of their products.
+
+    Parameters
+    ----------
+    edges
+        Of the grid, derived from the same parameter.
+    sides
+        Their values, shape (edge, value of the parameter), at least 1.
+    """
+    out = {}
+    names = ", ".join(edge.name for edge in edges)
+    for degree in range(1, len(edges) + 1):
+        kind = "corners" if degree == len(edges) > 1 else ("faces", "edges")[degree - 1]
+        some = list(combinations(range(len(edges)), degree))
+        text = " + ".join(" * ".join(f"(1 - 1 / ({edges[place].text}))" for place in places) for places in some)
+        values = [
+            sum((prod((1 - 1 / row[place] for place in places), start=Fraction(1)) for places in some), Fraction(0))
+            for row in zip(*sides, strict=True)
+        ]
+        out[replace(edges[0], name=f"{kind}({names})", text=text)] = values
+    return out
 
 
 def with_blocks(given: Sequence[DerivedValue], names: Sequence[str], points: Array) -> list[list[DerivedValue]]:

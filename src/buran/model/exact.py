@@ -76,11 +76,10 @@ def exact_models(points: Array, values: Array, variables: Sequence[Sequence[Deri
     counts = Counts.read(points, values)
     rows = np.flatnonzero(counts.usable & (values != values[:, :1]).any(axis=1))
     of_one = tuple(variable for group in variables for variable in group if len(variable.columns) == 1)
-    for some in dict.fromkeys(((), of_one)):
-        lines = [_Parameter.of(points, p, some) for p in range(points.shape[1])]
-        if len(rows) and all(parameter is not None for parameter in lines):
-            found = _on_lines([parameter for parameter in lines if parameter is not None], points, values, counts, rows)
-            rows = _entered(models, rows, found, points)
+    lines = [_Parameter.of(points, p, of_one) for p in range(points.shape[1])]
+    if len(rows) and all(parameter is not None for parameter in lines):
+        found = _on_lines([parameter for parameter in lines if parameter is not None], points, values, counts, rows)
+        rows = _entered(models, rows, found, points)
     for terms, is_named in _systems(points, variables, of_one):
         if len(rows):
             rows = _entered(models, rows, _in_monomials(terms, points, values, counts, rows, is_named), points)
@@ -109,7 +108,7 @@ def _on_lines(
     groups: dict[tuple[tuple[TermSet, ...], ...], list[int]] = defaultdict(list)
     for place in range(len(rows)):
         chosen = [parameter_choices[place] for parameter_choices in choices]
-        if all(chosen) and any(_is_proven(s, parameter.levels) for s, parameter in zip(chosen, known, strict=True)):
+        if all(chosen) and _are_proven(chosen, known):
             groups[tuple(map(tuple, chosen))].append(place)
     solver = _Solver(known, counts)
     for chosen_sets, calls in groups.items():
@@ -177,6 +176,12 @@ def passes_through(function: ModelFunction, points: Array) -> bool:
     return False
 
 
+def _are_proven(chosen: Sequence[Scores], known: Sequence[_Parameter]) -> bool:
+    """Tell whether the terms of one parameter are proven, and those of each other too that has more than few values."""
+    proven = [_is_proven(scores, parameter.levels) for scores, parameter in zip(chosen, known, strict=True)]
+    return any(proven) and all(p or parameter.is_passed for p, parameter in zip(proven, known, strict=True))
+
+
 def _is_proven(scores: Scores, values: int) -> bool:
     """Tell whether so many values of a parameter leave no doubt in its best terms."""
     best = next(iter(scores))
@@ -213,8 +218,9 @@ class _Parameter:
 
     @property
     def tried(self) -> int:
-        """Number of sets of terms that are tried."""
-        return EXACT.passed if self.is_passed else EXACT.alternatives
+        """Number of sets of terms that are tried; edges of a grid that have two values stand in for one another."""
+        several = self.is_passed or any(factor.variable for term in self.table for factor in term.factors)
+        return EXACT.passed if several else EXACT.alternatives
 
     @classmethod
     def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> _Parameter | None:

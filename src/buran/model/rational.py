@@ -13,7 +13,7 @@ import numpy as np
 
 from buran.model.basis import Array, BasisFunction
 from buran.model.candidates import Ids, Mask
-from buran.model.derived import DerivedValue
+from buran.model.derived import DerivedValue, neighbours
 from buran.model.powers import PowerLog
 from buran.model.terms import Factor
 from buran.model.tuning import EXACT
@@ -69,7 +69,8 @@ def rational_terms(
     """Return the terms that have fractions as values at all these `values` of a parameter.
 
     Of `variables` that are derived from this parameter alone there are each, products of two, and the reciprocals of
-    both: what a mean over the ranks of a grid has.
+    both: what a mean over the ranks of a grid has. Those whose product is the parameter are edges of a grid of ranks:
+    of these there are also the neighbours of a rank, see `neighbours`.
     """
     out = []
     for basis, cost in _terms():
@@ -80,13 +81,20 @@ def rational_terms(
     at = np.zeros((len(values), parameter + 1))
     at[:, parameter] = [float(x) for x in values]
     columns = {v: columns for v in variables if (columns := exact_column(v, at)) is not None and len(set(columns)) > 1}
-    for power in (1, -1):
+    for power, cost in ((1, 3), (-1, 2)):
         basis = PowerLog(Fraction(power))
         for some in [(v,) for v in columns] + list(combinations(columns, 2)):
             products = [prod(columns[v][place] for v in some) for place in range(len(values))]
             if power > 0 or all(products):
                 table = {x: Fraction(value) ** power for x, value in zip(values, products, strict=True)}
-                out.append(RationalTerm(tuple(Factor(parameter, basis, v) for v in some), 2 * len(some), table))
+                out.append(RationalTerm(tuple(Factor(parameter, basis, v) for v in some), cost * len(some), table))
+    edges = [v for v, column in columns.items() if min(column) >= 1]
+    for grid in (some for size in (1, 2, 3) for some in combinations(edges, size)):
+        sides = [columns[v] for v in grid]
+        if len(grid) == 1 or all(prod(row) == x for *row, x in zip(*sides, values, strict=True)):
+            for degree, (variable, shares) in enumerate(neighbours(grid, sides).items(), start=1):
+                factor = Factor(parameter, PowerLog(Fraction(1)), variable)
+                out.append(RationalTerm((factor,), 2 * degree, dict(zip(values, shares, strict=True))))
     return tuple(out)
 
 
