@@ -85,7 +85,7 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
     if not any(path["share"] for path in paths):
         return Answer(question, "Not known", [f"There are no models: {no_models}." if not paths else "All is 0."])
     ranked = sorted((path for path in paths if path["share"]), key=lambda path: -path["share"])
-    largest = next((path for path in ranked if trusted(path) and path["share"] > _MATTERS), ranked[0])
+    largest = next((path for path in ranked if trusted(path) and path["share"] >= _RISES), ranked[0])
     aside = _left_aside(largest, ranked, data)
     rises = [rise for rise in rises_of(data) if trusted(paths[rise.row]) or not trusted(largest)]
     rises = [rise for rise in rises if rise.share_last - rise.share_first >= _RISES]
