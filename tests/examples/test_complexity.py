@@ -15,6 +15,7 @@ from example_programs import EXAMPLES, NAMES
 from buran.campaign.plan import Mode
 from buran.profile.metrics import REQUIREMENTS
 from buran.profile.profile import Profile
+from buran_studies.memory.kernels import theory
 
 sys.path.append(str(EXAMPLES.parent / "studies" / "benchmarks"))
 from overhead import Workload, Workshop
@@ -33,28 +34,6 @@ VALUES = {
     "blocks": (1, 2, 4, 8),
     "iterations": (1, 2, 4, 8),
 }
-REQUIREMENTS_OF = {
-    "stencil": {
-        **dict.fromkeys(("apply_operator", "jacobi_update"), ("n**3", (7, 8, 1, 60, 8), 0)),
-        **dict.fromkeys(("scale_add", "add_scaled"), ("n**3", (2, 3, 1, 20, 8), 0)),
-        "dot_local": ("n**3", (2, 3, 0, 20, 0), 0),
-        **dict.fromkeys(("pack_faces", "unpack_faces"), ("6 * n**2", (0, 2, 1, 12, 8), 0)),
-    },
-    "sweep": {
-        "sweep_block": ("n**3", (7, 5, 4, 40, 32), 4),
-        "scatter": ("blocks * n**3", (2, 2, 1, 16, 8), 0),
-        "sum_cells": ("blocks * n**3", (1, 1, 0, 8, 0), 0),
-        "sum_face": ("n**2", (1, 1, 0, 8, 0), 0),
-    },
-    "treesort": {
-        "make_keys": ("n", (0, 0, 1, 0, 8), 0),
-        "build_tree": ("n - 1", (0, 1, 1, 8, 8), 0),
-        "sort_keys->merge_runs": ("n * log2(n)", (0, 2, 1, 16, 8), 0),
-        "play_tournament": ("n", (0, 17, 6, 136, 48), 0),  # with p = 4: log2(p) + 1 rounds of 4 loads and a store
-    },
-}
-"""By kernel, read off the source: rounds of a visit, what each asks for, and loads of 8 bytes before the first one."""
-
 KEYS = (256, 512, 1024, 2048, 4096)
 EXPONENTS = sorted({Fraction(i, d) for d in (1, 2, 3, 4) for i in range(3 * d + 1)})
 Measure = Callable[[str, tuple[tuple[str, int], ...]], Profile]
@@ -129,12 +108,11 @@ def test_leading_terms(measure: Measure, name: str, parameter: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels_ask_for_what_their_source_says(measure: Measure, name: str) -> None:
     profile = measure(name, tuple(BASE[name].items()))
-    found, expected = {}, {}
-    for kernel, (rounds, round_, before) in REQUIREMENTS_OF[name].items():
-        visits, times = totals(profile, "visits", kernel), eval(rounds, {"log2": np.log2}, BASE[name])
-        first = np.array([0, before, 0, 8 * before, 0])
-        expected[kernel] = tuple(visits * (times * np.array(round_) + first))
-        found[kernel] = tuple(totals(profile, metric, kernel) for metric in REQUIREMENTS)
+    visit = theory(name, {"blocks": 1, **BASE[name]})
+    expected = {
+        kernel: [totals(profile, "visits", kernel) * amount for amount in amounts] for kernel, amounts in visit.items()
+    }
+    found = {kernel: [totals(profile, metric, kernel) for metric in REQUIREMENTS] for kernel in visit}
     assert found == expected
 
 

@@ -17,6 +17,7 @@ STUDIES: Mapping[str, str] = {
     "correction": "what correcting an analytical model is worth, as published and by default",
     "coverage": "how often intervals beyond the points hold, for truths of many kinds",
     "machine": "real programs on simulated machines, beside a real MPI and beside theory",
+    "memory": "counted flops, loads and stores, beside theory and beside valgrind",
     "priors": "what noise-resilient priors save, and how much noise they bear",
     "refinement": "what finding and using a filter costs, and what it loses",
     "selection": "strategies that choose measurement points",

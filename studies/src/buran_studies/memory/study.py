@@ -1,0 +1,169 @@
+"""The study `memory`: counted flops, loads and stores, beside formulas of the source and what valgrind counts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.launcher import Placement, launch
+from buran.campaign.plan import Mode
+from buran.errors import FormatError, RunError, ToolError
+from buran.profile.metrics import REQUIREMENTS
+from buran.profile.profile import Profile
+from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
+from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.machine.laboratory import EXAMPLES, RUNS
+from buran_studies.memory.kernels import theory
+from buran_studies.priors.runs import Workshop
+
+SIZES = {"stencil": (8, 16), "sweep": (8, 12), "treesort": (1024, 4096)}
+_COMPILERS = ("clang", "gcc")
+_BLOCKS = 8  # of sweep, as `RUNS` says
+_FLAGS = {
+    Mode.EFFORT: "-O2",
+    Mode.VANILLA: "-O2 -g -fno-tree-vectorize -fno-unroll-loops",  # a reference of the processor is one of the source
+}
+_TIME_LIMIT_S = 600
+
+
+def shards(settings: Settings) -> Sequence[Shard]:
+    """One shard for each example and compiler."""
+    return [
+        {"example": example, "compiler": compiler, "sizes": [*sizes[:1]] if settings.quick else [*sizes]}
+        for example, sizes in SIZES.items()
+        for compiler in _COMPILERS
+    ]
+
+
+def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
+    """Count each kernel's requirements on one rank, and let valgrind count those of a build without hooks."""
+    example, sizes = shard["example"], shard["sizes"]
+    with tempfile.TemporaryDirectory(prefix="buran-memory-") as name:
+        workshop = Workshop.open(Path(name), shard["compiler"])
+        binaries = {}
+        for mode, flags in _FLAGS.items():
+            command = f"make MPICC={{mpicc}} MPICXX={{mpicxx}} CFLAGS='{flags}' CXXFLAGS='{flags}'"
+            binaries[mode], _ = workshop.build(command, EXAMPLES / example, example, mode)
+        return {**shard, "kernels": [row for n in sizes for row in _kernels(example, n, workshop, binaries)]}
+
+
+def _kernels(example: str, n: int, workshop: Workshop, binaries: Mapping[Mode, Path]) -> Iterable[dict[str, Any]]:
+    arguments = [word.format(n=n) for word in RUNS[example].split()[1:]]
+    profile, _ = workshop.run(binaries[Mode.EFFORT], Mode.EFFORT, 1, arguments)
+    assert profile is not None
+    references = references_of([str(binaries[Mode.VANILLA]), *arguments], workshop)
+    for kernel, visit in theory(example, {"n": n, "p": 1, "blocks": _BLOCKS}).items():
+        counted = totals(profile, kernel)
+        function = kernel.rpartition("->")[2]
+        yield {
+            "kernel": kernel,
+            "n": n,
+            "counted": [counted[metric] for metric in REQUIREMENTS],
+            "theory": [counted["visits"] * amount for amount in visit],
+            "valgrind": list(references[function]),
+        }
+
+
+def totals(profile: Profile, kernel: str) -> dict[str, float]:
+    """Return counts of all call paths that end with a kernel, mean over ranks: visits and requirements."""
+    bare = ["->".join(part.split("(")[0] for part in name.split("->")) for name in profile.tree.names]
+    rows = [row for row, path in enumerate(bare) if f"->{path}".endswith(f"->{kernel}")]
+    return {metric: float(profile.exclusive(metric)[rows].mean(axis=1).sum()) for metric in ("visits", *REQUIREMENTS)}
+
+
+def references_of(command: Sequence[str], workshop: Workshop) -> dict[str, tuple[int, int]]:
+    """Run a program under valgrind's cachegrind; return reads and writes of data by function, without parameters.
+
+    Raises
+    ------
+    ToolError
+        There is no valgrind.
+    RunError
+        The program fails under it.
+    """
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise ToolError("valgrind is not in PATH", hint="apt install valgrind")
+    out = workshop.folder / "cachegrind.out"
+    started = launch(
+        workshop.backend.mpi_flavour,
+        [valgrind, "--tool=cachegrind", "--cache-sim=yes", f"--cachegrind-out-file={out}", *command],
+        Placement(1),
+        program=workshop.backend.mpiexec,
+        oversubscribe=False,
+        as_root=os.geteuid() == 0,
+    )
+    environment = {**os.environ, **started.variables}
+    done = subprocess.run(
+        started.argv, env=environment, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False
+    )
+    if done.returncode:
+        raise RunError("a program fails under valgrind", where=command[0], why=done.stderr[-500:])
+    return read_cachegrind(out.read_text(encoding="utf-8"), out)
+
+
+def read_cachegrind(text: str, where: Path | str = "cachegrind's file") -> dict[str, tuple[int, int]]:
+    """Return reads and writes of data by function; raise `FormatError` for anything else than cachegrind's file."""
+    events: list[str] = []
+    found: dict[str, tuple[int, int]] = {}
+    function = ""
+    for line in text.splitlines():
+        key, _, rest = line.partition("=") if line[:3] == "fn=" else line.partition(": ")
+        if key == "events":
+            events = rest.split()
+        elif key == "fn":
+            function = rest.split("(")[0]
+        elif line[:1].isdigit() and {"Dr", "Dw"} <= set(events):
+            numbers = dict(zip(events, map(int, line.split()[1:]), strict=False))
+            reads, writes = found.get(function, (0, 0))
+            found[function] = (reads + numbers.get("Dr", 0), writes + numbers.get("Dw", 0))
+    if not found:
+        raise FormatError("this file has no reads and writes of functions", where=where)
+    return found
+
+
+def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
+    """Give the share of counts that are as theory says, and how far valgrind's references are from the counted ones."""
+    figures, rows = [], []
+    for result in results:
+        example, compiler, kernels = result["example"], result["compiler"], result["kernels"]
+        pairs = [pair for kernel in kernels for pair in zip(kernel["counted"], kernel["theory"], strict=True)]
+        equal = sum(counted == expected for counted, expected in pairs)
+        unequal = [kernel["kernel"] for kernel in kernels if kernel["counted"] != kernel["theory"]]
+        name = f"requirements of {example}, {compiler}, as its source says"
+        note = ", ".join(dict.fromkeys(unequal))
+        figures.append(
+            Figure(name, 100 * equal / len(pairs), "%", samples=len(pairs), goal="100", kind=Kind.MEASURED, note=note)
+        )
+        beyond = {kernel["kernel"]: _beyond(kernel) for kernel in kernels}
+        farthest = max(beyond, key=lambda kernel: abs(beyond[kernel]))
+        figures.append(
+            Figure(
+                f"references of {example}, {compiler}, valgrind's beyond those counted, farthest kernel",
+                100 * beyond[farthest],
+                "%",
+                samples=len(kernels),
+                kind=Kind.MEASURED,
+                note=farthest,
+            )
+        )
+        rows += [_row(example, compiler, kernel) for kernel in kernels]
+    header = ("example", "compiler", "kernel", "n", "flops", "loads", "valgrind's reads", "stores", "valgrind's writes")
+    table = Table("One rank, whole run", header, tuple(rows))
+    return Evaluation("What programs ask of the memory, counted", tuple(figures), (table,))
+
+
+def _beyond(kernel: Mapping[str, Any]) -> float:
+    _, loads, stores, _, _ = kernel["counted"]
+    return float(sum(kernel["valgrind"]) / (loads + stores) - 1)
+
+
+def _row(example: str, compiler: str, kernel: Mapping[str, Any]) -> tuple[str | int | float, ...]:
+    flops, loads, stores, _, _ = map(round, kernel["counted"])
+    reads, writes = kernel["valgrind"]
+    return (example, compiler, kernel["kernel"], kernel["n"], flops, loads, reads, stores, writes)
