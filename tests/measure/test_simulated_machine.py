@@ -56,10 +56,11 @@ def machine_of(folder: Path, memory_mb: int | None = None, **keys: Any) -> Simul
     platform = platform_of(described, folder)
     campaign = SimpleNamespace(
         environment="desk",
+        platform=lambda point: platform,
         memory_mb=lambda point: memory_mb,
         placement=lambda point: Placement(int(point["p"]), nodes=1, tasks_per_node=platform.cores),
     )
-    return SimulatedMachine(campaign, platform, described, folder)  # type: ignore[arg-type]
+    return SimulatedMachine(campaign, folder)  # type: ignore[arg-type]
 
 
 def job_of(folder: Path, argv: list[str], environment: dict[str, str], ranks: int) -> RunJob:
@@ -80,7 +81,7 @@ def run(program: Path, arguments: list[str], ranks: int, folder: Path, **keys: A
     backend = SimulatedMachineBackend(the_toolchain(), folder / "toolchain.json", simulated=machine)
     started = launch_command(
         "smpi", [str(program), *arguments], Placement(ranks), program=backend.mpiexec,
-        options=backend.launch_options(machine.campaign.placement(Point.of({"p": ranks}))),
+        options=backend.launch_options(Point.of({"p": ranks})),
     )  # fmt: skip
     environment = {**started.variables, **backend.run_environment(Mode.TIME, folder / "raw")}
     job = replace(job_of(folder, list(started.argv), environment, ranks), binary=program)

@@ -6,6 +6,7 @@ import keyword
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from buran.campaign.backends import BACKENDS
@@ -15,7 +16,7 @@ from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
-from buran.campaign.platform import shape_of
+from buran.campaign.platform import machine_at, number_of, shape_of
 from buran.campaign.point import Value
 from buran.campaign.results import REPORT
 from buran.campaign.sections import EnvironmentKeys, GitSource, MachineKeys, ParameterKeys
@@ -154,9 +155,8 @@ def comparison_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     if folder is None:
         return
     before = read_json(folder / REPORT)
-    is_simulated = campaign.active_environment.machine is not None
-    if isinstance(before, Mapping) and bool(before.get("simulated_on")) != is_simulated:
-        what = f"the earlier version was {'measured' if is_simulated else 'simulated'}, and this one is not"
+    if isinstance(before, Mapping) and bool(before.get("simulated_on")) != campaign.is_simulated:
+        what = f"the earlier version was {'measured' if campaign.is_simulated else 'simulated'}, and this one is not"
         why = "simulated and measured times are not mixed"
         yield Mistake(key, what, why, "compare reports: buran report --compare")
     if campaign.config.goal == "filter":
@@ -285,6 +285,8 @@ def reach_mistakes(
     formulas
         Parameters that decide ranks and threads, by ``ranks`` and ``threads``.
     """
+    machine = config.environments[environment].machine
+    used = {*used, *(machine.what_if if machine is not None else ())}
     through = {*used, *launcher_names(config.environments[environment])}
     if formulas["ranks"] and "ranks" not in through and not set(formulas["ranks"]) & set(used):
         launcher = config.environments[environment].launcher
@@ -310,6 +312,7 @@ def machine_mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake
     for name, other in config.environments.items():
         if other.machine is not None:
             yield from _description_mistakes(("environments", name, "machine"), other.machine)
+            yield from _what_if_mistakes(("environments", name, "machine", "what_if"), other.machine, config)
     used = config.environments[environment]
     if used.machine is None:
         return
@@ -330,6 +333,9 @@ def machine_mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake
 
 
 def _description_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mistake]:
+    if machine.seconds_per_block is None:
+        hint = "write what a basic block costs, as in seconds_per_block: 1e-9"
+        yield Mistake((*path, "seconds_per_block"), "it is not said what computing costs", hint=hint)
     if (machine.topology is None) == (machine.platform is None):
         what = "a simulated machine needs either topology or platform"
         yield Mistake(path, what, hint="write, for example, topology: fat_tree, or platform: cluster.xml")
@@ -345,6 +351,40 @@ def _description_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterat
             yield from _shape_mistakes((*path, "shape"), machine)
 
 
+def _what_if_mistakes(path: tuple[str, ...], machine: MachineKeys, config: CampaignFile) -> Iterator[Mistake]:
+    """Check that parameters exist on which the machine depends, and that each key depends on one."""
+    decided_by: dict[str, str] = {}
+    for name, described in machine.what_if.items():
+        parameter = config.parameters.get(name)
+        if parameter is None:
+            yield no_parameter((*path, name), name, tuple(config.parameters))
+        elif parameter.role in ("ranks", "threads"):
+            what = f"the machine cannot depend on {name!r}, the number of {parameter.role}"
+            yield Mistake((*path, name), what, "all numbers of ranks run on one and the same machine")
+        for value, keys in described.items():
+            for key in sorted(keys.model_fields_set):
+                if decided_by.setdefault(key, name) != name:
+                    what = f"both {decided_by[key]!r} and {name!r} say what {key} is"
+                    yield Mistake((*path, name, value, key), what, hint="let one parameter decide it")
+
+
+def _machines_mistakes(
+    path: tuple[str, ...], machine: MachineKeys, points: Sequence[Mapping[str, Value]]
+) -> Iterator[Mistake]:
+    """Check that values exist on which the machine depends, and that each machine that they lead to is whole."""
+    for name, described in machine.what_if.items():
+        values = sorted({point[name] for point in points})
+        for value in described:
+            if number_of(value) not in values:
+                what = f"{value!r} is no value of {name!r}, which has {listed(values)}"
+                yield Mistake((*path, name, value), what)
+    combinations = {tuple(point[name] for name in machine.what_if): point for point in points}
+    for numbers, point in combinations.items() if machine.what_if else ():
+        at = ", ".join(f"{name} = {number}" for name, number in zip(machine.what_if, numbers, strict=True))
+        for mistake in _description_mistakes(path, machine_at(machine, point)):
+            yield replace(mistake, path=path, what=f"{mistake.what} at {at}")
+
+
 def _shape_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mistake]:
     shape, wanted = machine.shape, _LENGTHS.get(str(machine.topology), 0)
     if shape is not None and len(shape) != wanted:
@@ -358,15 +398,18 @@ def _shape_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mis
 
 def room_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     """Check that the simulated machine has room for every run."""
-    path = ("environments", campaign.environment, "machine")
-    try:
-        platform = campaign.platform
-    except ConfigError as error:
-        yield Mistake((*path, "platform"), error.what, error.why)
+    path, machine = ("environments", campaign.environment, "machine"), campaign.active_environment.machine
+    if machine is None:
         return
-    if platform is None:
-        return
-    for point in sorted((*campaign.points, *campaign.evaluation_points), key=campaign.ranks, reverse=True):
+    points = (*campaign.points, *campaign.evaluation_points)
+    yield from (incomplete := [*_machines_mistakes((*path, "what_if"), machine, points)])
+    for point in sorted(points, key=campaign.ranks, reverse=True) if not incomplete else ():
+        try:
+            platform = campaign.platform(point)
+        except ConfigError as error:
+            yield Mistake((*path, "platform"), error.what, error.why)
+            return
+        assert platform is not None
         placement = campaign.placement(point)
         if placement.threads > 1:
             what = f"{placement.threads} threads a rank at {point}: a simulated machine runs ranks, not threads"

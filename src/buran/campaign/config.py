@@ -13,7 +13,7 @@ from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
-from buran.campaign.platform import Platform, platform_of
+from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
 from buran.campaign.results import READ, results_folder
@@ -75,6 +75,7 @@ class Campaign:
     filled: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     computed: Mapping[str, Expression] = field(default_factory=dict)
     imported_core_hours: tuple[Expression | None, ...] = ()
+    _platforms: dict[tuple[Value, ...], Platform] = field(default_factory=dict, init=False, repr=False)
 
     # -- what is asked ------------------------------------------------------------------------------
 
@@ -120,11 +121,35 @@ class Campaign:
         """The environment in use."""
         return self.config.environments[self.environment]
 
+    @property
+    def is_simulated(self) -> bool:
+        """Whether programs run on a simulated machine."""
+        return self.active_environment.machine is not None
+
     @cached_property
-    def platform(self) -> Platform | None:
-        """The simulated machine of the environment in use; None where programs are measured."""
+    def platforms(self) -> tuple[Platform, ...]:
+        """The simulated machines of the environment in use, one for each combination of values in its `what_if`."""
+        everywhere = (*self.points, *self.evaluation_points)
+        return tuple({id(platform): platform for point in everywhere if (platform := self.platform(point))}.values())
+
+    def platform(self, point: Mapping[str, Value]) -> Platform | None:
+        """Return the simulated machine at a point; None where programs are measured."""
         machine = self.active_environment.machine
-        return None if machine is None else platform_of(machine, self.folder)
+        if machine is None:
+            return None
+        values = tuple(point[parameter] for parameter in machine.what_if)
+        if values not in self._platforms:
+            self._platforms[values] = platform_of(machine_at(machine, point), self.folder)
+        return self._platforms[values]
+
+    @property
+    def simulated_on(self) -> str:
+        """The simulated machine in words, and what of it is another where; empty where programs are measured."""
+        machine = self.active_environment.machine
+        if machine is None:
+            return ""
+        described = platform_of(machine.model_copy(update={"what_if": {}}), self.folder).title
+        return "; ".join((described, *differences_in_words(machine)))
 
     @property
     def source(self) -> Path | GitSource:
@@ -219,8 +244,9 @@ class Campaign:
         formula = self.formulas.tasks_per_node
         per_node = None if formula is None else count_of(formula, point, "tasks_per_node")
         ranks, nodes = self.ranks(point), self.nodes(point)
-        if self.platform is not None:
-            per_node = per_node or (self.platform.cores if nodes == 1 else -(-ranks // nodes))
+        platform = self.platform(point)
+        if platform is not None:
+            per_node = per_node or (platform.cores if nodes == 1 else -(-ranks // nodes))
             nodes = -(-ranks // per_node)
         return Placement(ranks, self.threads(point), nodes, per_node)
 
@@ -346,9 +372,13 @@ class Campaign:
         """
         keys = {name: value for name, value in asked(self.config).items() if name not in _STAND_FOR_OTHERS}
         earlier, machine = self.earlier_results, self.active_environment.machine
+        files = [platform.text for platform in self.platforms if platform.keys.platform is not None]
         resolved: dict[str, object] = {
             "environment": asked(self.active_environment),
-            "platform": machine and machine.platform and self.platform and self.platform.text,
+            "platform": files[0] if files else None,
+            "machines": [[asked(platform.keys), digest(platform.text)] for platform in self.platforms]
+            if machine and machine.what_if
+            else None,
             "parameters": [
                 [name, {key: value for key, value in asked(parameter).items() if key not in ("values", "range")}]
                 for name, parameter in self.config.parameters.items()

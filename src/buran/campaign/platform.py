@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
+from buran.campaign.point import Value, canonical
 from buran.campaign.sections import MachineKeys
 from buran.errors import ConfigError
 
@@ -39,8 +40,11 @@ class Platform:
         Of the smallest node.
     title
         The machine in words.
+    keys
+        As the campaign file describes it.
     """
 
+    keys: MachineKeys
     text: str
     hosts: tuple[str, ...]
     cores: int
@@ -80,7 +84,35 @@ def platform_of(machine: MachineKeys, folder: Path) -> Platform:
         f"a simulated machine: {network}, {len(nodes)} nodes of {cores} {'core' if cores == 1 else 'cores'}, "
         f"collectives of {machine.collectives}, {machine.seconds_per_block:g} s a basic block"
     )
-    return Platform(text, tuple(name for name, _ in nodes), cores, title)
+    return Platform(machine, text, tuple(name for name, _ in nodes), cores, title)
+
+
+def machine_at(machine: MachineKeys, point: Mapping[str, Value]) -> MachineKeys:
+    """Return the machine that stands at a point: as described, with what its `what_if` says of the point's values."""
+    changes: dict[str, object] = {}
+    for parameter, described in machine.what_if.items():
+        for value, description in described.items():
+            if number_of(value) == point[parameter]:
+                changes |= {name: getattr(description, name) for name in description.model_fields_set}
+    return machine.model_copy(update={**changes, "what_if": {}})
+
+
+def differences_in_words(machine: MachineKeys) -> list[str]:
+    """Return what is another machine for each value of a parameter, as in ``network = 2: bandwidth_gb_s 25``."""
+    return [
+        f"{parameter} = {value}: {', '.join(f'{name} {getattr(keys, name)}' for name in sorted(keys.model_fields_set))}"
+        for parameter, described in machine.what_if.items()
+        for value, keys in described.items()
+        if keys.model_fields_set
+    ]
+
+
+def number_of(text: str) -> Value | None:
+    """Return the value of a parameter that a key of `what_if` stands for; None if it is no number."""
+    try:
+        return canonical(float(text))
+    except ValueError:
+        return None
 
 
 def _text_of(path: Path) -> str:

@@ -131,8 +131,8 @@ Positive = Annotated[float, Field(gt=0, le=1e12)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-class MachineKeys(Keys, title="SimulatedMachine"):
-    """A machine that is simulated by SimGrid: real MPI programs run on it, and their times are simulated."""
+class MachineDescription(Keys, title="OtherMachine"):
+    """What of a simulated machine is another for some values of a parameter."""
 
     topology: OfRun[Literal["crossbar", "fat_tree", "torus", "dragonfly"] | None] = Field(
         None,
@@ -176,8 +176,19 @@ class MachineKeys(Keys, title="SimulatedMachine"):
         description="`none`: messages have the bandwidth and latency of the links. `simgrid`: by size, less of it, as "
         "SimGrid's authors measured it on a cluster with Ethernet.",
     )
-    seconds_per_block: OfRun[Annotated[float, Field(gt=0, le=1)]] = Field(
-        description="What computing costs: seconds for each basic block that a rank executes.", examples=[1e-9]
+    seconds_per_block: OfRun[Annotated[float, Field(gt=0, le=1)] | None] = Field(
+        None, description="What computing costs: seconds for each basic block that a rank executes.", examples=[1e-9]
+    )
+
+
+class MachineKeys(MachineDescription, title="SimulatedMachine"):
+    """A machine that is simulated by SimGrid: real MPI programs run on it, and their times are simulated."""
+
+    what_if: OfRun[dict[Text, dict[Text, MachineDescription]]] = Field(
+        default_factory=dict,
+        description="Machines to compare: for a parameter and its values, what is another there. Where a value is not "
+        "named, the machine is as described above.",
+        examples=[{"network": {"2": {"bandwidth_gb_s": 25}, "3": {"topology": "torus"}}}],
     )
     run_limit_s: OfPlan[Positive] = Field(
         3600.0,

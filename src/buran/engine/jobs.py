@@ -22,7 +22,7 @@ def job_request(session: Session, bundle: Bundle) -> JobRequest:
     campaign, point = session.campaign, bundle.point
     minutes = math.ceil(job_limit_s(session, bundle) / 60.0)
     placement, memory_mb = campaign.placement(point), campaign.memory_mb(point)
-    if campaign.platform is not None:  # one process simulates all ranks, in the memory of all their nodes
+    if campaign.is_simulated:  # one process simulates all ranks, in the memory of all their nodes
         placement, memory_mb = Placement(1), None if memory_mb is None else memory_mb * placement.nodes
     return _request(campaign.config.resources, placement, minutes, memory_mb)
 

@@ -31,7 +31,7 @@ def sharing(history: History) -> list[str]:
     ]
     made = in_store(history.runs_of(ended))
     if simulated := {machine for run in made if (machine := history.run_record(run.folder).machine)}:
-        return [_simulated(machine) for machine in sorted(simulated)]
+        return [_simulated(min(simulated) if len(simulated) == 1 else history.session.campaign.simulated_on)]
     records = _records(history, made)
     said = []
     if crowded := {record.point for record in records if _is_crowded(record)}:
@@ -60,8 +60,8 @@ def sharing(history: History) -> list[str]:
 
 def sharing_ahead(campaign: Campaign) -> list[str]:
     """Say what will share the cores of this machine, if the runs are made here and now; or which one is simulated."""
-    if campaign.platform is not None:
-        return [_simulated(campaign.platform.title)]
+    if campaign.is_simulated:
+        return [_simulated(campaign.simulated_on)]
     here, said = usable_cores(), []
     points = [*campaign.points, *campaign.evaluation_points]
     local = [point for point in points if campaign.nodes(point) == 1] if not campaign.config.resources.partition else []

@@ -67,9 +67,9 @@ def write_results(history: History, folder: Path) -> None:
     imported = list(profiles_of(pooled, session.campaign.parameters))
     runs = [*imported, *timed], counted or imported
     efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded)
-    report = replace(report, efficiency=efficiency, measured_on=measured_on(history))
-    if session.campaign.platform is not None:
-        report = replace(report, simulated_on=session.campaign.platform.title)
+    report = replace(
+        report, efficiency=efficiency, measured_on=measured_on(history), simulated_on=session.campaign.simulated_on
+    )
     write_json(folder / "report.json", _plain(report, history.models(last)))
     if report.runtime is not None and report.ends is not None:
         write_models(folder / RUN_TIME, [report.runtime, report.ends])

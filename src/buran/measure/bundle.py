@@ -54,7 +54,7 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
         "filled": {name: digest(text) for name, text in campaign.input_texts(point).items()} or None,
         "start_in": None if program.start_in == "." else program.start_in,
         "exit_codes": None if program.exit_codes == (0,) else sorted(program.exit_codes),
-        "machine": _machine_of(campaign),
+        "machine": _machine_of(campaign, point),
         "partition": resources.partition,
         "constraint": resources.constraint,
         "tasks_per_node": placement.tasks_per_node,
@@ -71,13 +71,13 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
     }
 
 
-def _machine_of(campaign: Campaign) -> dict[str, Any] | None:
+def _machine_of(campaign: Campaign, point: Point) -> dict[str, Any] | None:
     """Return what decides how a simulated machine runs programs; None where they are measured."""
-    machine, platform = campaign.active_environment.machine, campaign.platform
-    if machine is None or platform is None:
+    platform = campaign.platform(point)
+    if platform is None:
         return None
-    fields = type(machine).model_fields
-    keys = {name: value for name, value in asked(machine).items() if decides(fields[name]) is Decides.RUN}
+    fields = type(platform.keys).model_fields
+    keys = {name: value for name, value in asked(platform.keys).items() if decides(fields[name]) is Decides.RUN}
     return {**keys, "platform": digest(platform.text)}
 
 
@@ -257,7 +257,7 @@ def _measure(attempt: _Attempt) -> None:
 def _opened(attempt: _Attempt) -> RunRecord:
     """Return what is known of a run before it starts."""
     target, bundle, run, allocation = attempt.target, attempt.bundle, attempt.run, attempt.allocation
-    machine = target.backend.machine
+    machine, platform = target.backend.machine, target.campaign.platform(bundle.point)
     # Of the file system's, which has just made the folder.
     clock_ahead_s = time.time() - attempt.temporary.stat().st_mtime
     return RunRecord(
@@ -275,7 +275,7 @@ def _opened(attempt: _Attempt) -> RunRecord:
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         clock_ahead_s=clock_ahead_s,
         clock=machine.clock,
-        machine=None if target.campaign.platform is None else target.campaign.platform.title,
+        machine=None if platform is None else platform.title,
         disturbances=(*machine.disturbances(), *_skew(clock_ahead_s)),
         scheduler=None if allocation is None else attempt.scheduler.name,
         job=None if allocation is None else allocation.job,
@@ -290,7 +290,7 @@ def _refusal(attempt: _Attempt) -> str | None:
         return BUILD_FAILED
     if attempt.spared_by is not None:
         return f"{SPARED}: the program fails here without hooks too ({attempt.spared_by})"
-    if attempt.allocation is None or attempt.target.campaign.platform is not None:
+    if attempt.allocation is None or attempt.target.campaign.is_simulated:
         return None
     placement = attempt.target.campaign.placement(attempt.bundle.point)
     return mismatch(attempt.scheduler, attempt.allocation, placement, exact=attempt.exact)
@@ -394,7 +394,7 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
         computation=computation_of(profile),
         cpu_clock_missing=profile.attributes.get("cpu_clock_missing") or None,
     )
-    simulated = attempt.target.campaign.platform is not None
+    simulated = attempt.target.campaign.is_simulated
     if attempt.allocation is None or simulated or not placement:  # not every measurement system says where ranks ran
         return record, None
     requested = attempt.target.campaign.placement(job.point)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Protocol
 
 from buran.campaign.config import Campaign
-from buran.campaign.launcher import Placement
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.measure.finding import Finding
@@ -41,7 +40,7 @@ class Backend(Protocol):
     def mpiexec(self) -> str:
         """Launcher program of this MPI."""
 
-    def launch_options(self, placement: Placement) -> tuple[str, ...]:
+    def launch_options(self, point: Point) -> tuple[str, ...]:
         """Return options that the launcher is given."""
         return ()
 
@@ -53,7 +52,7 @@ class Backend(Protocol):
         cores
             Of a node; with more ranks and threads than that, nothing is bound to cores.
         """
-        options = self.launch_options(campaign.placement(point))
+        options = self.launch_options(point)
         return campaign.launch(point, tree / campaign.binary, tree, self.mpi_flavour, self.mpiexec, cores, options)
 
     @property

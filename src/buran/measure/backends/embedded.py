@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 
 from buran.campaign.config import Campaign
-from buran.campaign.launcher import Placement
 from buran.campaign.plan import Mode
+from buran.campaign.point import Point
 from buran.errors import BuildError, ToolError
 from buran.files import digest, write_text
 from buran.measure.backends.base import Backend, MeasurementSystem
@@ -159,9 +159,9 @@ class SimulatedMachineBackend(EmbeddedBackend):
         """The simulated one."""
         return self.simulated
 
-    def launch_options(self, placement: Placement) -> tuple[str, ...]:
+    def launch_options(self, point: Point) -> tuple[str, ...]:
         """Tell the launcher which machine it is."""
-        return self.simulated.launch_options(placement)
+        return self.simulated.launch_options(point)
 
     def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
         """Let every build count blocks; without hooks means with a filter that leaves out all functions."""
@@ -197,9 +197,8 @@ class SimulatedMachineBackend(EmbeddedBackend):
         return features, notes
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
-        """Tell the runtime what computing costs; runs without hooks leave profiles too, by which they are judged."""
-        environment = super().run_environment(Mode.EFFORT, folder, filter_file)
-        return {**environment, "BURAN_SECONDS_PER_BLOCK": repr(self.simulated.keys.seconds_per_block)}
+        """Let runs without hooks leave profiles too, by which they are judged."""
+        return super().run_environment(Mode.EFFORT, folder, filter_file)
 
 
 def open_embedded(compiler: str, scratch: Path, counters: tuple[str, ...] = ()) -> EmbeddedBackend:
@@ -234,11 +233,11 @@ class Embedded(MeasurementSystem):
 
     def open(self, campaign: Campaign, scratch: Path) -> EmbeddedBackend:
         """Find a compiler and an MPI; for a simulated machine, SimGrid's."""
-        compiler, machine = campaign.config.compiler, campaign.active_environment.machine
-        if machine is None or campaign.platform is None:
+        compiler = campaign.config.compiler
+        if not campaign.is_simulated:
             return open_embedded(compiler, scratch, campaign.config.counters)
         toolchain = find_toolchain(compiler=compiler, simulated=True)
-        simulated = SimulatedMachine(campaign, campaign.platform, machine, scratch)
+        simulated = SimulatedMachine(campaign, scratch)
         return SimulatedMachineBackend(toolchain, _described(toolchain, scratch), simulated=simulated)
 
     def finding(self) -> Finding:

@@ -11,7 +11,7 @@ from typing import Any
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import Placement
 from buran.campaign.platform import Platform, host_file
-from buran.campaign.sections import MachineKeys
+from buran.campaign.point import Point
 from buran.errors import RunError
 from buran.files import digest, write_text
 from buran.measure.machine.machine import Clock, RunJob, ThisMachine, free_marker
@@ -36,8 +36,6 @@ class SimulatedMachine(ThisMachine):
     """
 
     campaign: Campaign
-    platform: Platform
-    keys: MachineKeys
     folder: Path
 
     @property
@@ -57,23 +55,28 @@ class SimulatedMachine(ThisMachine):
         """None."""
         return ()
 
-    def launch_options(self, placement: Placement) -> tuple[str, ...]:
+    def launch_options(self, point: Point) -> tuple[str, ...]:
         """Return what the launcher is told: the machine, where ranks go, and how time passes."""
-        keys = self.keys
+        platform, placement = self._platform(point), self.campaign.placement(point)
+        keys = platform.keys
         options = {"smpi/simulate-computation": "no", "surf/precision": "1e-12"}
         if placement.ranks > 1:  # of one rank, SimGrid 3.32 cannot reduce as Open MPI does
             options["smpi/coll-selector"] = keys.collectives
         if keys.factors == "none":  # a plain 1 ends SimGrid 3.32
             options |= {"smpi/bw-factor": "0:1", "smpi/lat-factor": "0:1"}
-        files = ("-platform", str(self._description), "-hostfile", str(self._places(placement.ranks_per_node)))
+        description, places = self._files(platform, placement)
+        files = ("-platform", str(description), "-hostfile", str(places))
         return (*files, "--log=root.thres:warning", *(f"--cfg={name}:{value}" for name, value in options.items()))
 
-    @property
-    def _description(self) -> Path:
-        return self.folder / f"machine-{digest(self.platform.text)}.xml"
+    def _platform(self, point: Point) -> Platform:
+        platform = self.campaign.platform(point)
+        assert platform is not None  # who asks for a simulated machine has described it
+        return platform
 
-    def _places(self, ranks_per_node: int) -> Path:
-        return self.folder / f"machine-{digest(self.platform.text)}-{ranks_per_node}.hosts"
+    def _files(self, platform: Platform, placement: Placement) -> tuple[Path, Path]:
+        """Return where SimGrid finds the machine, and the places of ranks on it."""
+        described = self.folder / f"machine-{digest(platform.text)}.xml"
+        return described, described.with_suffix(f".{placement.ranks_per_node}.hosts")
 
     def run(self, job: RunJob) -> Outcome:
         """Simulate the program; its times are those of the simulated machine.
@@ -85,18 +88,18 @@ class SimulatedMachine(ThisMachine):
         """
         _check_words(job)
         self._check_memory(job)
-        per_node = self.campaign.placement(job.point).ranks_per_node
-        for path, text in (
-            (self._description, self.platform.text),
-            (self._places(per_node), host_file(self.platform, per_node)),
-        ):
+        platform, placement = self._platform(job.point), self.campaign.placement(job.point)
+        texts = (platform.text, host_file(platform, placement.ranks_per_node))
+        for path, text in zip(self._files(platform, placement), texts, strict=True):
             if not path.is_file():
                 write_text(path, text)
-        limited = replace(job, time_limit_s=self.keys.run_limit_s)
+        keys = platform.keys
+        environment = {**job.environment, "BURAN_SECONDS_PER_BLOCK": repr(keys.seconds_per_block)}
+        limited = replace(job, time_limit_s=keys.run_limit_s, environment=environment)
         outcome = self._start(limited, free_marker(), job.output_limit, job.beat)
         if outcome.timed_out:
             raise RunError(
-                f"simulating the run took longer than {self.keys.run_limit_s:g} s",
+                f"simulating the run took longer than {keys.run_limit_s:g} s",
                 where=f"environments.{self.campaign.environment}.machine.run_limit_s",
                 why="while a rank waits without calling MPI, as for a variable, a simulated machine stands still",
                 hint="raise the limit, or let the program wait in MPI",
