@@ -132,6 +132,67 @@ def test_repetitions_of_simulated_runs_are_remarked(write_campaign: WriteCampaig
     assert not any("repetitions: 1" in note for note in one.notes)
 
 
+# ---- a machine that depends on a parameter
+
+WHAT_IF: dict[str, Any] = {
+    "network": {"2": {"bandwidth_gb_s": 25}, "3": {"topology": "torus", "nodes": 8}, "4": {"collectives": "mpich"}}
+}
+NETWORKS: dict[str, Any] = {
+    "p": {"role": "ranks", "values": [1, 2, 4, 8]},
+    "n": {"role": "size", "values": [10, 20, 40]},
+    "network": {"role": "choice", "values": [1, 2, 3, 4]},
+}
+
+
+def test_a_machine_depends_on_the_values_of_a_parameter(write_campaign: WriteCampaign) -> None:
+    path = write_campaign(environments__desk={"machine": {**KEYS, "what_if": WHAT_IF}}, parameters=NETWORKS)
+    campaign = load_campaign(path)
+    platforms = {network: campaign.platform({"p": 8, "n": 10, "network": network}) for network in (1, 2, 3, 4)}
+    keys = {network: platform.keys for network, platform in platforms.items() if platform is not None}
+    assert keys[1] == machine() and keys[2] == machine(bandwidth_gb_s=25)
+    assert keys[3] == machine(topology="torus", nodes=8) and keys[4] == machine(collectives="mpich")
+    assert platforms[1] is campaign.platform({"p": 2, "n": 20, "network": 1})
+    said = campaign.simulated_on
+    assert "crossbar" in said and "network = 2: bandwidth_gb_s 25.0; network = 3: nodes 8, topology torus" in said
+
+
+def test_counts_do_not_tell_how_times_grow_as_the_network_becomes_slower(write_campaign: WriteCampaign) -> None:
+    slower: dict[str, Any] = {**NETWORKS, "network": {"role": "size", "values": [1, 2, 3, 4]}}
+    machines = {"machine": {**KEYS, "what_if": WHAT_IF}}
+    assert not load_campaign(write_campaign(environments__desk=machines, parameters=slower)).counts_tell_growth
+    assert load_campaign(write_campaign(environments__desk=machines, parameters=NETWORKS)).counts_tell_growth
+    plain = write_campaign(environments__desk={"machine": KEYS})
+    assert load_campaign(plain).counts_tell_growth
+    assert not load_campaign(write_campaign(model={"priors": "off"})).counts_tell_growth
+
+
+def test_what_one_value_changes_to_a_default_changes_the_question(write_campaign: WriteCampaign) -> None:
+    digests = set()
+    for collectives in ("ompi", "impi"):  # ompi is the default
+        keys = {**KEYS, "collectives": "mpich", "what_if": {"network": {"2": {"collectives": collectives}}}}
+        digests.add(load_campaign(write_campaign(environments__desk={"machine": keys}, parameters=NETWORKS)).digest())
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("what_if", "words"),
+    [
+        ({"net": {"2": {"nodes": 8}}}, "'net'"),
+        ({"p": {"2": {"nodes": 8}}}, "cannot depend on 'p', the number of ranks"),
+        ({"network": {"5": {"nodes": 8}}}, "'5' is no value of 'network', which has 1, 2, 3, 4"),
+        ({"network": {"fast": {"nodes": 8}}}, "'fast' is no value of 'network'"),
+        ({"network": {"2": {"platform": "own.xml"}}}, "either topology or platform at network = 2"),
+        ({"network": {"2": {"nodes": 3}}}, "the machine has 3"),
+        ({"network": {"2": {"nodes": 8}}, "n": {"10": {"nodes": 9}}}, "both 'network' and 'n' say what nodes is"),
+        ({"network": {"2": {"run_limit_s": 8}}}, "run_limit_s"),
+    ],
+)
+def test_a_machine_that_depends_on_nothing_that_is_is_refused(
+    write_campaign: WriteCampaign, what_if: dict[str, Any], words: str
+) -> None:
+    assert words in refused(write_campaign, {**KEYS, "what_if": what_if}, parameters=NETWORKS)
+
+
 # ---- bad input
 
 

@@ -32,7 +32,7 @@ from buran.measure.machine.simulated import SimulatedMachine
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.simgrid import lacking_functions, lacks
-from buran.measure.toolchain.toolchain import Toolchain
+from buran.measure.toolchain.toolchain import NODE_GROUPS, Toolchain
 from buran.model import PMNFRegressor
 from buran.profile.profile import Profile
 from patience import PATIENCE_S
@@ -60,7 +60,7 @@ def machine_of(folder: Path, memory_mb: int | None = None, **keys: Any) -> Simul
         memory_mb=lambda point: memory_mb,
         placement=lambda point: Placement(int(point["p"]), nodes=1, tasks_per_node=platform.cores),
     )
-    return SimulatedMachine(campaign, folder)  # type: ignore[arg-type]
+    return SimulatedMachine(campaign, folder, Path(the_toolchain().objects["time"][0]).with_name(NODE_GROUPS))  # type: ignore[arg-type]
 
 
 def job_of(folder: Path, argv: list[str], environment: dict[str, str], ranks: int) -> RunJob:
@@ -322,6 +322,30 @@ def test_more_memory_than_there_is_is_refused_with_the_numbers(tmp_path: Path, m
         machine_of(tmp_path, **TREE).run(job)
     with pytest.raises(RunError, match=r"by resources.memory_mb"):
         machine_of(tmp_path, memory_mb=50_000, **TREE).run(job)
+
+
+_TWO_BROADCASTS = """
+static void first(int *value) { MPI_Bcast(value, 1, MPI_INT, 0, MPI_COMM_WORLD); }
+static void second(int *value) { MPI_Bcast(value, 1, MPI_INT, 0, MPI_COMM_WORLD); }
+int main(int argc, char **argv) {
+    int value = argc;
+    MPI_Init(&argc, &argv);
+    first(&value);
+    MPI_Barrier(MPI_COMM_WORLD);
+    second(&value);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@needs_simgrid
+@pytest.mark.slow
+def test_the_first_broadcast_costs_as_much_as_the_second(tmp_path: Path) -> None:
+    _, profile = run(program(_TWO_BROADCASTS, tmp_path), [], 16, tmp_path / "run", **TREE)
+    seconds = dict(zip(profile.tree.names, profile.exclusive("time").sum(axis=1).tolist(), strict=True))
+    first, second = (seconds[f"demo->main->{name}->MPI_Bcast"] for name in ("first", "second"))
+    assert 0 < first < 2 * second  # SimGrid alone sorts ranks by nodes first
 
 
 def test_words_that_the_launcher_would_cut_are_refused(tmp_path: Path) -> None:

@@ -152,6 +152,13 @@ class Campaign:
         return "; ".join((described, *differences_in_words(machine)))
 
     @property
+    def counts_tell_growth(self) -> bool:
+        """Whether times grow as counts do; not along parameters that change the machine, where coefficients differ."""
+        model, machine = self.config.model, self.active_environment.machine
+        changing = set() if machine is None else set(machine.what_if).difference(self.choices)
+        return model.priors == "auto" and model.strong_scaling is None and not changing
+
+    @property
     def source(self) -> Path | GitSource:
         """Folder with the target's sources, or the git repository that they come from."""
         source = self.config.target.source

@@ -455,7 +455,8 @@ class ModelKeys(Keys, title="Modelling"):
     priors: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
         description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
-        "counts: they give the growth, times only the coefficients. `off`: from times alone.",
+        "counts: they give the growth, times only the coefficients; not where `what_if` makes the machine depend on a "
+        "parameter that is no choice. `off`: from times alone.",
     )
     waiting: OfAnalysis[Literal["auto", "always"]] = Field(
         "auto",

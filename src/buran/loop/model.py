@@ -155,7 +155,7 @@ def _fit(
             tables.append(collect.only(measured, metrics))
             sets |= _models(session, tables[-1])
     timed = material.timed
-    if config.model.priors != "auto" or config.model.strong_scaling is not None or timed is None or "time" not in sets:
+    if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
     sets["time"], held, priors = noise_resilient(
         timed,

@@ -24,7 +24,7 @@ from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, lacking_functions
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain.toolchain import GCC_FALLBACK, Toolchain
+from buran.measure.toolchain.toolchain import GCC_FALLBACK, NODE_GROUPS, Toolchain
 from buran.measure.toolchain.wrappers import ccache
 from buran.profile.profile import Profile
 
@@ -237,7 +237,7 @@ class Embedded(MeasurementSystem):
         if not campaign.is_simulated:
             return open_embedded(compiler, scratch, campaign.config.counters)
         toolchain = find_toolchain(compiler=compiler, simulated=True)
-        simulated = SimulatedMachine(campaign, scratch)
+        simulated = SimulatedMachine(campaign, scratch, Path(toolchain.objects["time"][0]).with_name(NODE_GROUPS))
         return SimulatedMachineBackend(toolchain, _described(toolchain, scratch), simulated=simulated)
 
     def finding(self) -> Finding:

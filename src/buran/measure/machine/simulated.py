@@ -33,10 +33,13 @@ class SimulatedMachine(ThisMachine):
     ----------
     folder
         For the descriptions that SimGrid reads.
+    node_groups
+        Library without which SimGrid sorts ranks by nodes at a first broadcast, which takes time.
     """
 
     campaign: Campaign
     folder: Path
+    node_groups: Path
 
     @property
     def clock(self) -> Clock:
@@ -95,6 +98,9 @@ class SimulatedMachine(ThisMachine):
                 write_text(path, text)
         keys = platform.keys
         environment = {**job.environment, "BURAN_SECONDS_PER_BLOCK": repr(keys.seconds_per_block)}
+        if keys.collectives == "ompi":  # the others' algorithms need the groups
+            loaded_too = environment.get("LD_PRELOAD", "")
+            environment["LD_PRELOAD"] = f"{self.node_groups} {loaded_too}".strip()
         limited = replace(job, time_limit_s=keys.run_limit_s, environment=environment)
         outcome = self._start(limited, free_marker(), job.output_limit, job.beat)
         if outcome.timed_out:

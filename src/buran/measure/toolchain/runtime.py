@@ -33,6 +33,7 @@ from buran.measure.toolchain.toolchain import (
     GCC_PLUGIN,
     LINK_FLAGS,
     MODES,
+    NODE_GROUPS,
     WEAK,
     Toolchain,
     cache_folder,
@@ -221,6 +222,9 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
                 run_tool([toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env)
                 if name.startswith("mpi"):
                     run_tool(["objcopy", "--weaken", scratch / name, scratch / f"{WEAK}{name}"], what=what)
+    if of_mpi:
+        source = NATIVE / f"{NODE_GROUPS.removesuffix('.so')}.c"
+        run_tool([toolchain.cc, "-O2", "-fPIC", "-shared", source, "-o", scratch / NODE_GROUPS], what=what)
     _check_profiling_interface(scratch, toolchain, env)
     shutil.copy(NATIVE / EXPORTS, scratch / EXPORTS)
     if compiler.kind == CLANG_PLUGIN:

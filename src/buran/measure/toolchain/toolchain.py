@@ -17,6 +17,7 @@ from buran.errors import FormatError, ToolError, UsageError
 MODES = ("time", "effort")
 
 EXPORTS = "exports.list"  # symbols of a program that shared libraries may need
+NODE_GROUPS = "node_groups.so"
 WEAK = "weak-"  # objects of the MPI layer for programs that may be without an MPI
 
 CLANG_PLUGIN = "clang-plugin"
