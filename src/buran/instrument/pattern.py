@@ -79,25 +79,32 @@ def plain(pattern: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def glob(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern as POSIX fnmatch reads it without flags: ``*`` matches slashes, leading dots too."""
-    out = []
+    """Compile a pattern as POSIX fnmatch reads it without flags: ``*`` matches slashes, leading dots too.
+
+    What stands between two stars has one length, so its first place is as good as any later one: it is never tried
+    anew, and matching takes time proportional to the text, whatever the pattern.
+    """
+    parts = [""]  # between stars
     i = 0
     while i < len(pattern):
         char = pattern[i]
         i += 1
         if char == "*":
-            out.append(".*")
+            parts.append("")
         elif char == "?":
-            out.append(".")
+            parts[-1] += "."
         elif char == "\\" and i < len(pattern):
-            out.append(re.escape(pattern[i]))
+            parts[-1] += re.escape(pattern[i])
             i += 1
         elif char == "[" and (end := _bracket_end(pattern, i)):
-            out.append(_bracket(pattern[i:end]))
+            parts[-1] += _bracket(pattern[i:end])
             i = end + 1
         else:
-            out.append(re.escape(char))
-    return re.compile("".join(out) + r"\Z", re.DOTALL)
+            parts[-1] += re.escape(char)
+    first, *others = parts
+    between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
+    last = f".*{others[-1]}" if others else ""
+    return re.compile(f"{first}{between}{last}\\Z", re.DOTALL)
 
 
 def _bracket_end(pattern: str, start: int) -> int:
