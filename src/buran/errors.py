@@ -16,6 +16,7 @@ class Exit(IntEnum):
     ENVIRONMENT = 3
     BUDGET_REACHED = 4
     GROWN = 5
+    CRASHED = 70
     INTERRUPTED = 130
 
     @property
@@ -32,6 +33,7 @@ _MEANINGS = {
     Exit.BUDGET_REACHED: "done without all that was asked for, and the reason says which: the budget is reached, the "
     "accuracy or the target is out of reach, or effort depends on the run",
     Exit.GROWN: "`buran report --compare --fail-on`: something grew since the campaign that it is compared with",
+    Exit.CRASHED: "a mistake of Buran's own; the message names a file that tells of it",
     Exit.INTERRUPTED: "interrupted; `buran run` resumes",
 }
 
@@ -106,6 +108,12 @@ class BuildError(BuranError):
 
 class RunError(BuranError):
     """A run whose result cannot be trusted: crashed, timed out, incomplete."""
+
+
+class CrashError(BuranError):
+    """An error that nobody foresaw."""
+
+    exit_code = Exit.CRASHED
 
 
 class StorageError(BuranError):

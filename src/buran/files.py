@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
+from buran.budget import read_text
 from buran.errors import FormatError, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -116,10 +117,10 @@ def read_json(path: Path) -> Any:
         The file is missing or does not hold JSON.
     """
     try:
-        return json.loads(path.read_text())
+        return json.loads(read_text(path))
     except OSError as error:
         raise FormatError("cannot read a file", where=path, why=error.strerror) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError("a file does not hold JSON", where=path, why=str(error)) from error
 
 
@@ -178,7 +179,7 @@ def read_document(
         raise FormatError(f"this is no {what} of this version", where=path, why=why, hint=hint)
     try:
         return parse({key: value for key, value in data.items() if key != "schema"})
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError, ZeroDivisionError, UsageError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError, UsageError) as error:
         why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
         if why.startswith("unknown key"):
             hint = f"if a newer version of Buran wrote it, upgrade; else {hint}"

@@ -14,7 +14,9 @@ _FNMATCH = ctypes.CDLL(None).fnmatch
 
 part = st.one_of(
     st.sampled_from(["*", "**", "?", "a", "b", "ab", "/", ".", "\\*", "\\?", "\\[", "\\a", "]", "-", "!"]),
-    st.sampled_from(["[ab]", "[!a]", "[^a]", "[a-c]", "[]a]", "[!]a]", "[a-]", "[*?]", "[\\]]", "[[:alpha:]]", "[b-a]"]),
+    st.sampled_from(
+        ["[ab]", "[!a]", "[^a]", "[a-c]", "[]a]", "[!]a]", "[a-]", "[*?]", "[\\]]", "[[:alpha:]]", "[b-a]"]
+    ),
 )
 patterns = st.lists(part, max_size=9).map("".join)
 names = st.text("aabbc*?[]-!/.", max_size=12)

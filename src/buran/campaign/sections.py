@@ -73,6 +73,17 @@ def _input_kind(value: object) -> str:
 
 
 Input = Annotated[Annotated[Text, Tag("<path>")] | Annotated[InputKeys, Tag("<input>")], Discriminator(_input_kind)]
+
+
+def _threshold_kind(value: object) -> str:
+    return "<word>" if isinstance(value, str) else "<number>"
+
+
+Threshold = Annotated[
+    Annotated[Literal["unique_median", "median", "half_of_largest"], Tag("<word>")]
+    | Annotated[int, Field(ge=0), Tag("<number>")],
+    Discriminator(_threshold_kind),
+]
 ExitCode = Annotated[int, Field(ge=0, le=255)]
 
 
@@ -80,7 +91,8 @@ class TargetKeys(Keys, title="Target"):
     """The program that is measured: where it is, how it is built and run."""
 
     source: OfTarget[Source] = Field(
-        description="Folder with the sources, relative to this file; or `{git: URL, revision: REVISION}`.",
+        description="Folder with the sources, relative to this file; or `{git: URL, revision: REVISION}`. A link in it "
+        "that leads out of it counts as what it leads to.",
         examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}],
     )
     build: OfTarget[Text] = Field(
@@ -328,12 +340,10 @@ class RefinementKeys(Keys, title="Refinement"):
         description="What has hooks in the beginning. `default`: the measurement system's own choice; `everything`; "
         "the others: functions that reach most of these in the call graph, each counted once.",
     )
-    start_threshold: OfPlan[Literal["unique_median", "median", "half_of_largest"] | Annotated[int, Field(ge=0)]] = (
-        Field(
-            "unique_median",
-            description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
-            "half of the largest, or a number.",
-        )
+    start_threshold: OfPlan[Threshold] = Field(
+        "unique_median",
+        description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
+        "half of the largest, or a number.",
     )
     pilot: OfPlan[bool | None] = Field(
         None,

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import yaml
 
+from buran.budget import YAML_BYTES, bounded
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
+from buran.errors import FormatError
 
 MOST_BYTES = 16_000_000
 MOST_VALUES = 500_000
@@ -37,7 +39,7 @@ _RULES = (
 _PLACEHOLDER = re.compile(r"(?:^|\s)#\s*<-\s*(.*)")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(bounded(yaml.SafeLoader)):  # type: ignore[misc]
     """Composes nodes; its values are made by `_Reading`."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
@@ -123,15 +125,16 @@ def read_yaml(path: Path) -> YamlDocument:
     """
     text = read_text(path)
     try:
+        YAML_BYTES.check(len(text), path)
         node = yaml.compose(text, Loader=_Loader)
+    except FormatError as error:  # it asks for too much
+        raise CampaignError([Mistake((), error.what, error.why, error.hint, path)]) from None
     except yaml.MarkedYAMLError as error:
         raise CampaignError([_syntax_mistake(path, text, error)]) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, int(error.position)) + 1
         what = f"a character that YAML does not allow, code {int(error.character):#x}"
         raise CampaignError([Mistake((), what, file=path, line=line)]) from None
-    except RecursionError:
-        raise CampaignError([Mistake((), "the file is nested too deeply", file=path)]) from None
     if node is None or (isinstance(node, yaml.ScalarNode) and node.tag == _TAG + "null"):
         what, hint = "the file is empty", "`buran init DIR` writes a campaign file to start from"
         raise CampaignError([Mistake((), what, hint=hint, file=path)])

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from buran import __version__
-from buran.cli.terminal import style
-from buran.errors import BuranError, Exit, PluginError
-from buran.files import storage_error
+from buran.cli.terminal import printable_output, style
+from buran.crash import shown_error
+from buran.errors import Exit, PluginError
 from buran.plugins import Door
 
 
@@ -97,7 +97,12 @@ def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code."""
+    """Run the command line; return the exit code. No error passes, and all that is printed is printable."""
+    with printable_output():
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         parser = command_parser()
@@ -118,9 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader, such as `head`, has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.DONE)
-    except (BuranError, OSError) as error:
-        shown = error if isinstance(error, BuranError) else storage_error(error)
-        if shown is None:
-            raise
+    except Exception as error:
+        shown = shown_error(error)
         print(f"{style('error:', 'red', sys.stderr)} {shown}", file=sys.stderr)
         return int(shown.exit_code)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from buran.cli.arguments import CAMPAIGN_FILE, add_optional_campaign_file
 from buran.cli.points import named_numbers
+from buran.cli.terminal import print_data
 from buran.errors import Exit, UsageError
 from buran.files import write_text
 
@@ -120,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.output, text)
         print(f"written: {arguments.output}")
     else:
-        print(text, end="")
+        print_data(text)
     return 0
 
 

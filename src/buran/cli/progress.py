@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from buran.cli.terminal import ProgressLine, duration, style
+from buran.cli.terminal import ProgressLine, duration, exact, style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def display(stream: TextIO) -> LineDisplay | BarDisplay:
     if stream.isatty() and os.environ.get("TERM") != "dumb":
         from buran.cli.bar import BarDisplay
 
-        return BarDisplay(stream)
+        return BarDisplay(exact(stream))
     return LineDisplay(stream)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.terminal import printable
 from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:
     path = folder / f"{name}.{'html' if as_page else 'json' if arguments.json else 'txt'}"
     if not as_page:
         text = path.read_text()
-        print(text, end="") if arguments.json or not sys.stdout.isatty() else pydoc.pager(text)
+        print(text, end="") if arguments.json or not sys.stdout.isatty() else pydoc.pager(printable(text))
         return
     print(path)
     if arguments.open and not webbrowser.open(path.as_uri()):

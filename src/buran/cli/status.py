@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
-from buran.cli.terminal import duration, style, table
+from buran.cli.terminal import duration, exact, style, table
 from buran.errors import Exit
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     while True:
         state = progress_of(History.open(session))
         if arguments.watch is not None and sys.stdout.isatty():
-            print("\x1b[H\x1b[2J", end="")
+            exact(sys.stdout).write("\x1b[H\x1b[2J")
         code = _show(state, as_json=arguments.json)
         if arguments.watch is None or state.done:
             return code

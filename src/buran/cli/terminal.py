@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import TextIO
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
+_ESCAPE = f"<escape {os.urandom(8).hex()}>"  # no text of others has it; becomes the character that begins a colour
+_KEPT = "\n\t"
 
 
 def wants_colour(stream: TextIO) -> bool:
@@ -16,13 +20,61 @@ def wants_colour(stream: TextIO) -> bool:
 
 
 def style(text: str, name: str, stream: TextIO | None = None) -> str:
-    """Colour a text if the stream shows colours."""
-    return f"\x1b[{_CODES[name]}m{text}\x1b[0m" if wants_colour(stream or sys.stdout) else text
+    """Colour a text, for `printable_output`, if the stream shows colours."""
+    return f"{_ESCAPE}[{_CODES[name]}m{text}{_ESCAPE}[0m" if wants_colour(stream or sys.stdout) else text
+
+
+def printable(text: str) -> str:
+    """Return a text with characters that steer terminals, or that nobody sees, spelled out: a backslash and a code."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() or char in _KEPT or unicodedata.category(char) == "Zs"  # kinds of blanks
+        else char.encode("unicode_escape").decode()
+        for char in text
+    )  # fmt: skip
+
+
+class _PrintableStream:
+    """A stream that makes printable all that is written to it, whosever name it is, but for colours of `style`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.exact = stream
+
+    def write(self, text: str) -> int:
+        encoding = self.exact.encoding or "utf-8"
+        shown = printable(text).encode(encoding, "backslashreplace").decode(encoding)
+        return self.exact.write(shown.replace(_ESCAPE, "\x1b"))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.exact, name)
+
+
+@contextmanager
+def printable_output() -> Iterator[None]:
+    """Make printable all that is printed meanwhile: names of functions and files are anybody's."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (_PrintableStream(stream) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def exact(stream: TextIO) -> TextIO:
+    """Return the stream itself, for a display that steers the terminal."""
+    return stream.exact if isinstance(stream, _PrintableStream) else stream
+
+
+def print_data(text: str) -> None:
+    """Print what a program reads: as it is, except on a terminal."""
+    stream = sys.stdout if sys.stdout.isatty() else exact(sys.stdout)
+    stream.write(text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> str:
     """Align columns; those in `right` to the right."""
-    cells = [[str(cell) for cell in row] for row in (header, *rows)]
+    cells = [[printable(str(cell)).replace("\n", "\\n") for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = [
         "  ".join(
@@ -45,12 +97,13 @@ class ProgressLine:
     """One line that is rewritten on a terminal; elsewhere a line only when something was finished."""
 
     def __init__(self, stream: TextIO) -> None:
-        self.stream = stream
+        self.stream = exact(stream)
         self.live = stream.isatty()
         self.last = ""
 
     def show(self, text: str, *, always: bool = False) -> None:
         """Show the newest state."""
+        text = printable(text)
         if text == self.last:
             return
         self.last = text

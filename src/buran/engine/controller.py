@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from buran import assets
+from buran.budget import read_yaml_data
 from buran.campaign.layout import Layout
 from buran.campaign.records import BuildRecord, BundleOutcome, RunKey, Status, read_record
 from buran.errors import UsageError
@@ -140,8 +141,6 @@ def find_profile(name: str) -> EngineProfile:
     UsageError
         There is no such profile.
     """
-    import yaml
-
     folder = Path(name) if "/" in name else assets.folder("profiles") / name
     if not folder.is_dir():
         profiles = sorted(path.name for path in assets.folder("profiles").iterdir() if path.is_dir())
@@ -149,10 +148,7 @@ def find_profile(name: str) -> EngineProfile:
             f"there is no profile {name!r}", why=f"known: {', '.join(profiles)}", hint="or give a path to a folder"
         )
     path = folder / "config.yaml"
-    try:
-        settings = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise UsageError("the profile cannot be read", where=path, why=str(error)) from error
+    settings = read_yaml_data(path)
     settings = settings if isinstance(settings, dict) else {}
     scheduler = scheduler_of_profile(settings)
     submit = scheduler.submit_program or str(settings.get("cluster-generic-submit-cmd", ""))

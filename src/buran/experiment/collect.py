@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.budget import check_memory
 from buran.experiment.build import unique_points
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.profile.metrics import metric_of
 from buran.profile.profile import SEPARATOR, CallTree, Region
 from buran.profile.regroup import preorder
+
+_BYTES_OF_A_CELL = 8 * len(AGGREGATES)
 
 
 def split_call_path(name: str) -> tuple[str, ...]:
@@ -44,6 +48,15 @@ def without_arguments(name: str) -> str:
         if name[i] == "(" and depth == 0:
             return name[:i] or name
     return name
+
+
+def _bytes_of_names(tree: CallTree) -> int:
+    """Return the bytes of all call paths written out, each with its callers."""
+    own = np.array([len(region.name) + len(SEPARATOR) for region in tree.regions])[tree.region]
+    whole = own.tolist()
+    for node, above in enumerate(tree.parent.tolist()):  # a caller comes first
+        whole[node] += whole[above] if above >= 0 else 0
+    return sum(whole)
 
 
 @dataclass
@@ -161,17 +174,28 @@ class Collector:
         tree = CallTree(tuple(kinds), np.array(kind, dtype=np.int64), np.where(above < 0, -1, index[above]))
         return tree, index[[node_of[number] for number in range(len(node_of))]]
 
-    def finish(self) -> Experiment:
+    def finish(self, source: Path | None = None) -> Experiment:
         """Return the table; what was not added is NaN.
+
+        Parameters
+        ----------
+        source
+            The file that the values are from.
 
         Raises
         ------
         ValueError
             Two call paths are the same.
+        FormatError
+            The table, or the names of its call paths, would be far larger than what was added.
         """
+        taken = _BYTES_OF_A_CELL * len(self) + sum(map(len, self._call_paths))
         tree, at_path = self._tree()
+        check_memory(_bytes_of_names(tree), taken, source)
         points, at_point = unique_points(list(self._points))
         repetitions = max(self._next.values())
+        cells_of_table = len(self._cells) * len(tree) * len(points) * repetitions
+        check_memory(_BYTES_OF_A_CELL * cells_of_table, taken, source)
         values: dict[str, NDArray[np.float64]] = {}
         for metric, cells in self._cells.items():
             where = np.array(list(cells), dtype=np.int64)

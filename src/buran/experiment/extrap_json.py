@@ -137,7 +137,7 @@ def read_extrap_json(path: Path) -> Experiment:
     collector = reader.old(data) if old else reader.new(data)
     if not len(collector):
         raise reader.error("measurements", "there are no values")
-    return collector.finish()
+    return collector.finish(path)
 
 
 def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate = "mean") -> None:

@@ -126,7 +126,7 @@ def read_extrap_text(path: Path) -> Experiment:
     parser.read(read_text(path))
     if not parser.rows:
         raise wrong(path, "there is no DATA line", expected=_EXPECTED)
-    return parser.collector.finish()
+    return parser.collector.finish(path)
 
 
 def _number(value: float) -> str:

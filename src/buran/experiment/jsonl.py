@@ -152,7 +152,7 @@ class _Lines:
         if self.collector is None:
             raise wrong(self.path, "there are no values in it", expected=self.example)
         try:
-            return self.collector.finish()
+            return self.collector.finish(self.path)
         except ValueError as error:
             raise wrong(self.path, str(error), expected=self.example) from error
 

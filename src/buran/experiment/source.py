@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from buran import budget
 from buran.errors import FormatError
 from buran.profile.profile import CallTree
 
@@ -28,7 +29,7 @@ def read_text(path: Path) -> str:
     """
     expected = "a text file with measurements, in UTF-8"
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = budget.read_text(path, "utf-8-sig")
     except OSError as error:
         raise wrong(path, error.strerror or str(error), expected=expected) from error
     except UnicodeDecodeError as error:

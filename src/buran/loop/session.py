@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
-from buran.errors import BuranError, Exit, UsageError
-from buran.files import storage_error
+from buran.crash import shown_error
+from buran.errors import Exit, UsageError
 from buran.measure.machine.process import Interrupted
 from buran.measure.target import Target, open_target
 
@@ -121,16 +120,10 @@ def step(snakemake: Any) -> Iterator[Session]:
             session = open_session(Path(snakemake.config["campaign_file"]), base_models=False)
             _unchanged(session, snakemake.config["campaign_id"])
             yield session
-        except BuranError as error:
-            print(f"error: {error}", file=file)
-            sys.exit(int(error.exit_code))
         except Interrupted:
             print("interrupted", file=file)
             sys.exit(int(Exit.INTERRUPTED))
         except Exception as error:
-            storage = storage_error(error) if isinstance(error, OSError) else None
-            if storage is None:
-                traceback.print_exc(file=file)
-                sys.exit(1)
-            print(f"error: {storage}", file=file)
-            sys.exit(int(storage.exit_code))
+            shown = shown_error(error)
+            print(f"error: {shown}", file=file)
+            sys.exit(int(shown.exit_code))

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from gzip import GzipFile
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
 from xml.etree import ElementTree
@@ -16,8 +17,11 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 from pycubexr import CubexParser
+from pycubexr.classes.cnode import CNode
 from pycubexr.classes.metric import MetricType
+from pycubexr.utils.custom_tarinfo import TarInfoWithoutCheck
 
+from buran.budget import DEPTH, VARIABLE, check_memory
 from buran.errors import FormatError
 from buran.profile.anchor import WRAPPED
 from buran.profile.cubex_write import LARGEST_COUNT, NOTHING_LARGE
@@ -51,7 +55,20 @@ _DERIVED = ("POSTDERIVED", "PREDERIVED_EXCLUSIVE", "PREDERIVED_INCLUSIVE", "SIMP
 for _kind in _DERIVED:  # pycubexr knows the two kinds with values alone, and refuses files with others
     setattr(MetricType, _kind, _kind)
 _BLOCK = 512
-_DEEPEST = 20_000
+_FRAMES = 1000  # of the callers of a reader
+_BYTES_OF_XML = 20  # of memory for each byte of XML that is parsed
+
+
+def _all_children(node: CNode, with_self: bool = True) -> list[CNode]:
+    """Return the call paths below one, callers first; pycubexr's own takes time with the square of the depth."""
+    nodes, stack = [], [node] if with_self else node.get_children()[::-1]
+    while stack:
+        nodes.append(stack.pop())
+        stack.extend(reversed(nodes[-1].get_children()))
+    return nodes
+
+
+CNode.get_all_children = _all_children
 
 
 class _Corrupt(Exception):
@@ -70,6 +87,8 @@ def _explained(path: Path) -> Iterator[None]:
             # pycubexr warns about the wrong checksums that CubeWriter 4.8 wrote; the sizes are checked here.
             warnings.simplefilter("ignore")
             yield
+    except FormatError:  # it asks for too much
+        raise
     except FileNotFoundError:
         why, hint = "there is no such file", "check the path"
     except _Corrupt as error:
@@ -90,15 +109,19 @@ def _explained(path: Path) -> Iterator[None]:
 def _deep_recursion() -> Iterator[None]:
     """Allow pycubexr's recursion over the call tree to go deeper than Python's default."""
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, _DEEPEST))
+    sys.setrecursionlimit(max(before, DEPTH.allowed + _FRAMES))
     try:
         yield
+    except RecursionError:
+        why = f"call paths are nested more than {DEPTH.allowed:,} deep, which is the limit"
+        raise _OtherFormat(why, f"if the program recurses so deep, set {VARIABLE}=5 in the environment") from None
     finally:
         sys.setrecursionlimit(before)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
+    _check_sizes(path)
     parser = CubexParser(path)
     try:
         try:
@@ -112,6 +135,28 @@ def _opened(path: Path) -> Iterator[Any]:
         archive = getattr(parser, "_cubex_file", None)
         if archive is not None:
             archive.close()
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse members that would unpack to far more than the file has, before anything is unpacked."""
+    size = path.stat().st_size
+    try:
+        archive = tarfile.open(path, "r:")  # noqa: SIM115 (closed below)
+    except tarfile.ReadError:
+        archive = tarfile.open(path, "r:", tarinfo=TarInfoWithoutCheck)  # noqa: SIM115
+    with archive:
+        for member in archive:
+            if member.issparse() or member.size > size:
+                raise _Corrupt(f"{member.name} claims to be larger than the file")
+        anchor = archive.extractfile("anchor.xml")
+        assert anchor is not None
+        is_packed = anchor.read(2) == b"\x1f\x8b"
+        anchor.seek(0)
+        unpacked = 0
+        with GzipFile(fileobj=anchor) if is_packed else anchor as xml:
+            while chunk := xml.read(1 << 20):
+                unpacked += len(chunk)
+                check_memory(_BYTES_OF_XML * unpacked, size, path)
 
 
 def _check_one_tree(archive: tarfile.TarFile) -> None:
@@ -275,6 +320,8 @@ def _check_format(path: Path) -> None:
             f"it is a file of Cube {version[1].decode()}, one XML document",
             "convert it with Cube's tools (cube3to4), or measure again with a Score-P of this decade",
         )
+    if head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ")):
+        raise _OtherFormat("it is compressed as a whole", "unpack it (gunzip, bunzip2, unxz)")
     if head.startswith((b"OTF2", b"\x02OTF2")) or path.suffix in (".otf2", ".evt", ".def"):
         raise _OtherFormat(
             "it is part of an OTF2 trace, which is not read",
@@ -290,6 +337,7 @@ def _read(path: Path) -> Profile:
         anchor = parser._anchor_result
         tree, index = _call_tree(anchor)
         locations, columns, skipped_locations = _locations(anchor)
+        check_memory(8 * len(tree) * len(locations) * len(with_data), path.stat().st_size, path)
         declared = [metric for top in parser.get_metrics() for metric in top.get_all_children()]
         if len({metric.name for metric in declared}) != len(declared):
             raise _Corrupt("two metrics have the same name")

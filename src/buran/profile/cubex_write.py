@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.budget import DEPTH, VARIABLE
 from buran.errors import RunError
 from buran.files import write_bytes
 from buran.profile.anchor import WRAPPED, anchor
@@ -85,6 +86,20 @@ def _refuse(profile: Profile, metric: Metric, wrong: NDArray[np.bool_], why: str
         where=f"{path}, call path {profile.tree.names[call_path]}, rank {where.rank}, thread {where.thread}",
         why=f"the value is {profile.values[metric.name][call_path, location]!s}; {why}",
     )
+
+
+def _check_depth(profile: Profile, path: Path) -> None:
+    """Refuse what could not be read again."""
+    depth: list[int] = []
+    for above in profile.tree.parent.tolist():  # a caller comes first
+        depth.append(1 if above < 0 else depth[above] + 1)
+    if max(depth, default=0) > DEPTH.allowed:
+        raise RunError(
+            "the profile cannot be written: its call paths are too deep",
+            where=path,
+            why=f"there are {max(depth):,} {DEPTH.what}, and the limit is {DEPTH.allowed:,}",
+            hint=f"set {VARIABLE} in the environment, for writing and reading: all limits grow by that factor",
+        )
 
 
 def _checked(profile: Profile, metric: Metric, path: Path) -> NDArray[np.generic]:
@@ -182,6 +197,7 @@ def write_cubex(profile: Profile, path: Path, *, compress: bool = False) -> None
     locations = profile.locations
     if not locations or any(a >= b for a, b in pairwise(locations)):
         raise ValueError("locations must be unique and sorted, and at least one")
+    _check_depth(profile, path)
     members = _members(profile, path, compress)
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.USTAR_FORMAT) as archive:

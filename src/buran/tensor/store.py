@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import warnings
-import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from buran.errors import FormatError, UsageError
+from buran.budget import check_memory
+from buran.errors import BuranError, FormatError, UsageError
 from buran.files import write_bytes
 from buran.tensor.axes import Axis
 from buran.tensor.blend import Blend
@@ -100,6 +100,7 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
     """
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            check_memory(sum(member.file_size for member in file.zip.infolist()), path.stat().st_size, path)
             arrays: Arrays = {name: file[name] for name in file.files}
         header = json.loads(arrays["header"].tobytes())
         if header["format"] != FORMAT:
@@ -123,8 +124,11 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
         )
     except OSError as error:
         raise FormatError("cannot read a model file", where=path, why=error.strerror or str(error)) from error
-    except (ValueError, KeyError, TypeError, IndexError, EOFError, zipfile.BadZipFile) as error:
-        raise FormatError("a file is no tensor model", where=path, why=str(error)) from error
+    except BuranError:
+        raise
+    except Exception as error:  # zipfile, zlib, numpy's headers and JSON meet arbitrary bytes with any of theirs
+        why = f"{type(error).__name__}: {error}"
+        raise FormatError("a file is no tensor model", where=path, why=why) from error
 
 
 def _preset(name: str, path: Path) -> Preset:

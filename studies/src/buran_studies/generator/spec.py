@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.budget import read_yaml_data
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import FormatError, UsageError
 from buran.model.powers import PowerLog
@@ -137,12 +138,7 @@ def read_spec(path: Path) -> Spec:
     FormatError, UsageError
         If it is none, or describes no program that can run.
     """
-    import yaml
-
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise FormatError("the description of a program cannot be read", where=path, why=str(error)) from error
+    data = read_yaml_data(path)
     top = _mapping(data, path, ["name", "parameters", "kernels", "array_bytes"], str(path))
     parameters = _mapping(top.get("parameters"), path, None, f"{path}, parameters")
     names, values = tuple(map(str, parameters)), []

@@ -8,12 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from buran.budget import read_yaml_data
 from buran.campaign.expressions import Expression, ExpressionError, compile_expression
 from buran.campaign.mistakes import did_you_mean, listed
 from buran.campaign.point import Value
-from buran.errors import ConfigError
+from buran.errors import ConfigError, FormatError
 from buran.profile.metrics import REQUIREMENTS, asked_for_by, metric_of
 from buran.profile.profile import SEPARATOR
 from buran_studies.simulate.truth import TRUTH_SCHEMA, program_of_truth
@@ -148,10 +147,10 @@ def read_program(path: Path, parameters: Sequence[str]) -> Program:
         The file cannot be read or has a mistake, with the place in it.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError("the description of the simulated program cannot be read", where=path, why=why) from error
+        data = read_yaml_data(path)
+    except FormatError as error:
+        what = "the description of the simulated program cannot be read"
+        raise ConfigError(what, where=path, why=error.line, hint=error.hint) from error
     return program_of(data, parameters, str(path))
 
 

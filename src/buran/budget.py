@@ -1,0 +1,155 @@
+"""What a file may ask for: one budget of all readers, as a small file can ask for any amount of time and memory."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from buran.errors import FormatError, UsageError
+
+if TYPE_CHECKING:
+    import yaml
+
+VARIABLE = "BURAN_READ_BUDGET"
+"""Environment variable with the factor by which all limits grow."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that a reader takes of something.
+
+    Attributes
+    ----------
+    what
+        That which is counted, as it stands behind a number.
+    """
+
+    most: int
+    what: str
+
+    @property
+    def allowed(self) -> int:
+        """Return the most, with what the user allows."""
+        return int(self.most * _factor())
+
+    def check(self, asked: float, where: str | Path | None) -> None:
+        """Raise `FormatError` if a file asks for more."""
+        if asked <= self.allowed:
+            return
+        raise FormatError(
+            "a file asks for more than is read",
+            where=where,
+            why=f"it has {_number(asked)} {self.what}, and the limit is {self.allowed:,}",
+            hint=f"if it is as it should be, set {VARIABLE}={_wanted(asked, self.most)} in the environment: "
+            "all limits grow by that factor",
+        )
+
+
+BYTES = Limit(4_000_000_000, "bytes")
+YAML_BYTES = Limit(1_000_000, "bytes of YAML")  # which take 10 s
+YAML_DEPTH = Limit(200, "levels of YAML")
+YAML_VALUES = Limit(500_000, "values of YAML, references followed")
+DEPTH = Limit(200_000, "levels of calls")  # a level takes half a kilobyte while it is read
+_MEMORY = Limit(256_000_000, "bytes of memory, unpacked")
+_GROWTH = 1000  # bytes of memory for each of a file: what zlib packs of nothing but zeros
+
+
+def check_memory(asked: float, file_bytes: int, where: str | Path | None) -> None:
+    """Raise `FormatError` if a file would take too much memory for its size."""
+    Limit(max(_MEMORY.most, _GROWTH * file_bytes), _MEMORY.what).check(asked, where)
+
+
+def read_bytes(path: Path, limit: Limit = BYTES) -> bytes:
+    """Read a whole file; raise `OSError`, or `FormatError` if it is too large, as one that never ends is."""
+    with path.open("rb") as file:
+        limit.check(os.fstat(file.fileno()).st_size, path)
+        data = file.read(limit.allowed + 1)
+    limit.check(len(data), path)
+    return data
+
+
+def read_text(path: Path, encoding: str = "utf-8", limit: Limit = BYTES) -> str:
+    r"""Read a whole text, with ``\n`` at the ends of lines; raise as `read_bytes`, and `UnicodeDecodeError`."""
+    return read_bytes(path, limit).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_yaml_data(path: Path) -> Any:
+    """Read what a YAML file holds.
+
+    Raises
+    ------
+    FormatError
+        It cannot be read, is no YAML, or asks for too much.
+    """
+    import yaml
+
+    try:
+        loader = bounded(yaml.SafeLoader)(read_text(path, limit=YAML_BYTES))
+        loader.path = path
+        try:
+            return loader.get_single_data()
+        finally:
+            loader.dispose()
+    except OSError as error:
+        raise FormatError("the file cannot be read", where=path, why=error.strerror) from error
+    except (yaml.YAMLError, ValueError, OverflowError, TypeError) as error:
+        raise FormatError("the file is not valid YAML", where=path, why=str(error)) from error
+
+
+def bounded(loader: type[yaml.SafeLoader]) -> Any:
+    """Return a YAML loader whose documents have bounded depth and size; attribute `path` is named in errors."""
+    import yaml
+
+    class Bounded(loader):  # type: ignore[misc, valid-type]
+        path: Path | None = None
+        _depth = 0
+
+        @cached_property
+        def _sizes(self) -> dict[int, float]:
+            return {}  # of each node, with all that it refers to
+
+        def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+            self._depth += 1
+            YAML_DEPTH.check(self._depth, self.path)
+            refers_back = self.check_event(yaml.AliasEvent)
+            node: yaml.Node | None = super().compose_node(parent, index)
+            self._depth -= 1
+            if node is not None and refers_back:
+                YAML_VALUES.check(self._size(node), self.path)
+            elif node is not None:
+                self._sizes[id(node)] = 1 + sum(self._size(below) for below in _below(node))
+                YAML_VALUES.check(self._sizes[id(node)], self.path)
+            return node
+
+        def _size(self, node: yaml.Node) -> float:
+            return self._sizes.get(id(node), float("inf"))  # one that refers to itself
+
+    def _below(node: yaml.Node) -> list[yaml.Node]:
+        if isinstance(node, yaml.MappingNode):
+            return [part for pair in node.value for part in pair]
+        return node.value if isinstance(node, yaml.SequenceNode) else []
+
+    return Bounded
+
+
+def _factor() -> float:
+    text = os.environ.get(VARIABLE, "1")
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise UsageError(f"{VARIABLE} is no number above 0", where="environment", why=f"it is {text!r}")
+    return factor
+
+
+def _wanted(asked: float, most: int) -> str:
+    return f"{math.ceil(asked / most)}" if asked / most < 1e9 else "..."
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value < 1e15 else "any number of"

@@ -1,0 +1,54 @@
+"""What is said of an error that nobody foresaw: the boundary behind which no traceback passes."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from buran import __version__
+from buran.errors import BuranError, CrashError
+from buran.files import storage_error
+
+_LONGEST_WHY = 300  # characters
+
+
+def shown_error(error: Exception) -> BuranError:
+    """Return any error as one that is shown to the user."""
+    if isinstance(error, BuranError):
+        return error
+    return (storage_error(error) if isinstance(error, OSError) else None) or _crash_of(error)
+
+
+def _crash_of(error: Exception) -> CrashError:
+    """Write down what led to an error, with its traceback, and return the words for the user.
+
+    The file lies with temporary files: the working folder may be a source, whose identity it would change.
+    """
+    kind = type(error).__name__
+    shown = f"{kind}: {error}" if str(error) else kind
+    why = " ".join(shown[:_LONGEST_WHY].split())
+    try:
+        handle, name = tempfile.mkstemp(prefix="buran-crash-", suffix=".txt")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            print(f"buran {__version__}, Python {platform.python_version()}, {platform.platform()}", file=file)
+            print(f"command: {shlex.join(sys.argv)}\nfolder:  {_folder()}\n", file=file)
+            file.writelines(traceback.format_exception(error))
+    except OSError as failure:
+        where, hint = None, f"make room for temporary files ({failure.strerror}), and run it again for a crash report"
+    else:
+        where, hint = Path(name), "run it again with other input, or send this file to those who maintain Buran"
+    return CrashError(
+        "Buran met what it was not made for, and stopped", where=where, why=why, hint=f"{hint}; what is measured stays"
+    )
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 (Path.cwd says no more)
+    except OSError:
+        return "gone"
