@@ -92,10 +92,7 @@ def drive(
         return subprocess.run(command, check=False).returncode
     log = layout.engine_log
 
-    def waiting() -> None:
-        _say("another controller drives this campaign; waiting for it to end")
-
-    with controller.sole_controller(layout, waiting) as lock:
+    with controller.sole_controller(layout, _say) as lock:
         with tempfile.NamedTemporaryFile(dir=layout.root) as file:
             since = Path(file.name).stat().st_mtime  # by the clock of the file system, as what the scripts log
         drivers = _Drivers(session, command, log, lock, extra)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from buran import assets
@@ -25,37 +26,96 @@ from buran.measure.machine.process import die_with_parent
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.none import NONE
 from buran.measure.schedulers.registry import scheduler_of_profile
-from buran.measure.store import ledger, store
+from buran.measure.store import claims, ledger, store
+from buran.measure.store.claims import Owner
 
 _POLL_S = 0.3  # between two looks at the engine
+ENGINE_GRACE_S = 60.0  # for an engine that is asked to stop: its jobs end their programs and write down what was
+ORPHAN_GRACE_S = ENGINE_GRACE_S + 15.0  # for what a controller that is gone has left behind
 
 
 @contextmanager
-def sole_controller(layout: Layout, waiting: Callable[[], None]) -> Iterator[int]:
+def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[int]:
     """Wait until no other controller drives the campaign, then hold that right; yields the lock's handle.
 
-    The handle is passed on to the workflow engine, so that the right lasts as long as either lives.
+    The handle is passed on to the workflow engine, so that the right lasts as long as either lives. An engine whose
+    controller is gone is ended after a while.
 
     Parameters
     ----------
-    waiting
-        Called once if there is somebody to wait for.
+    say
+        Takes whom is waited for, and what was ended.
     """
     layout.root.mkdir(parents=True, exist_ok=True)
     handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
+    told, orphan_since = "", None
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        if engines(layout.root):
-            waiting()
-            while engines(layout.root):
-                time.sleep(_POLL_S)
+        while (holders := _lock(handle, layout.controller_lock)) is not None or engines(layout.root):
+            news, is_orphan = _in_words(layout, holders)
+            if news != told:
+                say(news)
+                told = news
+            orphan_since = (orphan_since or time.monotonic()) if is_orphan else None
+            if orphan_since is not None and time.monotonic() - orphan_since >= ORPHAN_GRACE_S:
+                for pid in holders or ():
+                    say(f"ended process {pid}, which an earlier controller had left behind")
+                    _kill(pid)
+                orphan_since = None
+            time.sleep(_POLL_S)
+        os.truncate(handle, 0)
+        os.pwrite(handle, json.dumps(asdict(Owner.this_process())).encode(), 0)
         yield handle
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> list[int] | None:
+    """Take the lock and return None, or return the processes of this machine that hold it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holders(path)
+    return None
+
+
+def _holders(lock: Path) -> list[int]:
+    """Return the processes with a handle by which the lock is held, as far as this user may look."""
+    pids = []
+    for process in (path for path in Path("/proc").iterdir() if path.name.isdigit()):
+        with contextlib.suppress(OSError):
+            for file in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):  # closed in this moment
+                    is_held = file.samefile(lock) and "FLOCK" in (process / "fdinfo" / file.name).read_text()
+                    pids += [int(process.name)] if is_held else []
+    return sorted(set(pids))
+
+
+def _in_words(layout: Layout, holders: list[int] | None) -> tuple[str, bool]:
+    """Say who drives the campaign and how to end it, and tell whether only an orphan does."""
+    if holders is None:
+        pids = ", ".join(map(str, engines(layout.root)))
+        return f"another controller drives this campaign: snakemake, process {pids}; waiting for it to end", False
+    owner = claims.read_owner(layout.controller_lock)
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(layout.controller_lock.stat().st_mtime))
+    who = f"process {', '.join(map(str, holders))}" if owner is None else str(owner)
+    if owner is None or claims.may_live(owner):
+        pid = owner.pid if owner is not None else holders[0] if holders else "PID"
+        how = f"`kill {pid}`" + (f" on {owner.host}" if owner is not None else "")
+        return (
+            f"another controller drives this campaign: {who}, since {since}; waiting for it to end ({how} ends it)",
+            False,
+        )
+    return (
+        f"another controller drives this campaign: {who}, which is gone; waiting {ORPHAN_GRACE_S:.0f} s for what it "
+        f"left behind (process {', '.join(map(str, holders)) or 'of somebody else'}) to end",
+        bool(holders),
+    )
+
+
+def _kill(pid: int) -> None:
+    """End a process, with its group if it leads one: an engine that is stuck heeds nothing else."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL) if os.getpgid(pid) == pid else os.kill(pid, signal.SIGKILL)
 
 
 def engines(folder: Path) -> list[int]:
@@ -201,20 +261,25 @@ def run_engine(
     def forward(number: int, frame: object) -> None:
         nonlocal interrupted
         interrupted = True
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(engine.pid, signal.SIGINT if hangs is None else signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, OSError):
+            if engine.stdin is None:
+                os.killpg(engine.pid, signal.SIGKILL)
+            else:
+                os.write(engine.stdin.fileno(), b".")
 
+    supervisor = [sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")), str(ENGINE_GRACE_S)]
     with log.open("w") as output:
         engine = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
+            [*(supervisor if hangs is None else ()), *command],
+            stdin=subprocess.PIPE if hangs is None else subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=(lock,),
             start_new_session=True,
-            preexec_fn=lambda: die_with_parent(signal.SIGTERM if hangs is None else signal.SIGKILL),
+            preexec_fn=None if hangs is None else lambda: die_with_parent(signal.SIGKILL),
         )
-        before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = [signal.SIGTERM, *([signal.SIGINT] if signal.getsignal(signal.SIGINT) != signal.SIG_IGN else [])]
+        before = {number: signal.signal(number, forward) for number in numbers}
         try:
             while engine.poll() is None:
                 watch()
@@ -227,4 +292,6 @@ def run_engine(
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            if engine.stdin is not None:
+                engine.stdin.close()
     return End(engine.returncode, interrupted, hung)

@@ -116,8 +116,14 @@ def _boot_id() -> str:
         return ""
 
 
-def _read(path: Path) -> Owner | None:
-    """Return who a claim's file names; None if it was left unreadable, as by a full disk."""
+def read_owner(path: Path) -> Owner | None:
+    """Return who a claim's file names; None if it was left unreadable, as by a full disk.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    """
     try:
         return Owner(**with_scheduler(json.loads(path.read_text())))
     except (ValueError, TypeError, AttributeError):
@@ -142,11 +148,11 @@ def _tail(claim: Path) -> tuple[Path, Owner | None]:
     FileNotFoundError
         There is no claim.
     """
-    path, owner = claim, _read(claim)
+    path, owner = claim, read_owner(claim)
     while True:
         try:
             follower = _next(claim, path, owner)
-            path, owner = follower, _read(follower)
+            path, owner = follower, read_owner(follower)
         except FileNotFoundError:
             return path, owner
 
@@ -168,11 +174,16 @@ def is_alive(claim: Path) -> bool:
         return False
 
 
+def may_live(owner: Owner) -> bool:
+    """Tell whether a process lives, or is on another host and nobody here can say."""
+    return owner.host != _host() or (owner.boot == _boot_id() and _start_ticks(owner.pid) == owner.started)
+
+
 def _lives(path: Path, owner: Owner | None) -> bool:
     if owner is None:
         return _heartbeat_age_s(path) < HEARTBEAT_TIMEOUT_S
     if owner.host == _host():
-        return owner.boot == _boot_id() and _start_ticks(owner.pid) == owner.started
+        return may_live(owner)
     match _job_state(owner):
         case JobState.LIVE | JobState.UNKNOWN:
             # Waiting while a scheduler is silent costs time; a second measurement would cost the result.
@@ -259,11 +270,11 @@ def _succeed(claim: Path, owner: Owner) -> bool:
 def _release(claim: Path, owner: Owner) -> None:
     """Give a claim up: the head first, so that nobody can follow, then the rest of the chain."""
     try:
-        path, held = claim, _read(claim)
+        path, held = claim, read_owner(claim)
         chain = [claim]
         while held != owner:
             path = _next(claim, path, held)
-            held = _read(path)
+            held = read_owner(path)
             chain.append(path)
     except FileNotFoundError:  # somebody removed it by hand
         return

@@ -1,0 +1,162 @@
+"""One controller a campaign, and an engine that ends with it, however it is ended or stuck."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from buran.campaign.layout import Layout
+from buran.engine import controller, supervisor
+from buran.measure.store.claims import Owner
+from patience import PATIENCE_S
+
+SLEEP = "import time, sys; print('up', flush=True); time.sleep(100000)"
+STUCK = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    + SLEEP
+)
+NEVER = "1e9"  # a grace that no test waits for
+
+
+def supervised(code: str, grace_s: str) -> subprocess.Popen[bytes]:
+    """Start an engine as a script does that starts `buran run` in the background; wait until it is up."""
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", supervisor.__file__, grace_s, sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    return process
+
+
+def ends(process: subprocess.Popen[bytes]) -> int:
+    code = process.wait(PATIENCE_S)
+    assert process.stdout is not None
+    assert process.stdout.read() == b""  # nobody has the pipe any more: the engine is gone
+    process.stdout.close()
+    if process.stdin is not None:
+        process.stdin.close()
+    return code
+
+
+def ask(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.write(b".")
+    process.stdin.flush()
+
+
+def test_an_engine_is_asked_to_stop_even_where_interrupts_are_ignored() -> None:
+    process = supervised(SLEEP, NEVER)
+    ask(process)
+    assert ends(process) in (1, 128 + signal.SIGINT)  # as Python ends on an interrupt
+
+
+def test_an_engine_ends_with_its_controller() -> None:
+    process = supervised(SLEEP, NEVER)
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+    assert ends(process) in (1, 128 + signal.SIGINT)
+
+
+def test_an_engine_that_is_stuck_is_killed_when_its_controller_is_gone() -> None:
+    process = supervised(STUCK, "0.2")
+    assert process.stdin is not None
+    process.stdin.close()
+    process.stdin = None
+    assert ends(process) == 128 + signal.SIGKILL
+
+
+def test_who_asks_twice_does_not_wait() -> None:
+    process = supervised(STUCK, NEVER)
+    ask(process)
+    ask(process)
+    assert ends(process) == 128 + signal.SIGKILL
+
+
+def test_an_engine_ends_with_its_supervisor() -> None:
+    process = supervised(STUCK, NEVER)
+    process.kill()
+    assert ends(process) == -signal.SIGKILL
+
+
+def test_the_code_of_the_engine_is_passed_on() -> None:
+    process = supervised("import sys; print('up', flush=True); sys.exit(7)", NEVER)
+    assert ends(process) == 7
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    (tmp_path / "results").mkdir()
+    return Layout(tmp_path / "results")
+
+
+@pytest.fixture
+def holder(layout: Layout) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process that holds the campaign's lock, as an engine that a controller left behind."""
+    handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    process = subprocess.Popen([sys.executable, "-c", STUCK], pass_fds=(handle,), start_new_session=True)
+    os.close(handle)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_what_a_dead_controller_left_behind_is_ended(
+    layout: Layout, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "ORPHAN_GRACE_S", 0.0)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    layout.controller_lock.write_text(json.dumps(asdict(replace(Owner.this_process(), pid=dead.pid))))
+    said: list[str] = []
+    with controller.sole_controller(layout, said.append):
+        assert holder.wait(PATIENCE_S) == -signal.SIGKILL
+        assert json.loads(layout.controller_lock.read_text())["pid"] == os.getpid()
+    assert f"process {dead.pid} on" in said[0] and "which is gone" in said[0] and str(holder.pid) in said[0]
+    assert f"ended process {holder.pid}" in said[1]
+
+
+def test_a_live_controller_is_waited_for_by_name(
+    layout: Layout, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller, "ORPHAN_GRACE_S", 0.0)
+    owner = Owner.this_process()
+    layout.controller_lock.write_text(json.dumps(asdict(owner)))
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        assert holder.poll() is None  # it was left alone
+        holder.kill()
+
+    with controller.sole_controller(layout, say):
+        pass
+    today = time.strftime("%Y-%m-%d")
+    (text,) = said
+    assert f"process {owner.pid} on {owner.host}, since {today[:4]}" in text and f"`kill {owner.pid}`" in text
+
+
+def test_an_unreadable_lock_is_waited_for(layout: Layout, holder: subprocess.Popen[bytes]) -> None:
+    said: list[str] = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        holder.kill()
+
+    with controller.sole_controller(layout, say):
+        pass
+    assert f"process {holder.pid}" in said[0]
