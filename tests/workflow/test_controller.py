@@ -21,10 +21,8 @@ from buran.measure.store.claims import Owner
 from patience import PATIENCE_S
 
 SLEEP = "import time, sys; print('up', flush=True); time.sleep(100000)"
-STUCK = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-    + SLEEP
-)
+IGNORE = "signal.signal(signal.{0}, signal.SIG_IGN); "
+STUCK = "import signal; " + IGNORE.format("SIGINT") + IGNORE.format("SIGTERM") + SLEEP
 NEVER = "1e9"  # a grace that no test waits for
 
 

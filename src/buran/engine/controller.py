@@ -30,6 +30,7 @@ from buran.measure.store import claims, ledger, store
 from buran.measure.store.claims import Owner
 
 _POLL_S = 0.3  # between two looks at the engine
+_ANOTHER = "another controller drives this campaign"
 ENGINE_GRACE_S = 60.0  # for an engine that is asked to stop: its jobs end their programs and write down what was
 ORPHAN_GRACE_S = ENGINE_GRACE_S + 15.0  # for what a controller that is gone has left behind
 
@@ -94,7 +95,7 @@ def _in_words(layout: Layout, holders: list[int] | None) -> tuple[str, bool]:
     """Say who drives the campaign and how to end it, and tell whether only an orphan does."""
     if holders is None:
         pids = ", ".join(map(str, engines(layout.root)))
-        return f"another controller drives this campaign: snakemake, process {pids}; waiting for it to end", False
+        return f"{_ANOTHER}: snakemake, process {pids}; waiting for it to end", False
     owner = claims.read_owner(layout.controller_lock)
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(layout.controller_lock.stat().st_mtime))
     who = f"process {', '.join(map(str, holders))}" if owner is None else str(owner)
@@ -102,11 +103,11 @@ def _in_words(layout: Layout, holders: list[int] | None) -> tuple[str, bool]:
         pid = owner.pid if owner is not None else holders[0] if holders else "PID"
         how = f"`kill {pid}`" + (f" on {owner.host}" if owner is not None else "")
         return (
-            f"another controller drives this campaign: {who}, since {since}; waiting for it to end ({how} ends it)",
+            f"{_ANOTHER}: {who}, since {since}; waiting for it to end ({how} ends it)",
             False,
         )
     return (
-        f"another controller drives this campaign: {who}, which is gone; waiting {ORPHAN_GRACE_S:.0f} s for what it "
+        f"{_ANOTHER}: {who}, which is gone; waiting {ORPHAN_GRACE_S:.0f} s for what it "
         f"left behind (process {', '.join(map(str, holders)) or 'of somebody else'}) to end",
         bool(holders),
     )
