@@ -35,7 +35,7 @@ def test_a_run_appears_whole_and_is_sealed(tmp_path: Path) -> None:
         assert slot.verdict() is None
         store.commit(slot, folder)
     assert slot.verdict() == tmp_path / PLACE / "rep-00"
-    assert store.damage(slot.folder) == []
+    assert list(store.damage(slot.folder)) == []
     assert "output/sub/kept.log" in (slot.folder / store.SUMS).read_text()
     assert not (slot.folder / "stdout.log").stat().st_mode & 0o222
     assert not slot.claim.exists()
@@ -115,9 +115,9 @@ def test_damage_is_noticed(tmp_path_factory: pytest.TempPathFactory, content: by
     changed[position] ^= data.draw(st.integers(1, 255))
     victim.chmod(0o644)
     victim.write_bytes(bytes(changed))
-    assert len(store.damage(slot.folder)) == 1
+    assert len(list(store.damage(slot.folder))) == 1
     victim.unlink()
-    assert len(store.damage(slot.folder)) == 1
+    assert len(list(store.damage(slot.folder))) == 1
 
 
 def start_holder(point: Path, ready: Path) -> multiprocessing.Process:

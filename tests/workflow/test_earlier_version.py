@@ -69,7 +69,7 @@ def test_what_was_measured_is_read(tmp_path: Path) -> None:
     layout = Layout(unpacked("real", tmp_path).parent / "results" / "small")
     folders = list(store.run_folders(layout.store))
     assert [read_run(folder).status for folder in folders] == ["measured"] * 6
-    assert not any(store.damage(folder) for folder in folders)
+    assert not any(list(store.damage(folder)) for folder in folders)
 
 
 @pytest.mark.mpi

@@ -151,6 +151,8 @@ class _Drivers:
         layout, campaign = self.session.layout, self.session.id
         controller.forget_dead_engine(layout)
         controller.make_eligible(layout, campaign, retry_failed=retry_failed)
+        if finished.lacks_files(self.session):
+            controller.forget_derived(layout, campaign)
         if not self.extra and finished.is_finished(self.session):
             _say("nothing is left to do")
             return controller.End(0)

@@ -1,40 +1,46 @@
-"""``buran verify``: compare everything that was measured with its checksums."""
+"""``buran verify``: compare everything that was measured, and all that follows from it, with what the store says."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 from buran.cli.arguments import add_campaign_file
 from buran.errors import Exit
 
-HELP = "check every pointer and checksum of a campaign's results"
+HELP = "compare a campaign's results with what the store says they must be"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser)
+    parser.add_argument("--repair", action="store_true", help="rebuild what the store tells, and say what was done")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Verify pointers and store; exit code 1 if anything is damaged."""
-    from buran.loop.import_runs import changed_sources
+    """Verify results; exit code 1 if anything is damaged and was not repaired."""
+    from buran.engine.controller import sole_controller
     from buran.loop.session import open_session
-    from buran.measure.store import store
-    from buran.views.status import pointer_problems
+    from buran.views.verify import differences, folders_of, repair
 
     layout = open_session(arguments.file).layout
-    folders = [*store.run_folders(layout.store), *store.build_folders(layout.store)]
-    problems = pointer_problems(layout)
-    for folder in folders:
-        problems += [str(Path(path)) for path in store.damage(folder)]
-    problems += changed_sources(layout)
+    problems, done = differences(layout), []
+    if arguments.repair:
+        with sole_controller(layout, print):
+            done = repair(layout, differences(layout))
+        problems = differences(layout)
+    number = len(folders_of(layout))
     if arguments.json:
-        print(json.dumps({"folders": len(folders), "problems": problems}, indent=2))
+        print(json.dumps({"folders": number, "problems": list(map(str, problems)), "repaired": done}, indent=2))
     else:
+        for text in done:
+            print(f"repaired: {text}")
         for problem in problems:
             print(problem)
-        print(f"{len(folders)} builds and runs checked, {len(problems)} problems")
+        print(f"{number} builds and runs checked, {len(problems)} problems")
+        if not arguments.repair and any(problem.repair for problem in problems):
+            print("next: `buran verify --repair` rebuilds what the store tells; then `buran run`")
+        if any(problem.repair is None for problem in problems):
+            print("next: the store itself is not touched: move such a folder away, or measure anew with `buran remeasure`")
     return Exit.SOME_RUNS_FAILED if problems else Exit.DONE

@@ -34,6 +34,16 @@ def is_finished(session: Session) -> bool:
     return state == _state(session, History.open(session).plans)
 
 
+def lacks_files(session: Session) -> bool:
+    """Tell whether there is a report, but not all that it was made from: the engine would see nothing to do."""
+    plans = History.open(session).plans
+    if not (session.layout.results(session.id) / "report.txt").is_file():
+        return False
+    iterations = session.layout.root / "iterations"
+    made = (path for path in _made(session, plans) if path.is_relative_to(iterations))
+    return not plans or not plans[-1].done or not all(path.is_file() for path in made)
+
+
 def _state(session: Session, plans: Sequence[Plan]) -> str:
     """Return a digest over the files of the engine and over the workflow."""
     files = [[str(path.relative_to(session.layout.root)), *_stamp(path)] for path in _made(session, plans)]

@@ -13,7 +13,7 @@ from typing import Any
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan, Run
 from buran.campaign.point import Point
-from buran.campaign.records import RECORD, BuildOutcome, BundleOutcome, Status, read_batch, read_record
+from buran.campaign.records import RECORD, Status, read_batch, read_record
 from buran.loop.crowded import sharing
 from buran.loop.history import History, read_plans
 from buran.loop.imported import ImportOutcome
@@ -451,16 +451,3 @@ class QuickCount:
                     core_hours += seconds * campaign.cores(bundle.point) / 3600.0
                     total_s += seconds + between_s
         return core_hours, total_s
-
-
-def pointer_problems(layout: Layout) -> list[str]:
-    """Return pointers whose builds or runs are gone."""
-    folders = {pointer: [BuildOutcome.read(pointer).folder] for pointer in layout.made_pointers("builds")}
-    for pointer in layout.made_pointers("bundles"):
-        folders[pointer] = [run.folder for run in BundleOutcome.read(pointer).runs if run.folder is not None]
-    return [
-        f"{pointer.relative_to(layout.root)}: points to {folder}, which is gone"
-        for pointer, named in folders.items()
-        for folder in named
-        if not (layout.root / folder / RECORD).is_file()
-    ]

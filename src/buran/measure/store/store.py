@@ -206,9 +206,14 @@ def keep_failure(slot: Slot, temporary: Path) -> Path:
         number += 1
 
 
-def _seal(folder: Path) -> None:
+def _sealed(folder: Path) -> list[Path]:
+    """Return the files of a folder that have checksums, sorted."""
     paths = (*folder.iterdir(), *(folder / OUTPUT).rglob("*"))
-    files = sorted(path for path in paths if path.is_file() and path.name != SUMS)
+    return sorted(path for path in paths if path.is_file() and path.name not in (SUMS, _RETRY))
+
+
+def _seal(folder: Path) -> None:
+    files = _sealed(folder)
     sums = "".join(f"{file_sha256(path)}  {path.relative_to(folder)}\n" for path in files)
     (folder / SUMS).write_text(sums)
     for path in (*files, folder / SUMS):
@@ -218,17 +223,19 @@ def _seal(folder: Path) -> None:
     sync_folder(folder)
 
 
-def damage(folder: Path) -> list[str]:
-    """Compare a sealed folder with its checksums; return what is wrong, in words."""
-    sums = folder / SUMS
-    if not sums.is_file():
-        return [f"{sums}: missing"]
-    problems = []
-    for line in sums.read_text().splitlines():
-        expected, _, name = line.partition("  ")
-        path = folder / name
-        if not path.is_file():
-            problems.append(f"{path}: missing")
-        elif file_sha256(path) != expected:
-            problems.append(f"{path}: content differs from its checksum")
-    return problems
+def damage(folder: Path) -> Iterator[tuple[str, str]]:
+    """Compare a sealed folder with its checksums; yield names of files, and what is wrong with them in words."""
+    path = folder / SUMS
+    lines = path.read_text(errors="replace").splitlines() if path.is_file() else None
+    if lines is None:
+        yield SUMS, "missing"
+        return
+    sums = {name: expected for expected, _, name in (line.partition("  ") for line in lines)}
+    here = {str(path.relative_to(folder)) for path in _sealed(folder)}
+    for name in sorted(sums.keys() | here):
+        if name not in here:
+            yield name, "missing"
+        elif name not in sums:
+            yield name, f"{SUMS} has no checksum of it"
+        elif file_sha256(folder / name) != sums[name]:
+            yield name, "content differs from its checksum"
