@@ -157,6 +157,8 @@ class RunRecord(Record):
         State of the machine.
     placement
         Host and CPUs of each rank.
+    lost_visits
+        Visits of functions that signal handlers called while they interrupted a hook: they are in no count.
     involuntary_switches
         How often its processes lost their core to others.
     computation
@@ -196,6 +198,7 @@ class RunRecord(Record):
     after: Mapping[str, Any] | None = None
     placement: tuple[Any, ...] | None = None
     counters_unavailable: str | None = None
+    lost_visits: int | None = None
     exit_code: int | None = None
     signal: int | str | None = None
     cpu_s: float | None = None

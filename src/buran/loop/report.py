@@ -154,6 +154,19 @@ def _missing_counters(history: History) -> list[str]:
     return sorted({f"{words}: {reason}." for words, reason in reasons if reason})
 
 
+def _lost_visits(history: History) -> list[str]:
+    """Say how many visits are in no count, and in how many runs."""
+    lost = [history.run_record(run.folder).lost_visits for run in in_store(history.runs)]
+    counts = [count for count in lost if count]
+    if not counts:
+        return []
+    return [
+        f"{len(counts)} of {len(lost)} runs lost visits, up to {max(counts):,} in one: signal handlers with hooks "
+        "interrupted a hook; what they called then is in no count, and its time is the interrupted function's. If their "
+        "counts matter, leave the handlers without hooks (key refinement.drop)."
+    ]
+
+
 def _missing_requirements(history: History) -> list[str]:
     """Say which requirements the campaign asks for in vain."""
     asked = [name for name in history.session.campaign.config.metrics if name in REQUIREMENTS]
@@ -334,6 +347,7 @@ def _notes(history: History, findings: Findings) -> list[str]:
     notes = [*session.target.backend.notes, *session.campaign.notes]
     notes += [note for record in history.build_records for note in record.notes]
     notes += _missing_counters(history)
+    notes += _lost_visits(history)
     notes += _missing_requirements(history)
     notes += _builds_of_models(history, findings)
     notes += [judged["words"] for judged in findings.imported]

@@ -25,6 +25,7 @@ from buran.errors import BuranError
 from buran.files import check_room, digest
 from buran.measure.backends.base import Backend
 from buran.measure.build import run_filter, tree
+from buran.measure.dump import LOST_VISITS
 from buran.measure.machine.machine import RunJob
 from buran.measure.machine.process import Interrupted, Outcome, interruptible
 from buran.measure.machine.provenance import environment_of, record_node, tool_versions
@@ -391,6 +392,7 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
         record,
         placement=placement,
         counters_unavailable=lacking,
+        lost_visits=int(profile.attributes.get(LOST_VISITS, 0)) or None,
         computation=computation_of(profile),
         cpu_clock_missing=profile.attributes.get("cpu_clock_missing") or None,
     )

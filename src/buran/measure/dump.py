@@ -45,6 +45,9 @@ NODE = np.dtype(
 # Facts that must be the same in all processes of a run.
 COMMON_INFO = ("executable", "build_id", "mode", "compiler", "mpi", "toolchain", "fingerprint")
 
+LOST_VISITS = "visits_in_interrupted_hooks"
+"""Visits of functions that signal handlers called while they interrupted a hook."""
+
 NODE_LIMIT = "BURAN_NODE_LIMIT"
 FEWER_CALL_PATHS = (
     "let fewer functions have hooks, with refinement.drop, or raise the limit, as in "

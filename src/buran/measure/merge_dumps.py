@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import RunError
-from buran.measure.dump import COMMON_INFO, Dump, read_dump
+from buran.measure.dump import COMMON_INFO, LOST_VISITS, Dump, read_dump
 from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING
 from buran.profile.metrics import REQUIREMENTS, asked_for_by, metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
@@ -217,7 +217,7 @@ def _missing_cpu_clock(dumps: Sequence[Dump]) -> dict[str, str]:
 # What the runtime says of each process, and how it is summed up for all of them.
 _ADDED_UP = (
     "visits_below_depth_limit",
-    "visits_in_interrupted_hooks",
+    LOST_VISITS,
     "threads_sharing_a_location",
     "threads_running_at_exit",
     "forks",
