@@ -42,7 +42,5 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.repair and any(problem.repair for problem in problems):
             print("next: `buran verify --repair` rebuilds what the store tells; then `buran run`")
         if any(problem.repair is None for problem in problems):
-            print(
-                "next: the store itself is not touched: move such a folder away, or measure anew with `buran remeasure`"
-            )
+            print("next: the store is not touched: move such a folder away, or measure anew with `buran remeasure`")
     return Exit.SOME_RUNS_FAILED if problems else Exit.DONE

@@ -162,7 +162,7 @@ def _lost_visits(history: History) -> list[str]:
         return []
     return [
         f"{len(counts)} of {len(lost)} runs lost visits, up to {max(counts):,} in one: signal handlers with hooks "
-        "interrupted a hook; what they called then is in no count, and its time is the interrupted function's. If their "
+        "interrupted a hook; what they called then is in no count, and its time is the interrupted function's. If the "
         "counts matter, leave the handlers without hooks (key refinement.drop)."
     ]
 
