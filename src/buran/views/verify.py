@@ -35,7 +35,7 @@ _AGAIN = "`buran run` makes it again from the store"
 
 
 @dataclass(frozen=True)
-class Difference:
+class Deviation:
     """Something that is not what it should be.
 
     Attributes
@@ -59,9 +59,9 @@ def folders_of(layout: Layout) -> list[Path]:
     return [*store.run_folders(layout.store), *store.build_folders(layout.store)]
 
 
-def differences(layout: Layout) -> list[Difference]:
+def differences(layout: Layout) -> list[Deviation]:
     """Compare everything with what the store says it must be."""
-    found: list[Difference] = []
+    found: list[Deviation] = []
     for folder in folders_of(layout):
         found += _of_folder(layout, folder)
     found += _without_record(layout)
@@ -72,13 +72,11 @@ def differences(layout: Layout) -> list[Difference]:
         found += _of_pointer(layout, pointer, _bundle_in_words)
     for campaign in sorted((layout.root / "iterations").glob("*")):
         found += _of_iterations(layout, campaign)
-    found += (
-        Difference(Path(name), why) for name, _, why in (text.partition(": ") for text in changed_sources(layout))
-    )
+    found += (Deviation(Path(name), why) for name, _, why in (text.partition(": ") for text in changed_sources(layout)))
     return found
 
 
-def repair(layout: Layout, found: Iterable[Difference]) -> list[str]:
+def repair(layout: Layout, found: Iterable[Deviation]) -> list[str]:
     """Repair what can be, only while nobody drives the campaign; return what was done, in words."""
     ways: dict[tuple[object, ...], tuple[Path, Callable[[], str]]] = {}
     for difference in found:
@@ -87,17 +85,17 @@ def repair(layout: Layout, found: Iterable[Difference]) -> list[str]:
     return [f"{path}: {way()}" for path, way in ways.values()]
 
 
-def _of_folder(layout: Layout, folder: Path) -> Iterator[Difference]:
+def _of_folder(layout: Layout, folder: Path) -> Iterator[Deviation]:
     """Yield what is wrong with a sealed folder and with its place."""
     path = folder.relative_to(layout.root)
     try:
         record = read_record(folder)
     except FormatError as error:
-        yield Difference(path / RECORD, error.line)
+        yield Deviation(path / RECORD, error.line)
         record = None
-    yield from (Difference(path / name, what) for name, what in store.damage(folder))
+    yield from (Deviation(path / name, what) for name, what in store.damage(folder))
     if record is not None and (what := _misplaced(RunKey.parse(folder.relative_to(layout.store)), record)):
-        yield Difference(path, what)
+        yield Deviation(path, what)
 
 
 def _misplaced(key: RunKey, record: Record) -> str | None:
@@ -114,20 +112,20 @@ def _misplaced(key: RunKey, record: Record) -> str | None:
     return None if of_record == of_place else f"its record is of {of_record}, its place is for {of_place}"
 
 
-def _without_record(layout: Layout) -> Iterator[Difference]:
+def _without_record(layout: Layout) -> Iterator[Deviation]:
     """Yield the places of runs and builds that have no record."""
     for pattern in ("*/*~*/rep-*", "*/*~*/warmup*", "*/*~*/failed/*", "*/build", "*/failed/*"):
         for folder in sorted(layout.store.glob(pattern)):
             if folder.is_dir() and not (folder / RECORD).is_file():
-                yield Difference(folder.relative_to(layout.root), "it has no record")
+                yield Deviation(folder.relative_to(layout.root), "it has no record")
 
 
-def _of_ledger(layout: Layout) -> Iterator[Difference]:
+def _of_ledger(layout: Layout) -> Iterator[Deviation]:
     """Yield how the ledger differs from the records that it adds up."""
     path = ledger.ledger_path(layout.store)
     if not layout.store.is_dir():
         return
-    difference = partial(Difference, path.relative_to(layout.root), repair=partial(_rebuild_ledger, layout))
+    difference = partial(Deviation, path.relative_to(layout.root), repair=partial(_rebuild_ledger, layout))
     booked: dict[str, ledger.Entry] = {}
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
     for number, line in enumerate(lines, 1):
@@ -162,13 +160,13 @@ def _rebuild_ledger(layout: Layout) -> str:
 
 def _of_pointer(
     layout: Layout, pointer: Path, in_words: Callable[[Layout, Path], Iterable[str]]
-) -> Iterator[Difference]:
+) -> Iterator[Deviation]:
     try:
         problems = list(in_words(layout, pointer))
     except FormatError as error:
         problems = [error.line]
     for what in problems:
-        yield Difference(pointer.relative_to(layout.root), what, partial(_remove, pointer))
+        yield Deviation(pointer.relative_to(layout.root), what, partial(_remove, pointer))
 
 
 def _remove(path: Path) -> str:
@@ -212,7 +210,7 @@ def _at(layout: Layout, folder: str, build: str, wanted: str, name: str, outcome
         yield f"says {getattr(outcome, 'status', None)}, and the record in {folder} says {record.status}"
 
 
-def _of_iterations(layout: Layout, campaign: Path) -> Iterator[Difference]:
+def _of_iterations(layout: Layout, campaign: Path) -> Iterator[Deviation]:
     """Yield what is wrong with the plans of a campaign and what follows from them."""
     numbers = sorted(int(path.name) for path in campaign.iterdir() if path.name.isdecimal())
     last = numbers[-1] if numbers else -1
@@ -227,7 +225,7 @@ def _of_iterations(layout: Layout, campaign: Path) -> Iterator[Difference]:
             except (FormatError, OSError) as error:
                 what = error.line if isinstance(error, FormatError) else str(error.strerror)
                 repair = partial(_forget, layout, campaign.name)
-                yield Difference(path.relative_to(layout.root), what, repair)
+                yield Deviation(path.relative_to(layout.root), what, repair)
 
 
 def _has_text(path: Path) -> None:
