@@ -279,8 +279,7 @@ def run_engine(
             start_new_session=True,
             preexec_fn=None if hangs is None else lambda: die_with_parent(signal.SIGKILL),
         )
-        numbers = [signal.SIGTERM, *([signal.SIGINT] if signal.getsignal(signal.SIGINT) != signal.SIG_IGN else [])]
-        before = {number: signal.signal(number, forward) for number in numbers}
+        before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             while engine.poll() is None:
                 watch()

@@ -45,7 +45,10 @@ def import_runs(session: Session, plan: Plan) -> ImportOutcome:
 def changed_sources(layout: Layout) -> Iterator[str]:
     """Yield, in words, the files that are not what they were when they were imported."""
     for folder in sorted(store.finished(layout.store)):
-        record = read_run(folder)
+        try:
+            record = read_run(folder)
+        except FormatError:  # said of the folder itself
+            continue
         if record.mode is Mode.IMPORTED and (problem := _changed(record)):
             yield f"{problem.where}: {problem.reason}"
 

@@ -141,6 +141,7 @@ def _of_ledger(layout: Layout) -> Iterator[Deviation]:
         try:
             found = ledger.entry_of(layout.store, folder)
         except FormatError:  # said of the folder
+            booked.pop(str(folder.relative_to(layout.store)), None)
             continue
         if found is not None:
             due[found.run] = found
