@@ -55,6 +55,7 @@ YAML_DEPTH = Limit(200, "levels of YAML")
 YAML_VALUES = Limit(500_000, "values of YAML, references followed")
 DEPTH = Limit(200_000, "levels of calls")  # a level takes half a kilobyte while it is read
 _MEMORY = Limit(256_000_000, "bytes of memory, unpacked")
+_CHUNK = 1 << 20  # bytes that are read at once
 _GROWTH = 1000  # bytes of memory for each of a file: what zlib packs of nothing but zeros
 
 
@@ -67,9 +68,12 @@ def read_bytes(path: Path, limit: Limit = BYTES) -> bytes:
     """Read a whole file; raise `OSError`, or `FormatError` if it is too large, as one that never ends is."""
     with path.open("rb") as file:
         limit.check(os.fstat(file.fileno()).st_size, path)
-        data = file.read(limit.allowed + 1)
-    limit.check(len(data), path)
-    return data
+        chunks, size = [], 0
+        while chunk := file.read(_CHUNK):
+            chunks.append(chunk)
+            size += len(chunk)
+            limit.check(size, path)
+    return b"".join(chunks)
 
 
 def read_text(path: Path, encoding: str = "utf-8", limit: Limit = BYTES) -> str:
