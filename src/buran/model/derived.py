@@ -109,7 +109,7 @@ def neighbours(
     """Return how many neighbours a rank of a grid has on one side, on average over the ranks, with the exact values.
 
     Along an edge of x ranks a share of 1 - 1 / x has one. Neighbours across faces are the sum of these shares, those
-    across edges and corners the sums of their products.
+    across edges and corners the sums of their products. Last come all neighbours of a rank, on all sides.
 
     Parameters
     ----------
@@ -118,17 +118,19 @@ def neighbours(
     sides
         Their values, shape (edge, value of the parameter), at least 1.
     """
-    out = {}
+    shares = [[1 - 1 / side for side in row] for row in zip(*sides, strict=True)]
+    texts = [f"(1 - 1 / ({edge.text}))" for edge in edges]
     names = ", ".join(edge.name for edge in edges)
-    for degree in range(1, len(edges) + 1):
-        kind = "corners" if degree == len(edges) > 1 else ("faces", "edges")[degree - 1]
+    out = {}
+    for degree, kind in enumerate(("faces", "edges", "corners")[: len(edges)], start=1):
         some = list(combinations(range(len(edges)), degree))
-        text = " + ".join(" * ".join(f"(1 - 1 / ({edges[place].text}))" for place in places) for places in some)
-        values = [
-            sum((prod((1 - 1 / row[place] for place in places), start=Fraction(1)) for places in some), Fraction(0))
-            for row in zip(*sides, strict=True)
-        ]
-        out[replace(edges[0], name=f"{kind}({names})", text=text)] = values
+        text = " + ".join(" * ".join(texts[i] for i in places) for places in some)
+        variable = replace(edges[0], name=f"{kind}({names})", text=text)
+        out[variable] = [sum((prod(row[i] for i in places) for places in some), Fraction(0)) for row in shares]
+    if len(edges) > 1:
+        text = " * ".join(f"(1 + 2 * {share})" for share in texts) + " - 1"
+        variable = replace(edges[0], name=f"neighbours({names})", text=text)
+        out[variable] = [prod((1 + 2 * share for share in row), start=Fraction(1)) - 1 for row in shares]
     return out
 
 

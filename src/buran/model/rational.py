@@ -92,9 +92,10 @@ def rational_terms(
     for grid in (some for size in (1, 2, 3) for some in combinations(edges, size)):
         sides = [columns[v] for v in grid]
         if len(grid) == 1 or all(prod(row) == x for *row, x in zip(*sides, values, strict=True)):
-            for degree, (variable, shares) in enumerate(neighbours(grid, sides).items(), start=1):
+            for place, (variable, shares) in enumerate(neighbours(grid, sides).items()):
                 factor = Factor(parameter, PowerLog(Fraction(1)), variable)
-                out.append(RationalTerm((factor,), 2 * degree, dict(zip(values, shares, strict=True))))
+                cost = 2 if place == 0 and len(grid) > 1 else 4
+                out.append(RationalTerm((factor,), cost, dict(zip(values, shares, strict=True))))
     return tuple(out)
 
 
