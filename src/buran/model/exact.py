@@ -512,9 +512,14 @@ def _model(points: Array, values: Array, formulas: Sequence[Formula]) -> Model |
         for function, score in different.values()
         if len(function.terms) <= fewest + 1 and (function.evaluate(far) >= lowest).all()
     ]
-    kept.sort(key=lambda formula: -formula[1])
+    kept.sort(key=lambda formula: (-formula[1], not _has_variables(formula[0])))
     near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.doubt]
     return _as_model(points, values, near[: EXACT.alternatives]) if near else None
+
+
+def _has_variables(function: ModelFunction) -> bool:
+    """Tell whether a formula has what the user named: of two that are as good, it comes first."""
+    return any(factor.variable is not None for term in function.terms for factor in term.factors)
 
 
 def _as_model(points: Array, values: Array, formulas: Sequence[Formula]) -> Model:
