@@ -27,7 +27,9 @@ HELD = 85.0
 _NOISES, _QUICK_NOISES = (1.0, 2.0, 5.0, 10.0), (1.0, 5.0)
 _DRAWS, _QUICK_DRAWS = {1: 200, 2: 200, 3: 60, 4: 24}, {1: 24, 2: 16, 3: 8}
 _REPETITIONS = 5
-_REACHED = np.array([0.5, 1.0, 2.0, 4.0, 8.0])  # times the largest value: where no prediction may be negative
+_REACHED = np.array(
+    [0.5, 1.0, 2.0, 4.0, 8.0]
+)  # times the largest value, not below the smallest: no prediction may be negative
 
 
 def layout(parameters: int, kind: str) -> Array:
@@ -90,7 +92,8 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     fit = fit_models(points, over_repetitions(seen, "mean"), scatter=scatter_of(seen))
     predicted = fit.predict(at)[:, 0]
     lower, upper = (end[:, 0] for end in fit.predict_interval(at, LEVEL))
-    around = np.array(list(product(*(_REACHED * high for high in points.max(axis=0)))))
+    ends = zip(points.min(axis=0), points.max(axis=0), strict=True)
+    around = np.array(list(product(*(np.maximum(_REACHED * high, low) for low, high in ends))))
     return {
         **{name: shard[name] for name in ("parameters", "layout", "noise", "kind")},
         "held": ((lower <= new) & (new <= upper)).tolist(),
