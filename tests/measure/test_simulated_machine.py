@@ -348,6 +348,36 @@ def test_the_first_broadcast_costs_as_much_as_the_second(tmp_path: Path) -> None
     assert 0 < first < 2 * second  # SimGrid alone sorts ranks by nodes first
 
 
+_WANTS_THREADS = """
+int main(int argc, char **argv) {
+    int provided, wanted = atoi(argv[1]);
+    MPI_Init_thread(&argc, &argv, wanted, &provided);
+    if (provided < wanted)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Finalize();
+    return 0;
+}
+"""
+_SERIALIZED, _MULTIPLE = "2", "3"  # in SimGrid's mpi.h
+
+
+@needs_simgrid
+@pytest.mark.slow
+def test_a_program_gets_threads_that_do_not_call_mpi_at_once_and_no_others(tmp_path: Path) -> None:
+    demo = program(_WANTS_THREADS, tmp_path)
+    outcome, _ = run(demo, [_SERIALIZED], 2, tmp_path / "run", **TREE)
+    assert outcome.failure is None
+    with pytest.raises(RunError, match="MPI_Abort"):
+        run(demo, [_MULTIPLE], 2, tmp_path / "run", **TREE)
+
+
+def test_a_script_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "demo").write_text("#!/bin/sh\nexec ./program\n")
+    backend = SimulatedMachineBackend(SimpleNamespace(), tmp_path, simulated=SimpleNamespace())  # type: ignore[arg-type]
+    with pytest.raises(BuildError, match="a script cannot run on a simulated machine"):
+        backend.inspect_build(tmp_path / "demo", tmp_path, "", Mode.TIME)
+
+
 def test_words_that_the_launcher_would_cut_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="'two words'"):
         machine_of(tmp_path, **TREE).run(job_of(tmp_path, ["smpirun", "two words"], {}, 1))

@@ -123,7 +123,8 @@ class SimulatedMachine(ThisMachine):
         except RunError as error:
             if said is None:
                 raise
-            raise RunError(error.what, where=error.where, why=f"SimGrid says: {said['words']}") from None
+            why = "; ".join(filter(None, (error.why, f"SimGrid says: {said['words']}")))
+            raise RunError(error.what, where=error.where, why=why) from None
         wall_s = float(profile.values["time"][0].max())
         is_late = wall_s > job.time_limit_s
         wall_s = min(wall_s, job.time_limit_s)
