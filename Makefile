@@ -2,6 +2,7 @@
 # make check  formatting, types and the quick tests: 4 minutes
 # make test   sets everything up, test tools too, and runs what guards every change: 15 minutes
 # make test-all   everything: studies, theory, all kills, faults and pages
+# make fuzz   damaged files for every reader, ten minutes at most
 # make lint   formatting, types and workflow checks alone
 # make docs   builds the documentation as pages, in build/docs
 # make bench  measures Buran itself, beside its peers, and writes docs/reference/benchmarks.md (BENCH=--short: in minutes)
@@ -12,7 +13,7 @@
 VENV ?= .venv
 export VENV
 
-.PHONY: demo check test test-all bench setup lint docs lock slurm-sandbox clean help
+.PHONY: demo check test test-all fuzz bench setup lint docs lock slurm-sandbox clean help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -27,6 +28,10 @@ demo: setup
 check test test-all:
 	@tools/setup test
 	@tools/run-tests $@
+
+fuzz:
+	@tools/setup test
+	@$(VENV)/bin/python tools/fuzz
 
 bench:
 	@tools/setup test

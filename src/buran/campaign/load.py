@@ -60,7 +60,11 @@ def load_campaign(path: Path, *, environment: str | None = None) -> Campaign:
     if config is None or any(len(mistake.path) == 1 for mistake in mistakes):
         collected.stop()
     assert config is not None
-    return _Loading(config, collected, path.absolute(), environment).campaign()
+    try:
+        return _Loading(config, collected, path.absolute(), environment).campaign()
+    except OSError as error:
+        why = f"{error.strerror}: {str(error.filename)[:200]}"
+        raise CampaignError([Mistake((), "a path in the file cannot be looked at", why, "correct it", path)]) from None
 
 
 class _Mistakes:

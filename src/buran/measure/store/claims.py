@@ -126,7 +126,7 @@ def read_owner(path: Path) -> Owner | None:
     """
     try:
         return Owner(**with_scheduler(json.loads(path.read_text())))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
 

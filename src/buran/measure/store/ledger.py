@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from buran.campaign.records import BuildRecord, RunKey, RunRecord, read_record
+from buran.errors import FormatError
 from buran.files import write_text
 from buran.measure.store.store import build_folders, run_folders
 
@@ -83,8 +84,12 @@ class LedgerReader:
             self._last = whole[-_SAMPLE:]
             # One document for the parser: many times faster than line by line.
             lines = b",".join(line for line in whole.split(b"\n") if line.endswith(b"}"))
-            for fields in json.loads(b"[" + lines + b"]"):
-                self._entries[fields["run"]] = Entry(**fields)
+            try:
+                for fields in json.loads(b"[" + lines + b"]"):
+                    self._entries[fields["run"]] = Entry(**fields)
+            except (ValueError, TypeError, KeyError, RecursionError) as error:
+                hint = "`buran verify --repair` writes it anew from the store"
+                raise FormatError("the ledger is damaged", where=self._path, why=str(error), hint=hint) from error
         return self._entries.values()
 
 
