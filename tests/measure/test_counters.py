@@ -1,5 +1,6 @@
 """Counters of the processor and the kernel: numbers where there are some, a reason where there are none."""
 
+import os
 import subprocess
 
 import numpy as np
@@ -60,6 +61,16 @@ def exclusive(profile, metric):
     """Sums over locations by call path, without those of callees."""
     names = ["->".join(name.split("->")[1:]) for name in profile.tree.names]
     return dict(zip(names, profile.exclusive(metric).sum(axis=1).tolist(), strict=True))
+
+
+@pytest.mark.mpi
+def test_resident_memory_is_the_most_at_a_time(counted, tmp_path):
+    few, many = (profile_of(counted, tmp_path / pages, pages).values["resident_bytes"] for pages in ("10", "10010"))
+    assert few[0, 0] > 100_000
+    assert not few[1:].any() and not few[:, 1:].any()
+    # Pages are touched and given back, in two visits and by a thread; they may be in memory together, other pages less.
+    page = os.sysconf("SC_PAGESIZE")
+    assert 9_000 * page < many[0, 0] - few[0, 0] < 40_000 * page
 
 
 @pytest.mark.mpi

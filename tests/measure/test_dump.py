@@ -105,6 +105,16 @@ def test_where_the_ranks_ran_is_kept(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(("second", "is_there"), [("9000", True), ("0", False), ("much", False)])
+def test_resident_memory_stands_at_the_root_if_each_rank_knows_it(tmp_path, second, is_there):
+    threads = {0: NODES, 1: [node(0, 0), node(0, 1)]}
+    dumps = [encode(i, 2, threads, info={**INFO, "resident_bytes": text}) for i, text in enumerate(("7000", second))]
+    profile = read_dumps(put(tmp_path, *dumps), 2)
+    assert ("resident_bytes" in profile.metrics) is is_there
+    if is_there:
+        assert profile.values["resident_bytes"].tolist() == [[7000, 0, 9000, 0], *[[0] * 4] * (len(profile.tree) - 1)]
+
+
 def test_trees_of_ranks_and_threads_are_merged(tmp_path):
     # The other rank knows its regions by other numbers, and went another way.
     regions = [("MPI_Send", MPI), ("other()", FUNCTION), ("", ROOT), ("main", FUNCTION), ("work()", FUNCTION)]

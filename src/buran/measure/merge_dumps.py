@@ -40,6 +40,7 @@ def read_dumps(folder: Path, ranks: int) -> Profile:
         times; where a rank had no clock of CPU time, all are wall-clock times and the attribute ``cpu_clock_missing``
         says why. Between two parallel regions a thread of a team belongs to nobody: only the first thread of a rank
         has times at the root.
+        ``resident_bytes`` stand at the root, for the first thread of each rank.
         ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
         ``polling_regions`` is a JSON list of regions that poll (``MPI_Test``) or contain the loop that does: their
         visits and basic blocks differ between runs. ``placement`` is a JSON list of hosts, CPUs (``0-3,8``) and the
@@ -170,6 +171,11 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
             values[name] = tree.inclusive(added_up(counts / 1e9, np.float64).astype(np.float64, copy=False))
         else:
             values[name] = added_up(counts, np.uint64)
+    resident = _numbers(dumps, "resident_bytes")
+    if all(resident):
+        first = [at for at, (dump, thread) in enumerate(threads) if thread == min(dump.threads)]
+        values["resident_bytes"] = np.zeros(shape)
+        values["resident_bytes"][0, first] = resident
     metrics = {name: metric_of(name) for name in values}
     return Profile(tree, locations, metrics, values, _attributes(dumps, tree))
 
@@ -226,11 +232,12 @@ _GREATEST = ("call_paths", "memory_bytes", "threads")
 _SAME = ("clock", "recursion", "depth_limit", "call_path_limit")
 
 
-def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
-    def numbers(key: str) -> list[int]:
-        texts = [dump.info.get(key, "0") for dump in dumps]
-        return [int(text) if text.isdecimal() else 0 for text in texts]
+def _numbers(dumps: Sequence[Dump], key: str) -> list[int]:
+    texts = [dump.info.get(key, "0") for dump in dumps]
+    return [int(text) if text.isdecimal() else 0 for text in texts]
 
+
+def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
     hertz = [dump.ticks_per_second for dump in dumps]
     return {
         "creator": "buran embedded",
@@ -239,8 +246,8 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         "ranks": str(len(dumps)),
         **{key: ", ".join(sorted({dump.info.get(key, "") for dump in dumps})) for key in _SAME},
         "clock_hz": f"{min(hertz):.0f}" if min(hertz) == max(hertz) else f"{min(hertz):.0f} to {max(hertz):.0f}",
-        **{key: str(sum(numbers(key))) for key in _ADDED_UP},
-        **{f"{key}_per_rank": str(max(numbers(key))) for key in _GREATEST},
+        **{key: str(sum(_numbers(dumps, key))) for key in _ADDED_UP},
+        **{f"{key}_per_rank": str(max(_numbers(dumps, key))) for key in _GREATEST},
         **_unavailable_counters(dumps),
         **_missing_cpu_clock(dumps),
         "placement": placement_of(

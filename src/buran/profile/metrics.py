@@ -123,6 +123,7 @@ REQUIREMENTS = ("flops", "loads", "stores", "bytes_loaded", "bytes_stored")
 """What the embedded backend's compiler plugins count beside basic blocks."""
 
 _EVERY: tuple[Build, ...] = ("effort", "time")
+_TIMED_FIRST: tuple[Build, ...] = ("time", "effort")
 
 TEAM_IMBALANCE = "team_imbalance"
 WORKING_THREADS = Metric(
@@ -136,7 +137,7 @@ METRICS: Mapping[str, Metric] = {
     for metric in (
         Metric(
             "visits", "occ", "exclusive", "UINT64", "Visits", "Number of visits",
-            role="exact", builds=("time", "effort"), key="metrics", reported=True, per_visit=True,
+            role="exact", builds=_TIMED_FIRST, key="metrics", reported=True, per_visit=True,
         ),
         Metric(
             "time", "sec", "inclusive", "DOUBLE", "Time", "CPU time of computation, wall-clock time of MPI operations",
@@ -161,6 +162,11 @@ METRICS: Mapping[str, Metric] = {
         _requirement("stores", "Stores", "Writings to memory"),
         _requirement("bytes_loaded", "Bytes loaded", "What loads read", "bytes"),
         _requirement("bytes_stored", "Bytes stored", "What stores write", "bytes"),
+        Metric(
+            "resident_bytes", "bytes", "exclusive", "MAXDOUBLE", "Resident memory",
+            "The most that was in memory at a time, at the root: of the program, its libraries and the measurement",
+            builds=_TIMED_FIRST, key="metrics", reported=True,
+        ),
         _count("bytes_sent", "Bytes sent", "Bytes sent by MPI operations", _EVERY, "communication"),
         _count("bytes_received", "Bytes received", "Bytes received by MPI operations", _EVERY, "communication"),
         Metric(

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -133,7 +134,19 @@ static totals add_up(const buran_dump_source *source) {
     return sum;
 }
 
-#define NUMBERS 11
+/* The most memory that was resident; getrusage would also tell of the process that became this program. 0 if unknown. */
+static uint64_t resident_bytes(void) {
+    char text[4096];
+    int file = BURAN_IS_SIMULATED ? -1 : open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, text, sizeof text - 1);
+    if (file >= 0)
+        close(file);
+    text[length > 0 ? length : 0] = '\0';
+    const char *at = strstr(text, "VmHWM:");
+    return at ? 1024 * strtoull(at + strlen("VmHWM:"), NULL, 10) : 0;
+}
+
+#define NUMBERS 12
 #define TEXTS 9
 
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
@@ -165,6 +178,7 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
     put_number(out, "threads_sharing_a_location", sum->shared);
     put_number(out, "threads_running_at_exit", sum->running);
     put_number(out, "forks", source->forks);
+    put_number(out, "resident_bytes", resident_bytes());
     for (uint32_t i = 0; buran_build_info[i]; i++)
         put_text(out, buran_build_info[i]);
 }
