@@ -147,6 +147,7 @@ class _Drivers:
         """Run the engine once, unless it has nothing to do and was asked for nothing in particular."""
         from buran.cli.progress import Watcher
         from buran.engine import controller, finished
+        from buran.measure.store import ledger
 
         layout, campaign = self.session.layout, self.session.id
         controller.forget_dead_engine(layout)
@@ -161,6 +162,8 @@ class _Drivers:
             end = controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
         finally:
             watcher.close()
+        if end.code == 0:
+            ledger.rebuild(layout.store)  # attempts that vanished had nobody to book them
         if end.code == 0 and not self.extra:
             finished.remember(self.session)
         return end
