@@ -341,6 +341,11 @@ def test_a_call_path_shows_its_plots(browser, small):
         "return [...document.querySelectorAll('#detail path')].map(p => p.getAttribute('d'))"
     )
     assert not any("NaN" in shape or "undefined" in shape for shape in shapes)
+    labels = "return [...document.querySelectorAll('#detail svg text')].map(text => text.textContent)"
+    assert "simulated machine" not in browser.execute_script(labels)
+    browser.execute_script("data.simulated = true; document.querySelector('#paths tbody tr:nth-child(2)').click()")
+    drawings = len(detail.find_elements(By.CSS_SELECTOR, "svg"))
+    assert browser.execute_script(labels).count("simulated machine") == drawings > 3
     assert complaints(browser) == []
 
 

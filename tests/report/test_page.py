@@ -152,6 +152,12 @@ def test_ranks_that_shared_cores_in_a_test_are_named(small):
     assert any(fact.endswith("(ranks shared cores)") for fact in how_sure.facts)
 
 
+def test_drawings_know_of_a_simulated_machine(small):
+    table, said = small
+    assert data_of(replace(said, simulated_on="a simulated machine: ..."), table)["simulated"] is True
+    assert data_of(said, table)["simulated"] is False
+
+
 def test_run_times_without_a_baseline_are_marked(small):
     table, said = small
     point = (8.0, 3000.0, 30.0)

@@ -90,6 +90,7 @@ def page_data(
     plain: dict[str, Any] = {
         "parameters": list(report.parameters),
         "target": [report.target[name] for name in report.parameters],
+        "simulated": bool(report.simulated_on),
         "iterations": [asdict(iteration) for iteration in iterations],
         "over_time": over_time(runs),
         "paths": [],
