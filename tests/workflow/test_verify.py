@@ -97,8 +97,7 @@ def test_a_repair_is_said(copy: Workbench) -> None:
 def test_what_was_derived_is_made_again(copy: Workbench) -> None:
     """Without iterations the engine finds a report and nothing to do."""
     runs = copy.started()
-    report = (copy.results / "latest" / "report.txt").read_text()
     shutil.rmtree(copy.results / "iterations")
     assert "12 runs measured" in copy.buran("run", "campaign.yaml")
     assert copy.started() == runs
-    assert (copy.results / "latest" / "report.txt").read_text() == report
+    assert (copy.results / "latest" / "report.txt").is_file() and list(copy.results.glob("iterations/*/0/models.json"))
