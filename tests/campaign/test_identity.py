@@ -18,6 +18,7 @@ from buran.campaign.identity import Decides, Keys, asked, decides
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
+from buran.campaign.sections import MachineDescription
 from buran.campaign.shape import CampaignFile
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.bundle import configuration
@@ -49,6 +50,7 @@ NEW: dict[str, Any] = {
             "topology": "torus", "platform": "one.xml", "nodes": 128, "cores_per_node": 2, "shape": [8, 8, 8],
             "bandwidth_gb_s": 25.0, "latency_us": 0.5, "loopback_bandwidth_gb_s": 1.0, "loopback_latency_us": 1.0,
             "collectives": "mpich", "factors": "simgrid", "seconds_per_block": 2e-9, "run_limit_s": 60.0,
+            "what_if": {"n": {"10": {"bandwidth_gb_s": 25.0}}},
         }.items()
     },
     "parameters.n.role": "choice", "parameters.n.values": [10, 20, 80],
@@ -84,6 +86,10 @@ ELSEWHERE = {
     "target.source.git": "test_source_from_git",
     "target.source.revision": "test_source_from_git",
     "parameters.n.range.step": "instead of factor",
+    **{
+        f"environments.here.machine.what_if.{key}": "the same keys of the machine"
+        for key in MachineDescription.model_fields
+    },
 }
 MACHINE: dict[str, Any] = {
     "topology": "crossbar", "nodes": 64, "cores_per_node": 1, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
