@@ -93,7 +93,7 @@ def test_a_repair_is_said(copy: Workbench) -> None:
     assert "repaired: iterations/" in said and "0 problems" in said
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_what_was_derived_is_made_again(copy: Workbench) -> None:
     """Without iterations the engine finds a report and nothing to do."""
     runs = copy.started()
