@@ -23,6 +23,7 @@ _WORST = 3
 _STEPS = 3
 _RISES = 0.05  # of the whole: less is no answer to what stops scaling
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a sentence
+_DWARFED = 0.5  # of the largest call path's share: less is no answer while the larger one's model is poor
 _TRUSTED = 30.0  # % SMAPE: models that miss more have not even the size of what was measured
 _LEAST = 0.1  # of the prediction, the lower end of its interval: below, not even its size is sure
 _ERRORS = 2.0  # standard errors from which on two predictions differ
@@ -85,7 +86,8 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
     if not any(path["share"] for path in paths):
         return Answer(question, "Not known", [f"There are no models: {no_models}." if not paths else "All is 0."])
     ranked = sorted((path for path in paths if path["share"]), key=lambda path: -path["share"])
-    largest = next((path for path in ranked if trusted(path) and path["share"] >= _RISES), ranked[0])
+    least = _DWARFED * ranked[0]["share"]
+    largest = next((path for path in ranked if trusted(path) and path["share"] >= least), ranked[0])
     aside = _left_aside(largest, ranked, data)
     rises = [rise for rise in rises_of(data) if trusted(paths[rise.row]) or not trusted(largest)]
     rises = [rise for rise in rises if rise.share_last - rise.share_first >= _RISES]
