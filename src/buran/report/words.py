@@ -89,8 +89,8 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
     least = _DWARFED * ranked[0]["share"]
     largest = next((path for path in ranked if trusted(path) and path["share"] >= least), ranked[0])
     aside = _left_aside(largest, ranked, data)
-    rises = [rise for rise in rises_of(data) if trusted(paths[rise.row]) or not trusted(largest)]
-    rises = [rise for rise in rises if rise.share_last - rise.share_first >= _RISES]
+    able = [trusted(path) if trusted(largest) else (path["share"] or 0.0) >= least for path in paths]
+    rises = [rise for rise in rises_of(data) if able[rise.row] and rise.share_last - rise.share_first >= _RISES]
     if rises:
         along = [rise for rise in rises if rise.parameter in report.parallel]
         rise = (along or rises)[0]
