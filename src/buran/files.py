@@ -71,7 +71,7 @@ def storage_error(error: OSError) -> StorageError | None:
     if step is None:
         return None
     return StorageError(
-        "files cannot be written",
+        "a file or folder cannot be read or written",
         where=error.filename,
         why=error.strerror,
         hint=f"{step}; what is finished stays, and `buran run` goes on",
