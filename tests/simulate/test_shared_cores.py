@@ -80,7 +80,7 @@ def test_what_will_share_the_cores_is_said_before_anything_runs(monkeypatch: pyt
         return SimpleNamespace(
             points=(Point.of({"p": 1}), Point.of({"p": ranks})),
             evaluation_points=(),
-            platform=None,
+            is_simulated=False,
             nodes=lambda point: 1,
             cores=lambda point: int(point["p"]),
             config=SimpleNamespace(resources=SimpleNamespace(partition=partition)),
