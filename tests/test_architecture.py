@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "model": {"campaign", "numerics"},
     "tensor": {"numerics"},
     "campaign": {"profile"},
-    "measure": {"campaign", "profile"},
+    "measure": {"campaign", "experiment", "profile"},
     "project": {"campaign", "measure"},
     "correct": {"campaign", "model", "numerics"},
     "experiment": {"campaign", "model", "profile"},

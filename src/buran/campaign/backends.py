@@ -8,6 +8,10 @@ BACKENDS: Door[object] = Door(
     "backend",
     "buran.backends",
     object,
-    {"embedded": "buran.measure.backends.embedded:EMBEDDED", "scorep": "buran.measure.backends.scorep:SCOREP"},
+    {
+        "embedded": "buran.measure.backends.embedded:EMBEDDED",
+        "scorep": "buran.measure.backends.scorep:SCOREP",
+        "command": "buran.measure.backends.command:COMMAND",
+    },
     {"simulated": "buran-studies"},
 )

@@ -20,13 +20,14 @@ from buran.campaign.platform import machine_at, number_of, shape_of
 from buran.campaign.point import Value
 from buran.campaign.results import REPORT
 from buran.campaign.sections import EnvironmentKeys, GitSource, MachineKeys, ParameterKeys
-from buran.campaign.shape import CampaignFile
+from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
 from buran.errors import ConfigError, PluginError, UsageError
 from buran.files import read_json
 from buran.profile.extrap_names import extrap_names
+from buran.profile.metrics import metric_of
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
@@ -128,7 +129,7 @@ def command_mistakes(
         Placeholders of the commands.
     """
     target = config.target
-    if not {"mpicc", "mpicxx", "mpifort"} & set(build_names):
+    if config.backend != COMMAND and not {"mpicc", "mpicxx", "mpifort"} & set(build_names):
         why = "nothing else compiles the program with instrumentation"
         hint = "hand {mpicc}, {mpicxx} or {mpifort} to the build, as in: make MPICXX={mpicxx}"
         yield Mistake(("target", "build"), "the build command uses none of {mpicc}, {mpicxx} and {mpifort}", why, hint)
@@ -452,10 +453,35 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         if lacking:
             what = f"refinement needs the metric {' and '.join(lacking)}"
             yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
+    yield from _command_mistakes(config)
     yield from _strategy_mistakes(config)
     target = config.refinement.target
     if target is not None:
         yield from _target_mistakes(target, parameters)
+
+
+def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    command = config.command
+    if config.backend != COMMAND:
+        if command != type(command)():
+            yield Mistake(("command",), "this section has no effect", hint=f"write backend: {COMMAND}, or leave it out")
+        return
+    for i, name in enumerate(config.metrics):
+        if metric_of(name).counted:
+            why = "Buran's own measurement system counts them, in builds of their own"
+            yield Mistake(("metrics", i), f"{name!r} cannot be had with backend: {COMMAND}", why, "leave it out")
+    if config.refinement.enabled:
+        why = "what is measured is decided by the program, or by its tool"
+        hint = "leave refinement.enabled out"
+        yield Mistake(("refinement", "enabled"), f"there are no filters with backend: {COMMAND}", why, hint)
+    for name in command.figures_of_merit:
+        if name in command.further_metrics:
+            what = f"{name!r} is a metric of the profile and a figure of merit"
+            yield Mistake(("command", "figures_of_merit", name), what, hint="give it another name")
+    if command.profile is None:
+        for key in ("afterwards", "format", "further_metrics"):
+            if getattr(command, key):
+                yield Mistake(("command", key), "there is no profile that this is about", hint="add command.profile")
 
 
 def measurement_mistakes(config: CampaignFile) -> Iterator[Mistake]:

@@ -285,10 +285,11 @@ class Campaign:
         values
             As `build_values` has them.
         tools
-            Compilers by the placeholders ``cc``, ``cxx``, ``fc``, ``mpicc``, ``mpicxx``, ``mpifort``.
+            Compilers by the placeholders ``cc``, ``cxx``, ``fc``, ``mpicc``, ``mpicxx``, ``mpifort``; and ``flags``, if
+            they are not the target's.
         """
         numbers = {name: str(values[name]) for name in self.build_parameters}
-        return self.build.fill_shell({**tools, "flags": self.config.target.flags, **numbers}, split=("flags",))
+        return self.build.fill_shell({"flags": self.config.target.flags, **tools, **numbers}, split=("flags",))
 
     def run_command(self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str) -> list[str]:
         """Return the program and its arguments; each value stays within the argument it is put into."""
@@ -314,6 +315,7 @@ class Campaign:
         mpiexec: str,
         machine_cores: int,
         options: Sequence[str] = (),
+        wrapper: Sequence[str] = (),
     ) -> tuple[list[str], dict[str, str]]:
         """Return the complete command of a run and the environment variables it needs.
 
@@ -325,13 +327,16 @@ class Campaign:
             Cores of a node; with more ranks and threads than that, nothing is bound to cores.
         options
             Of the launcher, which the measurement system wants.
+        wrapper
+            Words of a measuring tool, before the program or, if `command.wraps` says so, before the launcher.
         """
         environment = self.active_environment
         kind = resolve(environment.launcher, mpi_flavour)
         placement = self.placement(point)
+        outside = wrapper if self.config.command.wraps == "launcher" else ()
         launched = launch(
             kind,
-            self.run_command(point, binary, build_folder),
+            [*(() if outside else wrapper), *self.run_command(point, binary, build_folder)],
             placement,
             program=mpiexec if kind == mpi_flavour else None,
             oversubscribe=placement.ranks_per_node * placement.threads > machine_cores,
@@ -340,7 +345,7 @@ class Campaign:
             options=options,
         )
         variables = {"OMP_NUM_THREADS": str(placement.threads), **launched.variables, **environment.variables}
-        return list(under_modules(launched.argv, environment.modules)), variables
+        return list(under_modules((*outside, *launched.argv), environment.modules)), variables
 
     def with_modules(self, script: str) -> str:
         """Return a bash script that loads the environment's modules first."""

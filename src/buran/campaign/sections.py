@@ -11,8 +11,10 @@ from buran.campaign.identity import Keys
 from buran.campaign.values import (
     Argument,
     Formula,
+    Identifier,
     JobOptions,
     Number,
+    NumberPattern,
     OfAnalysis,
     OfPlan,
     OfQueue,
@@ -456,6 +458,56 @@ class ScorePKeys(Keys, title="ScoreP"):
         description="Options of `scorep` for builds that are timed, as its wrappers take them: `--user` for regions "
         "that the program marks itself.",
         examples=["--user", "--thread=pthread"],
+    )
+
+
+class CommandKeys(Keys, title="Command"):
+    """How a program measures itself, or is measured by another tool; runs without hooks go without all of this."""
+
+    wrapper: OfTarget[Text | None] = Field(
+        None,
+        description="Words before the program, as a measuring tool wants them. Runs start in a folder of their own, so "
+        "files need no path.",
+        examples=["perf stat -x, -o perf.csv --", "tau_exec -T serial"],
+    )
+    wraps: OfTarget[Literal["program", "launcher"]] = Field(
+        "program",
+        description="`program`: each rank has the wrapper. `launcher`: the wrapper starts the launcher, and is there "
+        "once.",
+    )
+    extra_flags: OfTarget[str] = Field("", description="Flags beside `target.flags`, at `{flags}`.", examples=["-pg"])
+    variables: OfTarget[dict[Text, Plain]] = Field(
+        default_factory=dict,
+        description="Environment variables of measured runs.",
+        examples=[{"CALI_CONFIG": "hatchet-region-profile,output=profile.json"}],
+    )
+    afterwards: OfTarget[Text | None] = Field(
+        None,
+        description="Shell command that makes the profile of what a run has left, in the run's folder. Its time is not "
+        "the program's. `$BURAN_BINARY` is the program.",
+        examples=['gprof -b -p "$BURAN_BINARY" gmon.out > profile.txt'],
+    )
+    profile: OfTarget[Text | None] = Field(
+        None,
+        description="Pattern of the one file that a run leaves, relative to where it starts; any format that "
+        "`buran convert` reads, or a cubex file. Without, times are those of the whole run.",
+        examples=["perf.csv", "*.cali"],
+    )
+    format: OfTarget[Word | None] = Field(
+        None, description="Format of the profile; by default as its content says.", examples=["gprof"]
+    )
+    further_metrics: OfTarget[tuple[Identifier, ...]] = Field(
+        (),
+        description="Metrics of the profile that are modelled beside those under `metrics`, by the names that the "
+        "profile gives them.",
+        examples=[["task_clock", "page_faults"]],
+    )
+    figures_of_merit: OfTarget[dict[Identifier, NumberPattern]] = Field(
+        default_factory=dict,
+        description="Numbers that the program prints, as metrics of the whole program; they may be rates. For each "
+        "its name, and a regular expression with a group around the number, which must be in the output once. `time`: "
+        "the program's own clock, in seconds.",
+        examples=[{"updates_per_s": r"rate: (\S+) updates/s"}],
     )
 
 

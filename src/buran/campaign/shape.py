@@ -23,6 +23,9 @@ from buran.campaign.values import (
     Text,
 )
 
+COMMAND = "command"
+"""The measurement system of programs that measure themselves."""
+
 
 def _stand_in(data: object) -> object:
     """Give a simulated campaign without a target one that uses every parameter; nothing of it is ever run."""
@@ -34,13 +37,23 @@ def _stand_in(data: object) -> object:
     return {**data, "target": {"source": ".", "build": "{mpicxx}", "binary": "simulated", "run": run}}
 
 
+def _measured_by_command(data: object) -> object:
+    """Give a campaign whose programs measure themselves what it can have: a time, and no filters."""
+    if not isinstance(data, Mapping) or data.get("backend") != COMMAND:
+        return data
+    refinement = data.get("refinement", {})
+    if isinstance(refinement, Mapping):
+        refinement = {"enabled": False, **refinement}
+    return {"metrics": ("time",), **data, "refinement": refinement}
+
+
 class CampaignFile(Keys):
     """A measurement campaign."""
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: object) -> object:
-        return _stand_in(data)
+        return _measured_by_command(_stand_in(data))
 
     name: OfPlace[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = Field(
         description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
@@ -110,8 +123,9 @@ class CampaignFile(Keys):
     backend: OfTarget[BackendName] = Field(
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then counted "
-        "in builds of their own with Buran's. `simulated`, of the package buran-studies: nothing is measured, "
-        "everything follows from the description that `program` names; `target` may then be left out.",
+        "in builds of their own with Buran's. `command`: the program measures itself, or another tool measures it, as "
+        "the section `command` says; there are no filters then. `simulated`, of the package buran-studies: nothing is "
+        "measured, everything follows from the description that `program` names; `target` may then be left out.",
     )
     program: OfTarget[Text | None] = Field(
         None,
@@ -121,6 +135,10 @@ class CampaignFile(Keys):
     )
     scorep: sections.ScorePKeys = Field(
         default_factory=sections.ScorePKeys, description="How Score-P measures, for `backend: scorep`."
+    )
+    command: sections.CommandKeys = Field(
+        default_factory=sections.CommandKeys,
+        description="How programs measure themselves, for `backend: command`.",
     )
     compiler: OfTarget[Literal["auto", "clang", "gcc"]] = Field(
         "auto", description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc."
@@ -156,3 +174,10 @@ class CampaignFile(Keys):
     seed: OfPlan[Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
         1, description="Makes every random choice, such as the order of runs, repeatable."
     )
+
+    @property
+    def beside_metrics(self) -> tuple[str, ...]:
+        """What timed runs measure beside the `metrics`: counters, what another tool measures, and figures of merit."""
+        command = self.command
+        named = (*self.counters, *command.further_metrics, *command.figures_of_merit)
+        return tuple(name for name in dict.fromkeys(named) if name not in self.metrics)

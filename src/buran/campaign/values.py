@@ -130,6 +130,16 @@ def _named_groups(value: str) -> str:
     return value
 
 
+def _one_number(value: str) -> str:
+    try:
+        groups = re.compile(value).groups
+    except re.error as error:
+        raise PydanticCustomError("pattern", "must be a regular expression: {why}", {"why": str(error)}) from error
+    if groups != 1:
+        raise PydanticCustomError("pattern", "must have one group, around the number, as in rate: (\\S+) MB/s")
+    return value
+
+
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
 _FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
 
@@ -137,6 +147,8 @@ Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
 Argument = Annotated[Text, AfterValidator(_no_option)]
 JobOptions = Annotated[Text, AfterValidator(_options)]
 Pattern = Annotated[str, AfterValidator(_named_groups)]
+NumberPattern = Annotated[str, AfterValidator(_one_number)]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+-]*$")]
 Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["string", "integer"]})]
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]

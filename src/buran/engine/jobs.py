@@ -94,7 +94,7 @@ def launch_lines(session: Session, bundle: Bundle) -> list[str]:
     cores = campaign.cores(bundle.point)
     lines = []
     for run in bundle.runs:
-        argv, variables = backend.command(campaign, bundle.point, tree(layout, run.build), cores)
+        argv, variables = backend.command(campaign, bundle.point, tree(layout, run.build), cores, run.mode)
         words = [*(f"{name}={value}" for name, value in variables.items()), *argv]
         lines.append(f"{shlex.join(words)}  # {run.mode}, {run.name}")
     return lines

@@ -175,8 +175,10 @@ def write_extrap_text(experiment: Experiment, path: Path, aggregate: Aggregate =
 
 
 def recognises(sample: Sample) -> bool:
-    """Tell whether a file begins with a keyword of the format or a comment."""
-    return sample.first_line.startswith(("PARAMETER", "POINTS", "REGION", "METRIC", "DATA", "#"))
+    """Tell whether a file begins with a keyword of the format, after comments."""
+    lines = (line.strip() for line in sample.head.decode(errors="replace").split("\n"))
+    first = next((line for line in lines if line.strip("\ufeff") and not line.startswith("#")), sample.first_line)
+    return first.strip("\ufeff").startswith(("PARAMETER", "POINTS", "REGION", "METRIC", "DATA", "#"))
 
 
 READER = Reader("a text file of Extra-P", recognises, lambda path, problems: read_extrap_text(path))

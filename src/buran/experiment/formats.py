@@ -109,6 +109,8 @@ READERS: Door[Reader] = Door(
         "json": "buran.experiment.extrap_json:READER",
         "jsonl": "buran.experiment.jsonl:READER",
         "talpas": "buran.experiment.talpas:READER",
+        "perf": "buran.experiment.perf_stat:READER",
+        "gprof": "buran.experiment.gprof:READER",
     },
 )
 WRITERS: Door[Writer] = Door(

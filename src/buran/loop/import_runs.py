@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from buran.campaign.plan import Bundle, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunRecord, Status, read_run
 from buran.errors import BuranError, FormatError
-from buran.experiment.table import Experiment
+from buran.experiment.single_run import profile_of_run
 from buran.files import file_sha256
 from buran.loop.imported import Import, ImportedRun, ImportOutcome, NotImported, imports_of
 from buran.loop.session import Session
@@ -25,8 +24,7 @@ from buran.measure.store import ledger, store
 from buran.profile.call_paths import read_profile
 from buran.profile.cubex_read import BELOW_ZERO
 from buran.profile.cubex_write import write_cubex
-from buran.profile.metrics import Metric, metric_of
-from buran.profile.profile import Location, Profile
+from buran.profile.profile import Profile
 
 
 def import_runs(session: Session, plan: Plan) -> ImportOutcome:
@@ -113,7 +111,8 @@ class _Taking:
                 shutil.copyfile(path, file)
                 profile = read_profile(file)
             else:
-                profile = _profile_of(source.table, run)
+                assert run.row is not None
+                profile = profile_of_run(source.table, run.row, run.repetition)
                 write_cubex(profile, file, compress=True)
             reason = self.doubt(profile, run.point, by_rank=source.table is None)
             if reason is None:
@@ -173,30 +172,3 @@ def _times(profile: Profile, *, by_rank: bool, cores: int) -> tuple[float, float
     seconds = profile.exclusive("time").sum(axis=0)
     locations = int(profile.attributes.get("represents_locations", len(seconds))) if by_rank else cores
     return float(seconds.max()), float(seconds.mean() * locations)
-
-
-def _profile_of(table: Experiment, run: ImportedRun) -> Profile:
-    """Return a run of a table as a profile with one location, which stands for the mean of all.
-
-    Raises
-    ------
-    FormatError
-        The run lacks values of call paths that others have.
-    """
-    assert run.row is not None
-    metrics: dict[str, Metric] = {}
-    values: dict[str, Any] = {}
-    for name in table.metrics:
-        means = table.over_locations(name, "mean")
-        column = means[:, run.row, run.repetition]
-        measured = np.isfinite(means).any(axis=(1, 2))  # other call paths only lead to these
-        lacking = np.flatnonzero(measured & ~np.isfinite(column))
-        if not measured.any() or len(lacking) == measured.sum():
-            continue
-        if len(lacking):
-            raise FormatError("the run is incomplete", why=f"no {name} of {table.tree.names[lacking[0]]}")
-        column = np.where(np.isfinite(column), column, 0.0)
-        metric = metric_of(name)
-        metrics[name] = replace(metric, unit=metric.unit or table.units.get(name, ""), dtype="DOUBLE")
-        values[name] = (table.tree.inclusive(column) if metric.kind == "inclusive" else column)[:, None]
-    return Profile(table.tree, (Location(0),), metrics, values, {})

@@ -111,7 +111,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         write_jsonl(table, table_path)
     _findings(history, material, program, (held, priors), table).write(findings_path)
     config = session.campaign.config
-    write_models(models_path, [sets[name] for name in (*config.metrics, *config.counters) if name in sets])
+    write_models(models_path, [sets[name] for name in (*config.metrics, *config.beside_metrics) if name in sets])
 
 
 def _gather(history: History) -> _Material:
@@ -132,7 +132,7 @@ def _gather(history: History) -> _Material:
 
 def _timed_metrics(session: Session) -> list[str]:
     config = session.campaign.config
-    return [*uncounted(config.metrics), *config.counters]
+    return [*uncounted(config.metrics), *config.beside_metrics]
 
 
 def _fit(

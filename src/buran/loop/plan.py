@@ -280,7 +280,7 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     walls = {tuple(float(point[name]) for name in names): runs for point, runs in times.items()}
     most = max(map(len, times.values()))
     experiment = None if campaign.choices else history.table(last)
-    metrics = [name for name in ("time", *campaign.config.counters) if experiment and name in experiment.values]
+    metrics = [name for name in ("time", *campaign.config.beside_metrics) if experiment and name in experiment.values]
     if experiment is not None and metrics:
         observations = Observations.of(experiment, metrics, campaign.config.aggregate)
         points = experiment.points_in(names)

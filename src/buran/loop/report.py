@@ -14,6 +14,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import core_hours
+from buran.campaign.shape import COMMAND
 from buran.compare.compare import compare_sides
 from buran.compare.sides import side_of_results
 from buran.errors import UsageError
@@ -392,7 +393,8 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
         steps.append("some counts differ between repetitions: look for polling or data-dependent work there")
     if not campaign.evaluation_points:
         steps.append("name evaluation_points to see how well the models predict what they were not fitted to")
-    steps.append(f"look at the filter list with `buran filter {file}`; Score-P takes it as it is")
+    if campaign.config.backend != COMMAND:
+        steps.append(f"look at the filter list with `buran filter {file}`; Score-P takes it as it is")
     return steps
 
 

@@ -306,7 +306,7 @@ def _job(attempt: _Attempt) -> RunJob:
     raw.mkdir()
     built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
-    argv, variables = backend.command(campaign, point, built, usable_cores())
+    argv, variables = backend.command(campaign, point, built, usable_cores(), run.mode)
     shown = (
         {}
         if attempt.allocation is None
@@ -384,7 +384,7 @@ def _with_room(attempt: _Attempt, reason: str) -> str:
 
 def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRecord, str | None]:
     """Keep the profile of a run; return why it is not of what was asked for, if it is not."""
-    profile = attempt.target.backend.collect(job.mode, job.raw, job.ranks)
+    profile = attempt.target.backend.profile_of(job, record.wall_s or 0.0)
     write_cubex(profile, attempt.temporary / PROFILE)
     placement = tuple(json.loads(profile.attributes.get("placement", "[]")))
     lacking = profile.attributes.get("counters_unavailable") or None

@@ -9,8 +9,9 @@ from typing import Protocol
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
+from buran.errors import RunError
 from buran.measure.finding import Finding
-from buran.measure.machine.machine import Machine, ThisMachine
+from buran.measure.machine.machine import Machine, RunJob, ThisMachine
 from buran.measure.source import SourceTree
 from buran.measure.toolchain.hook_cost import VisitCost
 from buran.measure.toolchain.static_features import StaticFeatures
@@ -44,7 +45,9 @@ class Backend(Protocol):
         """Return options that the launcher is given."""
         return ()
 
-    def command(self, campaign: Campaign, point: Point, tree: Path, cores: int) -> tuple[list[str], dict[str, str]]:
+    def command(
+        self, campaign: Campaign, point: Point, tree: Path, cores: int, mode: Mode
+    ) -> tuple[list[str], dict[str, str]]:
         """Return the complete command of a run of what was built in `tree`, and the variables it needs.
 
         Parameters
@@ -101,7 +104,15 @@ class Backend(Protocol):
         return None
 
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
-        """Read the raw profile of a run; raise `RunError` unless all ranks are there and whole."""
+        """Read the raw profile of a run; raise `RunError` unless all ranks are there and whole.
+
+        Needed unless the backend has a `profile_of` of its own.
+        """
+        raise RunError("this measurement system reads no profiles", hint="it needs `collect`, or a `profile_of`")
+
+    def profile_of(self, job: RunJob, wall_s: float) -> Profile:
+        """Return the profile of a run that has ended well, and took `wall_s` seconds; raise `RunError` as `collect`."""
+        return self.collect(job.mode, job.raw, job.ranks)
 
 
 class MeasurementSystem(Protocol):

@@ -50,7 +50,7 @@ class Bench:
         shutil.rmtree(raw, ignore_errors=True)
         raw.mkdir()
         campaign, backend = self.campaign, self.backend
-        argv, variables = backend.command(campaign, point, self.tree, usable_cores())
+        argv, variables = backend.command(campaign, point, self.tree, usable_cores(), Mode.EFFORT)
         job = RunJob(
             argv=argv,
             cwd=raw,

@@ -1,0 +1,60 @@
+"""The flat profile of ``gprof -b -p``: seconds and calls of each function of a program built with ``-pg``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from buran.errors import FormatError
+from buran.experiment.collect import Collector
+from buran.experiment.formats import Reader, Sample
+from buran.experiment.source import read_text
+from buran.experiment.table import Experiment
+from buran.profile.profile import Region
+
+_PERIOD = re.compile(r"^Each sample counts as ([0-9.e+-]+) seconds\.$", re.MULTILINE)
+_CALLS = r"(?:(?P<calls>\d+) +(?:[0-9.]+ +[0-9.]+ +)?)?"
+_FUNCTION = re.compile(rf"^ *[0-9.]+ +[0-9.]+ +(?P<time>[0-9.]+) +{_CALLS}(?P<name>\S.*)$")
+_ROOT = Region("program", paradigm="measurement", role="artificial")
+
+
+def recognises(sample: Sample) -> bool:
+    """Tell whether a text begins with a flat profile."""
+    return sample.first_line == "Flat profile:"
+
+
+def read_gprof(path: Path) -> Experiment:
+    """Read seconds and calls of functions, below a root for the whole program; gprof knows no call paths.
+
+    Raises
+    ------
+    FormatError
+        There is no function in it, or a function is there twice.
+    """
+    text = read_text(path)
+    period = _PERIOD.search(text)
+    rows = [row for line in text[period.end() :].splitlines() if (row := _FUNCTION.match(line))] if period else []
+    if not rows:
+        why = "no time accumulated: the program ended before a sample was taken" if period is None else "no function"
+        hint = "let it run for longer, or look whether it was built with -pg"
+        raise FormatError("gprof's profile is empty", where=path, why=why, hint=hint)
+    collector = Collector(())
+    point = collector.point(())
+    root = collector.call_path("program", (_ROOT,))
+    for metric, value in (("time", 0.0), ("visits", 1.0)):
+        collector.add(root, metric, point, (value,) * 5, 0)
+    for row in rows:
+        name = row["name"].strip()
+        place = collector.call_path(f"program->{name}", (_ROOT, Region(name)))
+        for metric, number in (("time", row["time"]), ("visits", row["calls"] or "1")):
+            if not collector.add(place, metric, point, (float(number),) * 5, 0):
+                raise FormatError(
+                    f"gprof's profile has {name!r} twice",
+                    where=path,
+                    why="two functions of a name, in two files of the program",
+                    hint="give one of them another name",
+                )
+    return collector.finish(path)
+
+
+READER = Reader("a flat profile of gprof -b -p", recognises, lambda path, problems: read_gprof(path))
