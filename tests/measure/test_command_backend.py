@@ -26,7 +26,6 @@ from buran.loop.history import History
 from buran.loop.session import Session, open_session
 from buran.measure.backends.command import COMMAND, at_root, figures_of_merit
 from buran.model import read_models
-from buran.model.terms import predict
 from buran.profile.metrics import metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran_studies.simulate.in_process import carry_out
@@ -113,7 +112,7 @@ def test_what_a_program_prints_is_modelled_beside_the_time_of_the_run(measured: 
     models = models_of(measured({"figures_of_merit": {"rate": r"rate: (\S+) updates"}}))
     assert models.keys() == {"time", "rate"}
     assert models["rate"].call_paths == ("program",)
-    rates = predict(models["rate"].models, np.array([[2.0], [5.0]]))[0]
+    rates = models["rate"].predict(np.array([[2.0], [5.0]]))[0]
     assert rates == pytest.approx([500, 200], rel=0.3)
 
 
