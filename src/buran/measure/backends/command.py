@@ -220,7 +220,7 @@ def at_root(profile: Profile, figures: Mapping[str, float]) -> Profile:
     return replace(profile, tree=tree, metrics=metrics, values=values)
 
 
-class Command(MeasurementSystem):
+class OtherTools(MeasurementSystem):
     """Any program or tool that measures."""
 
     name = "command"
@@ -238,4 +238,4 @@ class Command(MeasurementSystem):
             return CommandBackend(campaign, None)
 
 
-COMMAND = Command()
+COMMAND = OtherTools()
