@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from typing import Any, Generic, Protocol, TypeVar
 
-from buran.errors import PluginError, UsageError
+from buran.errors import PluginError, ToolError, UsageError
 
 T = TypeVar("T")
 _MISSING = object()
@@ -31,6 +32,15 @@ def version_of(distribution: str) -> str | None:
         return version(distribution)
     except PackageNotFoundError:
         return None
+
+
+def from_extra(module: str, extra: str, what: str) -> Any:
+    """Return a module of a package that comes with an extra; raise `ToolError` if it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        why = f"{module} is not installed"
+        raise ToolError(f"{what} need {module}", why=why, hint=f"pip install 'buran[{extra}]'") from error
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,7 @@ READERS: Door[Reader] = Door(
         "talpas": "buran.experiment.talpas:READER",
         "perf": "buran.experiment.perf_stat:READER",
         "gprof": "buran.experiment.gprof:READER",
+        "caliper": "buran.experiment.caliper:READER",
     },
 )
 WRITERS: Door[Writer] = Door(

@@ -16,7 +16,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunRecord, Status, read_run
 from buran.errors import BuranError, FormatError
 from buran.experiment.single_run import profile_of_run
-from buran.files import file_sha256
+from buran.files import digest, file_sha256
 from buran.loop.imported import Import, ImportedRun, ImportOutcome, NotImported, imports_of
 from buran.loop.session import Session
 from buran.measure.bundle import PROFILE, outcome_of, slots_of
@@ -51,10 +51,18 @@ def changed_sources(layout: Layout) -> Iterator[str]:
             yield f"{problem.where}: {problem.reason}"
 
 
+def _sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, or one of all files in a folder."""
+    if not path.is_dir():
+        return file_sha256(path)
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return digest([[str(file.relative_to(path)), file_sha256(file)] for file in files], 64)
+
+
 def _changed(record: RunRecord) -> NotImported | None:
     assert record.source is not None and record.imported is not None
     path = Path(record.source["path"])
-    if not path.is_file() or file_sha256(path) == record.source["sha256"]:
+    if not path.exists() or _sha256(path) == record.source["sha256"]:
         return None
     at = record.point.key
     why = (
@@ -106,7 +114,7 @@ class _Taking:
         path = run.path or source.path
         reason: str | None = None
         try:
-            record = replace(record, source={"path": str(path), "sha256": file_sha256(path)})
+            record = replace(record, source={"path": str(path), "sha256": _sha256(path)})
             if source.table is None:
                 shutil.copyfile(path, file)
                 profile = read_profile(file)
