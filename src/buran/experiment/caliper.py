@@ -110,7 +110,7 @@ def read_caliper(path: Path, problems: list[BuranError] | None = None) -> Experi
         raise FormatError("no profile can be read", where=path, why=str(problems[0]) if problems else None)
     parameters = _parameters(runs)
     table = Collector(tuple(parameters))
-    paths = {(run.program, *call_path) for run in runs for cells in run.cells.values() for call_path in cells}
+    paths = {(run.program, path) for run in runs for cells in run.cells.values() for path in cells}
     repetitions: Counter[int] = Counter()
     for run in runs:
         point = table.point([float(run.metadata[name]) for name in parameters])
@@ -121,11 +121,10 @@ def read_caliper(path: Path, problems: list[BuranError] | None = None) -> Experi
             if any(other.units.get(metric, unit) != unit for other in runs):
                 raise FormatError(f"runs have {metric} in different units", where=run.path, why=f"it is {unit} here")
             table.set_unit(metric, unit)
-            for program, *names in sorted(paths, key=lambda each: each[1:]):
+            for program, names in sorted(paths, key=lambda each: (each[1], each[0].name)):
                 regions = (program, *(Region(name, paradigm=_paradigm(name)) for name in names))
                 number = table.call_path(SEPARATOR.join(region.name for region in regions), regions)
-                own = program == run.program
-                values = _statistics(cells.get(tuple(names), {}) if own else {}, run.ranks)
+                values = _statistics(cells.get(names, {}) if program == run.program else {}, run.ranks)
                 table.add(number, metric, point, values, repetition)
     return table.finish(path)
 
