@@ -11,7 +11,7 @@ import pytest
 
 from buran.model import Model, fit_models
 from buran.model.alternative import Alternative
-from buran.model.few_values import with_other_growth
+from buran.model.few_values import cancels_through, with_other_growth
 from buran.model.powers import PowerLog
 from buran.model.terms import Factor, ModelFunction, Term
 
@@ -62,3 +62,30 @@ def test_four_values_leave_it_as_it_is() -> None:
     alternative = Alternative(function, 1.0, (), 0.0, 13)
     assert with_other_growth([alternative], points) == (alternative,)
     assert with_other_growth([], points) == ()
+
+
+def faces(p: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Faces that a rank of a process grid in two dimensions shares with others, on average, times their length."""
+    columns = 2 ** np.ceil(np.log2(p) / 2)
+    return n * (4 - 2 / columns - 2 * columns / p)
+
+
+def test_growth_to_a_bound_is_in_the_interval_as_well() -> None:
+    low, high = model_of((1, 2, 4), lambda p, n: 200 * n + 30 * faces(p, n), 0.0).predict_interval(np.array([[64, 50]]))
+    assert low[0] <= 200 * 50 + 30 * faces(np.array(64.0), np.array(50.0)) <= high[0]
+    assert high[0] >= 200 * 50 + 30 * 6 * 50  # log2(p), which has the same values
+
+
+def test_terms_that_cancel_to_go_through_few_values_are_told() -> None:
+    few, more = (np.array(list(product(ranks, SIZES)), dtype=float) for ranks in ((1, 2, 4), (1, 2, 4, 8)))
+    size = Factor(1, PowerLog(Fraction(1)))
+    logarithm, line, inverse = (Factor(0, PowerLog(Fraction(e), log)) for e, log in ((0, 1), (1, 0), (-1, 0)))
+    cancelling = ModelFunction(3.0, (2.0, -1.0, 4.0), (Term((line, size)), Term((logarithm, size)), Term((size,))))
+    assert cancels_through(cancelling, few)
+    assert not cancels_through(cancelling, more)
+    for function in (
+        ModelFunction(3.0, (2.0, 1.0, 4.0), cancelling.terms),
+        ModelFunction(3.0, (2.0, -1.0), (Term((size,)), Term((inverse, size)))),
+        ModelFunction(3.0),
+    ):
+        assert not cancels_through(function, few)

@@ -109,6 +109,13 @@ def test_counts_that_too_few_points_explain_are_no_effort() -> None:
     assert effort_of(more, (n * (2 + np.log2(p)))[None]).steadiness == (Steadiness.EXACT,)
 
 
+def test_counts_through_which_only_cancelling_terms_go_are_no_effort() -> None:
+    points = np.array(list(product((1.0, 2.0, 4.0), (20.0, 40.0, 60.0, 80.0, 120.0))))
+    shares = np.select([points[:, 0] == 1, points[:, 0] == 2], [0.0, 0.3], 0.1)
+    effort = effort_of(points, (60 + 800 * shares * points[:, 1])[None])
+    assert effort.steadiness == (Steadiness.UNEXPLAINED,)
+
+
 def test_instructions_stand_in_without_being_exact() -> None:
     random = np.random.default_rng(4)
     counts = 1000 * POINTS[:, 1, None] * (1 + 0.001 * random.uniform(-1, 1, (25, 3)))

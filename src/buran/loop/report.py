@@ -64,14 +64,14 @@ def write_results(history: History, folder: Path) -> None:
     timed, counted = (_export(history, mode, folder / "extrap" / mode) for mode in (Mode.TIME, Mode.EFFORT))
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
-    pooled = (run for run in in_store(history.runs) if run.mode is Mode.IMPORTED and run.build.pooled)
-    imported = list(profiles_of(pooled, session.campaign.parameters))
+    pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
+    imported = list(profiles_of(in_store(pooled), session.campaign.parameters))
     runs = [*imported, *timed], counted or imported
     efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded)
     report = replace(
         report, efficiency=efficiency, measured_on=measured_on(history), simulated_on=session.campaign.simulated_on
     )
-    write_json(folder / "report.json", _plain(report, history.models(last)))
+    write_json(folder / "report.json", _plain(report, history.models(last)), depth=4)
     if report.runtime is not None and report.ends is not None:
         write_models(folder / RUN_TIME, [report.runtime, report.ends])
     report = _compared(session, folder, report)
@@ -98,10 +98,10 @@ def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
     filter_text = history.plans[-1].filter_text if mode is Mode.TIME else ""
     chosen = (
         run
-        for run in in_store(history.runs)
+        for run in history.runs
         if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
     )
-    runs = list(profiles_of(chosen, parameters))
+    runs = list(profiles_of(in_store(chosen), parameters))
     shutil.rmtree(folder, ignore_errors=True)
     if runs:
         write_extrap_tree(folder, runs, parameters=parameters, prefix=campaign.name, compress=True)
@@ -150,7 +150,7 @@ def _missing_counters(history: History) -> list[str]:
     }
     if not any(said.values()):
         return []
-    wanted = [run for run in in_store(history.runs) if said.get(run.mode)]
+    wanted = in_store(run for run in history.runs if said.get(run.mode))
     reasons = ((said[run.mode], history.run_record(run.folder).counters_unavailable) for run in wanted)
     return sorted({f"{words}: {reason}." for words, reason in reasons if reason})
 

@@ -97,11 +97,8 @@ class Block:
         doubts = self._doubts(call_rows, of_best)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
         merged = [_merged(group, doubts.get(row)) for row, group in enumerate(alternatives)]
-        certain = of_best < CERTAIN**2
         return [
-            with_structures(
-                group if certain[row] else with_other_growth(group, self.points), self.points, values[row], left_open
-            )
+            with_structures(with_other_growth(group, self.points), self.points, values[row], left_open)
             for row, group in enumerate(merged)
         ]
 

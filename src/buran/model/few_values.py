@@ -15,6 +15,8 @@ from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import FEW_VALUES, SEARCH, UNCERTAINTY
 
 _PLAIN = [(Fraction(0), 1), (Fraction(1, 2), 0), (Fraction(1), 0), (Fraction(1), 1), (Fraction(2), 0), (Fraction(3), 0)]
+_FALLING = [(Fraction(-1, 2), 0), (Fraction(-1), 0), (Fraction(-2), 0)]
+_STEPS = 50  # to see whether a function falls anywhere
 
 
 def with_other_growth(alternatives: Sequence[Alternative], points: Array) -> tuple[Alternative, ...]:
@@ -22,7 +24,8 @@ def with_other_growth(alternatives: Sequence[Alternative], points: Array) -> tup
 
     Along a parameter with two values or more, but less than `UNCERTAINTY.values`, a constant and as many plain terms as
     are needed go through whatever a hypothesis says there. Those whose terms all rise, by up to a power more than the
-    hypothesis, share `FEW_VALUES.prior` of its weight: nothing measured tells them apart.
+    hypothesis, and those that rise to a bound, as neighbours of a rank do, share `FEW_VALUES.prior` of its weight:
+    nothing measured tells them apart.
 
     Parameters
     ----------
@@ -48,6 +51,28 @@ def with_other_growth(alternatives: Sequence[Alternative], points: Array) -> tup
     return (*out, *beside)
 
 
+def cancels_through(function: ModelFunction, points: Array) -> bool:
+    """Tell whether terms of a parameter with few values cancel each other to go through all of these.
+
+    So many terms go through any values. What they say of other values, they say by chance.
+    """
+    for p, column in enumerate(points.T):
+        values = len(np.unique(column))
+        if not 2 <= values < UNCERTAINTY.values:
+            continue
+        sizes: dict[tuple[Factor, ...], list[float]] = {}
+        apart: set[tuple[Factor, ...]] = {()} if function.constant else set()
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True):
+            along, rest = _split(term, p)
+            if along:
+                sizes.setdefault(rest, []).append(coefficient)
+            else:
+                apart.add(rest)
+        if any(len(some) + (rest in apart) >= values and min(some) < 0 < max(some) for rest, some in sizes.items()):
+            return True
+    return False
+
+
 def _through(alternative: Alternative, parameter: int, values: Array, far: Array) -> list[Alternative]:
     """Return hypotheses with other terms of a parameter that agree at all its values."""
     function = alternative.function
@@ -59,14 +84,20 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
     shapes = np.array([Term(along).evaluate(at) if along else np.ones(len(values)) for along, _ in parts])
     power, log = max(term.lead(parameter) for term in function.terms)
     steepest = power + Fraction(log, 2) + FEW_VALUES.steeper
-    plain = [PowerLog(*pair) for pair in _PLAIN if pair[0] <= steepest]
+    rising = combinations([PowerLog(*pair) for pair in _PLAIN if pair[0] <= steepest], len(values) - 1)
+    bounded = combinations([PowerLog(*pair) for pair in _FALLING], len(values) - 1)
+    reach = np.geomspace(values[0], far[:, parameter].max(), _STEPS)
+    rounding = FEW_VALUES.nothing * np.abs(shapes).max()
     positive = bool((function.evaluate(far) >= 0).all())
     out = []
-    for some in combinations(plain, len(values) - 1):
-        columns = np.stack([np.ones(len(values)), *(basis.evaluate(values) for basis in some)])
+    for some in (*rising, *bounded):
+        columns, everywhere = (
+            np.stack([np.ones(len(at)), *(basis.evaluate(at) for basis in some)]) for at in (values, reach)
+        )
         shares = np.linalg.solve(columns.T, shapes.T).T  # shape (term, new function)
         shares[np.abs(shares) < FEW_VALUES.nothing * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
-        if (shares[:, 1:] < 0).any():
+        falls = np.diff(shares @ everywhere).min() < -rounding if some[0].exponent < 0 else (shares[:, 1:] < 0).any()
+        if falls:
             continue
         factors = [(), *((Factor(parameter, basis),) for basis in some)]
         other = _rewritten(alternative, [rest for _, rest in parts], factors, shares)

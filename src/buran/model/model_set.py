@@ -129,8 +129,8 @@ def models_to_json(sets: Sequence[ModelSet]) -> dict[str, Any]:
 
 
 def write_models(path: Path, sets: Sequence[ModelSet]) -> None:
-    """Write a models file; it appears at once and whole, or not at all."""
-    write_json(path, models_to_json(sets))
+    """Write a models file, a line for each call path; it appears at once and whole, or not at all."""
+    write_json(path, models_to_json(sets), depth=4)
 
 
 def read_models(path: Path) -> tuple[ModelSet, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.candidates import Ids, Mask
+from buran.model.few_values import cancels_through
 from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
@@ -150,7 +151,7 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     """Tell how well a function describes steady counts.
 
     A constant that misses counts by a tenth has not told how they grow: as a prior it would make a constant of times
-    that grow.
+    that grow. Nor have terms that cancel each other to go through the few values of a parameter.
 
     Parameters
     ----------
@@ -163,6 +164,8 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     residual
         See `Effort.residual`.
     """
+    if function is not None and cancels_through(function, points):
+        return Steadiness.UNEXPLAINED
     if function is None or residual <= COUNTS.exact:
         return Steadiness.EXACT
     if residual <= COUNTS.loose:

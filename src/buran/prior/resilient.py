@@ -12,6 +12,7 @@ from buran.errors import UsageError
 from buran.model.alternative import Alternative
 from buran.model.candidates import Ids, Mask
 from buran.model.discrepancy import Discrepancy, discrepancies, leave_largest_out
+from buran.model.few_values import with_other_growth
 from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.terms import Array, ModelFunction
@@ -296,7 +297,9 @@ def _models(
             covariance = tuple(map(tuple, (mapping @ fitted.covariance[place] @ mapping.T).tolist()))
         degrees = int(fitted.degrees[place])
         noise = float(fitted.noise[place])
-        alternatives = (Alternative(function, 1.0, covariance, noise, degrees, doubts[place]),)
+        alternatives = with_other_growth(
+            (Alternative(function, 1.0, covariance, noise, degrees, doubts[place]),), points
+        )
         out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), covariance, alternatives))
     return out
 
