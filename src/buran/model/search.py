@@ -42,7 +42,7 @@ from buran.numerics.threads import one_thread
 Progress = Callable[[int], None]
 _ARRAYS = 8  # of the size of all terms at all points that the search has at once
 _MOST_BYTES = 4_000_000_000
-_CHUNK_BYTES = 4_000_000  # of one working array; larger ones fall out of the cache
+_CHUNK_BYTES = 2_000_000  # of one working array; larger ones fall out of the cache
 
 
 @dataclass(frozen=True)
