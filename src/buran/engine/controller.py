@@ -262,7 +262,7 @@ def run_engine(
     def forward(number: int, frame: object) -> None:
         nonlocal interrupted
         interrupted = True
-        with contextlib.suppress(ProcessLookupError, OSError):
+        with contextlib.suppress(OSError):
             if engine.stdin is None:
                 os.killpg(engine.pid, signal.SIGKILL)
             else:

@@ -27,9 +27,8 @@ HELD = 85.0
 _NOISES, _QUICK_NOISES = (1.0, 2.0, 5.0, 10.0), (1.0, 5.0)
 _DRAWS, _QUICK_DRAWS = {1: 200, 2: 200, 3: 60, 4: 24}, {1: 24, 2: 16, 3: 8}
 _REPETITIONS = 5
-_REACHED = np.array(
-    [0.5, 1.0, 2.0, 4.0, 8.0]
-)  # times the largest value, not below the smallest: no prediction may be negative
+_REACHED = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
+"""Times the largest value, not below the smallest: there no prediction may be negative."""
 
 
 def layout(parameters: int, kind: str) -> Array:
