@@ -1,6 +1,7 @@
 /* ---- the table: a tree that folds, or a list that is sorted; rows are made as they come into sight */
 
-const ROWS_AT_ONCE = 60, SMALL = 0.001; // a share of the whole that is folded away
+const ROWS_AT_ONCE = 30, SMALL = 0.001; // a share of the whole that is folded away
+const LOOKED_AT = 10000; // rows that a search looks at before the page answers again: some milliseconds
 const body = document.querySelector("#paths tbody");
 const children = paths.map(() => []);
 const roots = [];
@@ -11,7 +12,7 @@ paths.forEach((path, i) => { path.inclusive = shareBelow[i]; });
 const texts = paths.map((path) => `${path.name} ${path.model} ${path.grows}`.toLowerCase());
 const folded = new Set(), depths = [];
 let sorting = null, descending = true, words = [], chosen = null, withSmall = false;
-let shown = [], made = 0, ranking = { key: null, rows: [] };
+let shown = [], ahead = [], looked = 0, made = 0, ranking = { key: null, rows: [] };
 const asTree = () => sorting === null && !words.length;
 
 /* Sums over whole subtrees; callers stand before what they call. */
@@ -46,8 +47,18 @@ function ranked() {
   return ranking.rows;
 }
 
-function order(among) {
-  return asTree() ? treeOrder() : (among ?? ranked()).filter((i) => words.every((word) => texts[i].includes(word)));
+/* Look at some of the rows that are left for what is searched for. */
+function look(most) {
+  const until = Math.min(looked + most, ahead.length);
+  for (; looked < until; looked++) if (words.every((word) => texts[ahead[looked]].includes(word))) shown.push(ahead[looked]);
+}
+
+function lookOn(rows) {
+  if (rows !== ahead) return; // another search has begun
+  look(LOOKED_AT);
+  if (made < ROWS_AT_ONCE) moreRows(ROWS_AT_ONCE);
+  else sayCount();
+  if (looked < ahead.length) setTimeout(lookOn, 0, rows);
 }
 
 function row(i) {
@@ -85,17 +96,20 @@ function toggle(i, fold = !folded.has(i)) {
 function moreRows(until = made + ROWS_AT_ONCE) {
   body.append(...shown.slice(made, until).map(row));
   made = Math.min(until, shown.length);
-  document.getElementById("more").hidden = made === shown.length;
+  sayCount();
+}
+
+function sayCount() {
+  const away = asTree() && !withSmall ? smallOnes : 0, all = looked === ahead.length;
+  document.getElementById("count").textContent = `${all ? "" : "at least "}${shown.length} of ${paths.length} call paths${away ? `; ${away} below ${percent(SMALL)} are folded away` : ""}`;
+  document.getElementById("more").hidden = made === shown.length && all;
 }
 
 function draw(among) {
-  shown = order(among);
-  made = 0;
+  [shown, ahead, looked, made] = asTree() ? [treeOrder(), [], 0, 0] : [[], among ?? ranked().slice(), 0, 0]; // an array of its own for each search
   body.replaceChildren();
-  moreRows();
+  lookOn(ahead);
   if (body.firstChild) body.firstChild.tabIndex = 0;
-  const away = asTree() && !withSmall ? smallOnes : 0;
-  document.getElementById("count").textContent = `${shown.length} of ${paths.length} call paths${away ? `; ${away} below ${percent(SMALL)} are folded away` : ""}`;
   document.getElementById("tree").setAttribute("aria-pressed", String(asTree()));
   document.getElementById("small").setAttribute("aria-pressed", String(withSmall));
   for (const head of document.querySelectorAll("#paths th")) {
@@ -169,10 +183,11 @@ function search(text) {
   const field = document.getElementById("search"), before = words.join(" ");
   if (field.value !== text) field.value = text;
   words = text.trim().toLowerCase().split(/\s+/).filter(Boolean);
-  draw(before && words.join(" ").startsWith(before) ? shown : undefined); // a longer text finds fewer
+  draw(before && words.join(" ").startsWith(before) ? [...shown, ...ahead.slice(looked)] : undefined); // a longer text finds fewer
 }
 
 function saveTable() {
+  look(Infinity);
   const columns = ["name", "now", "share", "inclusive", "at", "low", "high", "grows", "model", "smape", "noise_level"];
   const cell = (value) => value === null || value === undefined ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
   const lines = shown.map((i) => columns.map((key) => cell(paths[i][key])).join(","));
