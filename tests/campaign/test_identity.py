@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ import yaml
 from campaign_files import BASE, changed, writer
 from pydantic import Field, create_model
 
+from buran.campaign.calibration import Calibration
 from buran.campaign.config import Campaign
 from buran.campaign.identity import Decides, Keys, asked, decides
 from buran.campaign.layout import Layout
@@ -50,6 +53,7 @@ NEW: dict[str, Any] = {
             "topology": "torus", "platform": "one.xml", "nodes": 128, "cores_per_node": 2, "shape": [8, 8, 8],
             "bandwidth_gb_s": 25.0, "latency_us": 0.5, "loopback_bandwidth_gb_s": 1.0, "loopback_latency_us": 1.0,
             "collectives": "mpich", "factors": "simgrid", "seconds_per_block": 2e-9, "run_limit_s": 60.0,
+            "calibrated": "calibration.json",
             "what_if": {"n": {"10": {"bandwidth_gb_s": 25.0}}},
         }.items()
     },
@@ -97,6 +101,7 @@ MACHINE: dict[str, Any] = {
 }  # fmt: skip
 OTHER_MACHINES: dict[str, dict[str, Any]] = {
     "platform": {"platform": "zero.xml", "seconds_per_block": 1e-9},
+    "calibrated": {**{k: v for k, v in MACHINE.items() if k != "seconds_per_block"}, "calibrated": "zero.json"},
     "shape": {**MACHINE, "topology": "fat_tree"},
 }
 NEEDS: dict[str, dict[str, Any]] = {
@@ -167,6 +172,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(f"{name}\n")
     for name in ("zero.xml", "one.xml"):
         (tmp_path / name).write_text(f'<platform><cluster radical="0-63" prefix="{name}"/></platform>')
+    for name, cost in (("zero.json", 1e-9), ("calibration.json", 2e-9)):
+        costs = Calibration(
+            ("n", "p"), ("p",), (), ((1.0, 1.0), (1000.0, 1.0)), (0,), ("",), ((cost, cost),), (math.log(cost),),
+            {"n": ((0.0, 0.0),), "p": ((0.0,),)}, None,
+        )  # fmt: skip
+        (tmp_path / name).write_text(json.dumps({"schema": Calibration.schema_read, **dataclasses.asdict(costs)}))
     (tmp_path / "code2").mkdir()
     (tmp_path / "code2" / "Makefile").write_text("demo: other\n")
     (tmp_path / "before").mkdir()

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,7 @@ import pytest
 from native_programs import build, launch, profile_of, table
 from native_programs import toolchain as real_toolchain
 
+from buran.campaign.calibration import Calibration
 from buran.campaign.launcher import Placement
 from buran.campaign.launcher import launch as launch_command
 from buran.campaign.plan import Mode
@@ -24,6 +25,7 @@ from buran.campaign.platform import platform_of
 from buran.campaign.point import Point
 from buran.campaign.sections import MachineKeys
 from buran.errors import BuildError, RunError, ToolError
+from buran.files import write_json
 from buran.measure.backends.embedded import SimulatedMachineBackend
 from buran.measure.machine import simulated
 from buran.measure.machine.machine import RunJob
@@ -229,6 +231,40 @@ def test_simgrid_takes_every_machine_that_can_be_described(tmp_path: Path) -> No
         described = {**TREE, "cores_per_node": 1, **keys}
         outcome, _ = run(demo, [], min(described["nodes"], 4), tmp_path / str(number), **described)
         assert outcome.exit_code == 0 and not outcome.timed_out and (outcome.wall_s > 0 or described["nodes"] == 1)
+
+
+_CALLS = """
+static __attribute__((noinline)) int leaf(int n) { int s = 0; for (int i = 0; i < n; i++) s += i & n; return s; }
+static __attribute__((noinline)) int left(int n) { return leaf(n) + 1; }
+static __attribute__((noinline)) int right(int n) { return leaf(n) - 1; }
+int main(int c, char **v) {
+    MPI_Init(&c, &v);
+    volatile int n = left(100 * c) + right(200 * c);
+    MPI_Finalize();
+    return n == 1;
+}
+"""
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_call_paths_cost_what_the_calibration_says_and_those_it_lacks_what_their_callers_do(tmp_path: Path) -> None:
+    calibration = Calibration(
+        parameters=("p",), parallel=("p",), choices=(), points=((1.0,),), depths=(0, 1, 2, 3, 2),
+        symbols=("", "main", "left", "leaf", "right"),
+        seconds_per_block=((1e-9,), (2e-9,), (3e-9,), (5e-9,), (7e-9,)), base=(0.0,) * 5, effects={"p": ((0.0,),) * 5},
+        doubt=None,
+    )  # fmt: skip
+    write_json(tmp_path / "calibration.json", {"schema": Calibration.schema_read, **asdict(calibration)})
+    demo = program(_CALLS, tmp_path)
+    keys = {**TREE, "seconds_per_block": None, "calibrated": str(tmp_path / "calibration.json")}
+    _, profile = run(demo, [], 2, tmp_path / "run", **keys)
+    seconds, blocks = (profile.exclusive(name).sum(axis=1) for name in ("time", "basic_blocks"))
+    for path, cost in {
+        "main": 2e-9, "main->left": 3e-9, "main->left->leaf": 5e-9, "main->right": 7e-9, "main->right->leaf": 7e-9,
+    }.items():  # fmt: skip
+        at = profile.tree.names.index(f"demo->{path}")
+        assert blocks[at] > 0 and seconds[at] == pytest.approx(cost * blocks[at], abs=1e-11)
 
 
 # What SimGrid returns 0 for, or dies of, is told in its words.

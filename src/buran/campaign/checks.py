@@ -334,9 +334,12 @@ def machine_mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake
 
 
 def _description_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mistake]:
-    if machine.seconds_per_block is None:
-        hint = "write what a basic block costs, as in seconds_per_block: 1e-9"
-        yield Mistake((*path, "seconds_per_block"), "it is not said what computing costs", hint=hint)
+    if (machine.seconds_per_block is None) == (machine.calibrated is None):
+        what = "it is not said what computing costs"
+        hint = "write what a basic block costs, as in seconds_per_block: 1e-9, or calibrated: measured.yaml"
+        if machine.calibrated is not None:
+            what, hint = "it is said twice what computing costs", "keep seconds_per_block or calibrated"
+        yield Mistake((*path, "seconds_per_block"), what, hint=hint)
     if (machine.topology is None) == (machine.platform is None):
         what = "a simulated machine needs either topology or platform"
         yield Mistake(path, what, hint="write, for example, topology: fat_tree, or platform: cluster.xml")
@@ -408,9 +411,14 @@ def room_mistakes(campaign: Campaign) -> Iterator[Mistake]:
         try:
             platform = campaign.platform(point)
         except ConfigError as error:
-            yield Mistake((*path, "platform"), error.what, error.why)
+            key = "calibrated" if machine.calibrated and error.where == machine.calibrated else "platform"
+            yield Mistake((*path, key), error.what, error.why, error.hint)
             return
         assert platform is not None
+        if platform.calibration and (why := platform.calibration.uncovered(point, machine.what_if)):
+            hint = "measure the program there too, or leave the point out"
+            yield Mistake((*path, "calibrated"), f"the calibration does not cover {point}", why, hint)
+            return
         placement = campaign.placement(point)
         if placement.threads > 1:
             what = f"{placement.threads} threads a rank at {point}: a simulated machine runs ranks, not threads"

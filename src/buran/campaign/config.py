@@ -384,11 +384,12 @@ class Campaign:
         """
         keys = {name: value for name, value in asked(self.config).items() if name not in _STAND_FOR_OTHERS}
         earlier, machine = self.earlier_results, self.active_environment.machine
-        files = [platform.text for platform in self.platforms if platform.keys.platform is not None]
+        read = (platform for platform in self.platforms if platform.keys.platform or platform.calibration)
+        files = [platform.content for platform in read]
         resolved: dict[str, object] = {
             "environment": asked(self.active_environment),
             "platform": files[0] if files else None,
-            "machines": [[asked(platform.keys), digest(platform.text)] for platform in self.platforms]
+            "machines": [[asked(platform.keys), digest(platform.content)] for platform in self.platforms]
             if machine and machine.what_if
             else None,
             "parameters": [

@@ -10,9 +10,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
+from buran.campaign.calibration import Calibration, calibration_file, cost_line
 from buran.campaign.point import Value, canonical
 from buran.campaign.sections import MachineKeys
-from buran.errors import ConfigError
+from buran.errors import ConfigError, FormatError, UsageError
 
 _HEAD = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -42,6 +43,8 @@ class Platform:
         The machine in words.
     keys
         As the campaign file describes it.
+    calibration
+        What computing costs; None where each basic block costs the same.
     """
 
     keys: MachineKeys
@@ -49,6 +52,18 @@ class Platform:
     hosts: tuple[str, ...]
     cores: int
     title: str
+    calibration: Calibration | None = None
+
+    @property
+    def content(self) -> str:
+        """Everything that is read of files."""
+        return self.text if self.calibration is None else self.text + self.calibration.content
+
+    def costs(self, point: Mapping[str, Value]) -> str:
+        """Return what basic blocks cost at a point, for Buran's runtime: a call path a line."""
+        if self.calibration is None:
+            return cost_line(0, self.keys.seconds_per_block or 0.0, "")
+        return self.calibration.costs(point)
 
 
 def platform_of(machine: MachineKeys, folder: Path) -> Platform:
@@ -62,7 +77,7 @@ def platform_of(machine: MachineKeys, folder: Path) -> Platform:
     Raises
     ------
     ConfigError
-        The platform file cannot be read, or names no nodes.
+        The platform file or the calibration cannot be read, or there are no nodes.
     """
     text = _text_of(folder / machine.platform) if machine.platform is not None else _described(machine)
     try:
@@ -80,11 +95,26 @@ def platform_of(machine: MachineKeys, folder: Path) -> Platform:
             f"{machine.topology.replace('_', ' ')}{shape}, links of {machine.bandwidth_gb_s:g} GB/s and "
             f"{machine.latency_us:g} us"
         )
+    calibration = None if machine.calibrated is None else _calibration(machine.calibrated, folder)
+    computing = f"computing costs what {machine.calibrated} measured"
+    if calibration is None:
+        computing = f"{machine.seconds_per_block:g} s a basic block"
+    elif calibration.doubt is not None:
+        computing += f", between its points {100 * calibration.doubt:.2g} % in doubt"
     title = (
         f"a simulated machine: {network}, {len(nodes)} nodes of {cores} {'core' if cores == 1 else 'cores'}, "
-        f"collectives of {machine.collectives}, {machine.seconds_per_block:g} s a basic block"
+        f"collectives of {machine.collectives}, {computing}"
     )
-    return Platform(machine, text, tuple(name for name, _ in nodes), cores, title)
+    return Platform(machine, text, tuple(name for name, _ in nodes), cores, title, calibration)
+
+
+def _calibration(name: str, folder: Path) -> Calibration:
+    try:
+        return Calibration.read(calibration_file(folder / name))
+    except (FormatError, UsageError) as error:
+        what = "what computing costs cannot be read"
+        hint = "finish the measured campaign first: buran run, then buran report, with times and effort_repetitions"
+        raise ConfigError(what, where=name, why=error.line, hint=hint) from None
 
 
 def machine_at(machine: MachineKeys, point: Mapping[str, Value]) -> MachineKeys:

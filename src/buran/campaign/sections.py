@@ -193,6 +193,13 @@ class MachineDescription(Keys, title="OtherMachine"):
     seconds_per_block: OfRun[Annotated[float, Field(gt=0, le=1)] | None] = Field(
         None, description="What computing costs: seconds for each basic block that a rank executes.", examples=[1e-9]
     )
+    calibrated: OfRun[Text | None] = Field(
+        None,
+        description="Instead of `seconds_per_block`: what computing cost in a measured campaign of the same program, "
+        "by call path and point. Its campaign file, its folder of results, or `calibration.json` of that folder; "
+        "relative to this file.",
+        examples=["measured.yaml", "calibration.json"],
+    )
 
 
 class MachineKeys(MachineDescription, title="SimulatedMachine"):

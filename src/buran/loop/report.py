@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from buran.campaign.calibration import CALIBRATION, Calibration
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
@@ -26,6 +27,7 @@ from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.refine import predicted_overhead
 from buran.instrument.start import EVERY
 from buran.loop import program_model
+from buran.loop.calibrate import calibration_of
 from buran.loop.collect import baseline, estimated_times, in_store, lost, profiles_of, timed_filters
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
@@ -67,6 +69,10 @@ def write_results(history: History, folder: Path) -> None:
     pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
     imported = list(profiles_of(in_store(pooled), session.campaign.parameters))
     runs = [*imported, *timed], counted or imported
+    if not session.campaign.is_simulated:
+        calibration = calibration_of(timed, counted, session.campaign)
+        if calibration is not None:
+            write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
     efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded)
     report = replace(
         report, efficiency=efficiency, measured_on=measured_on(history), simulated_on=session.campaign.simulated_on

@@ -79,6 +79,8 @@ def _machine_of(campaign: Campaign, point: Point) -> dict[str, Any] | None:
         return None
     fields = type(platform.keys).model_fields
     keys = {name: value for name, value in asked(platform.keys).items() if decides(fields[name]) is Decides.RUN}
+    if keys.pop("calibrated", None):
+        keys["costs"] = digest(platform.costs(point))
     return {**keys, "platform": digest(platform.text)}
 
 

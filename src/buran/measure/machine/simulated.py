@@ -97,7 +97,11 @@ class SimulatedMachine(ThisMachine):
             if not path.is_file():
                 write_text(path, text)
         keys = platform.keys
-        environment = {**job.environment, "BURAN_SECONDS_PER_BLOCK": repr(keys.seconds_per_block)}
+        costs = platform.costs(job.point)
+        of_costs = self.folder / f"costs-{digest(costs)}.txt"
+        if not of_costs.is_file():
+            write_text(of_costs, costs)
+        environment = {**job.environment, "BURAN_COSTS": str(of_costs)}
         if keys.collectives == "ompi":  # the others' algorithms need the groups
             loaded_too = environment.get("LD_PRELOAD", "")
             environment["LD_PRELOAD"] = f"{self.node_groups} {loaded_too}".strip()

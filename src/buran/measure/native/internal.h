@@ -25,6 +25,9 @@ typedef struct buran_node {
     uint64_t bytes_sent, bytes_received, comm_sum;
     uint32_t comm_min, comm_max;
     uint64_t requirements[BURAN_REQUIREMENTS];
+#ifdef BURAN_SIMULATED
+    const struct buran_cost *cost; /* simulated.c; NULL until it is asked for */
+#endif
 } buran_node;
 
 /* An entry that has not been left yet. */
@@ -134,6 +137,9 @@ void buran_attach_thread(buran_thread *thread);
 
 /* Work of this thread for a call path of any thread: what it does until `buran_exit` is recorded below that. */
 uint32_t buran_enter_path(const buran_node *origin, const void *task);
+
+/* The linker's name of its function; empty for the root. */
+const char *buran_symbol_of(const buran_node *node);
 
 /* Of one of the thread's own nodes. */
 buran_pauses *buran_pauses_of(const buran_thread *thread, const buran_node *node);

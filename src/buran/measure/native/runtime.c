@@ -288,6 +288,8 @@ static inline buran_node *child_of(buran_thread *thread, buran_node *parent, uin
     return search_child(thread, parent, region);
 }
 
+const char *buran_symbol_of(const buran_node *node) { return regions[node->region].mangled; }
+
 /* ---- booking */
 
 buran_pauses *buran_pauses_of(const buran_thread *thread, const buran_node *node) {

@@ -1,11 +1,14 @@
 /* The clock of a simulated machine, in place of clock.c.
  *
- * How long this machine takes to compute tells nothing of another one. So each basic block costs the same time, and it
- * is the simulator's clock that MPI operations are timed by: what was computed is told to the simulator where the next
- * operation begins, before others can notice. A rank is a copy of the program, and of this clock, in one process.
+ * How long this machine takes to compute tells nothing of another one. So each basic block costs what a file says of its
+ * call path, and it is the simulator's clock that MPI operations are timed by: what was computed is told to the simulator
+ * where the next operation begins, before others can notice. A rank is a copy of the program, and of this clock, in one
+ * process.
  */
 #include <mpi.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -20,33 +23,89 @@ extern double sg_host_get_speed(const void *host);
 
 buran_clock buran_the_clock = {.kind = BURAN_CLOCK_NONE, .name = "simulated"};
 
-static double ps_per_block;
-static uint64_t met_ps, met_blocks; /* the clock and the counter when the simulator was met last */
+/* What a basic block of a call path costs. Callers stand before their callees; the first one is the root. */
+typedef struct buran_cost {
+    unsigned depth;
+    double ps_per_block;
+    const char *symbol;
+} buran_cost;
 
+static buran_cost *costs;
+static size_t cost_count;
+static uint64_t met_ps, seen_blocks; /* the clock when the simulator was met last; blocks whose cost is counted */
+static double computed_ps;           /* since the simulator was met */
+
+/* The file BURAN_COSTS: depth, seconds for each block, and the function's symbol, one call path a line. */
 const char *buran_clock_start(const char *wanted) {
     (void)wanted;
-    const char *text = getenv("BURAN_SECONDS_PER_BLOCK");
-    char *end = NULL;
-    ps_per_block = text ? strtod(text, &end) * PS_PER_SECOND : 0;
-    return !text || (end != text && !*end && ps_per_block >= 0) ? NULL : "BURAN_SECONDS_PER_BLOCK must be a number";
+    const char *path = getenv("BURAN_COSTS");
+    FILE *file = path ? fopen(path, "re") : NULL;
+    if (!file)
+        return "BURAN_COSTS must name a file that says what basic blocks cost";
+    char *line = NULL;
+    size_t size = 0, room = 0;
+    int is_right = 1;
+    while (is_right && getline(&line, &size, file) > 0) {
+        buran_cost cost;
+        int at = 0;
+        is_right = sscanf(line, "%u %lf %n", &cost.depth, &cost.ps_per_block, &at) == 2 && at > 0 &&
+                   cost.ps_per_block >= 0 && (cost.depth == 0) == (cost_count == 0);
+        cost.ps_per_block *= PS_PER_SECOND;
+        line[strcspn(line, "\n")] = '\0';
+        cost.symbol = strdup(line + (is_right ? at : 0));
+        if (cost_count == room) {
+            room = room ? 2 * room : 64;
+            costs = realloc(costs, room * sizeof *costs);
+        }
+        if (!costs || !cost.symbol)
+            buran_give_up("out of memory", "while reading what basic blocks cost");
+        costs[cost_count++] = cost;
+    }
+    free(line);
+    fclose(file);
+    return is_right && cost_count ? NULL : "the file BURAN_COSTS is not as it must be";
 }
 
 double buran_clock_rate(void) { return PS_PER_SECOND; }
 
-static uint64_t computed_ps(void) { return (uint64_t)((double)(buran_blocks - met_blocks) * ps_per_block + 0.5); }
+/* A call path that the file lacks is part of its caller: there, its function was left out of the hooks. */
+static const buran_cost *cost_of(buran_node *node) {
+    if (!node->cost && !node->parent)
+        node->cost = costs;
+    if (!node->cost) {
+        const buran_cost *above = cost_of(node->parent), *end = costs + cost_count;
+        const char *symbol = buran_symbol_of(node);
+        node->cost = above;
+        for (const buran_cost *cost = above + 1; cost < end && cost->depth > above->depth; cost++)
+            if (cost->depth == above->depth + 1 && !strcmp(cost->symbol, symbol)) {
+                node->cost = cost;
+                break;
+            }
+    }
+    return node->cost;
+}
 
-uint64_t buran_simulated_ps(void) { return met_ps + computed_ps(); }
+uint64_t buran_simulated_ps(void) {
+    uint64_t blocks = buran_blocks - seen_blocks;
+    if (blocks) {
+        buran_thread *thread = buran_self_if_known();
+        const buran_cost *cost = thread ? cost_of(thread->current) : costs;
+        computed_ps += (double)blocks * cost->ps_per_block;
+        seen_blocks += blocks;
+    }
+    return met_ps + (uint64_t)(computed_ps + 0.5);
+}
 
 void buran_meet_simulator(void) {
     static int is_placed;
-    uint64_t computed = computed_ps();
+    uint64_t computed = buran_simulated_ps() - met_ps;
     if (!is_placed) {
         is_placed = 1;
         buran_set_place(sg_host_self_get_name());
     }
     if (computed)
         smpi_execute_flops((double)computed / PS_PER_SECOND * sg_host_get_speed(sg_host_self()));
-    met_blocks = buran_blocks;
+    computed_ps = 0;
     met_ps = (uint64_t)(simgrid_get_clock() * PS_PER_SECOND + 0.5);
 }
 
