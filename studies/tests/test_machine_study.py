@@ -25,8 +25,14 @@ def test_figures_follow_from_what_was_found() -> None:
         "over_theory": [1.0, 1.02, 0.99], "cpu_s": {"4": 0.1, "256": 2.0},
     }  # fmt: skip
     same = {"asks": "sameness", "profiles": 80, "differing": 2}
-    evaluation = study.summarise([counts, waiting, same], QUICK)
-    assert [figure.value for figure in evaluation.figures] == pytest.approx([99.5, 10.0, 2.0, 2])
+    rows = [("the program", 2.0, 2.2), ("main->a", 1.0, 0.9), ("main->b", 0.5, 0.65)]
+    reality = {
+        "asks": "reality", "example": "sweep", "doubt": 0.1,
+        "rows": [{"p": 1, "n": 8, "call_path": name, "real": r, "simulated": s} for name, r, s in rows],
+    }  # fmt: skip
+    evaluation = study.summarise([counts, waiting, same, reality], QUICK)
+    assert [figure.value for figure in evaluation.figures] == pytest.approx([99.5, 10.0, 2.0, 2, 10.0, 20.0])
+    assert evaluation.figures[-1].note == "50% within 10 %; worst 30 %: main->b at p=1, n=8"
     assert evaluation.figures[0].note == "x"
     assert evaluation.tables[0].rows == (("ideal", 4, 0.1), ("ideal", 256, 2.0))
 

@@ -53,7 +53,7 @@ NEW: dict[str, Any] = {
             "topology": "torus", "platform": "one.xml", "nodes": 128, "cores_per_node": 2, "shape": [8, 8, 8],
             "bandwidth_gb_s": 25.0, "latency_us": 0.5, "loopback_bandwidth_gb_s": 1.0, "loopback_latency_us": 1.0,
             "collectives": "mpich", "factors": "simgrid", "seconds_per_block": 2e-9, "run_limit_s": 60.0,
-            "calibrated": "calibration.json",
+            "calibrated": "calibration.json", "eager_limit_bytes": 4096,
             "what_if": {"n": {"10": {"bandwidth_gb_s": 25.0}}},
         }.items()
     },

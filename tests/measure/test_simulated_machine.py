@@ -233,6 +233,34 @@ def test_simgrid_takes_every_machine_that_can_be_described(tmp_path: Path) -> No
         assert outcome.exit_code == 0 and not outcome.timed_out and (outcome.wall_s > 0 or described["nodes"] == 1)
 
 
+_SEND = """
+int main(int c, char **v) {
+    static char bytes[10000];
+    int r;
+    MPI_Init(&c, &v);
+    MPI_Comm_rank(MPI_COMM_WORLD, &r);
+    if (r)
+        MPI_Recv(bytes, 10000, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else
+        MPI_Send(bytes, 10000, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_a_message_above_the_eager_limit_waits_until_it_is_received(tmp_path: Path) -> None:
+    demo = program(_SEND, tmp_path)
+    seconds = []
+    for limit in (20_000, 4096):
+        _, profile = run(demo, [], 2, tmp_path / f"run{limit}", **TREE, eager_limit_bytes=limit)
+        seconds.append(float(profile.exclusive("time")[profile.tree.names.index("demo->main->MPI_Send")].sum()))
+    transfer_s = 10_000 / 20e9  # loopback
+    assert seconds[0] < 0.1 * transfer_s and seconds[1] >= transfer_s
+
+
 _CALLS = """
 static __attribute__((noinline)) int leaf(int n) { int s = 0; for (int i = 0; i < n; i++) s += i & n; return s; }
 static __attribute__((noinline)) int left(int n) { return leaf(n) + 1; }

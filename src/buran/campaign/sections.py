@@ -190,6 +190,11 @@ class MachineDescription(Keys, title="OtherMachine"):
         description="`none`: messages have the bandwidth and latency of the links. `simgrid`: by size, less of it, as "
         "SimGrid's authors measured it on a cluster with Ethernet.",
     )
+    eager_limit_bytes: OfRun[Annotated[int, Field(ge=0, le=1_000_000_000)]] = Field(
+        65_536,
+        description="A message of fewer bytes leaves at once; a longer one waits in `MPI_Send` until it is received. "
+        "Open MPI has 4096 between ranks of a node.",
+    )
     seconds_per_block: OfRun[Annotated[float, Field(gt=0, le=1)] | None] = Field(
         None, description="What computing costs: seconds for each basic block that a rank executes.", examples=[1e-9]
     )

@@ -63,6 +63,7 @@ class SimulatedMachine(ThisMachine):
         platform, placement = self._platform(point), self.campaign.placement(point)
         keys = platform.keys
         options = {"smpi/simulate-computation": "no", "surf/precision": "1e-12"}
+        options["smpi/send-is-detached-thresh"] = str(keys.eager_limit_bytes)
         if placement.ranks > 1:  # of one rank, SimGrid 3.32 cannot reduce as Open MPI does
             options["smpi/coll-selector"] = keys.collectives
         if keys.factors == "none":  # a plain 1 ends SimGrid 3.32

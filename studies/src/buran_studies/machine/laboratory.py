@@ -38,11 +38,14 @@ class Bench:
     ----------
     tree
         Where it was built.
+    mode
+        What its builds measure.
     """
 
     campaign: Campaign
     backend: Backend
     tree: Path
+    mode: Mode = Mode.EFFORT
 
     def run(self, ranks: int, n: int) -> tuple[Profile, float]:
         """Run it; return its profile and the CPU seconds that this took here."""
@@ -54,12 +57,12 @@ class Bench:
         job = RunJob(
             argv=argv,
             cwd=raw,
-            environment={**os.environ, **variables, **backend.run_environment(Mode.EFFORT, raw)},
+            environment={**os.environ, **variables, **backend.run_environment(self.mode, raw)},
             stdout=raw / "stdout.log",
             stderr=raw / "stderr.log",
             time_limit_s=_TIME_LIMIT_S,
             binary=self.tree / campaign.binary,
-            mode=Mode.EFFORT,
+            mode=self.mode,
             point=point,
             ranks=ranks,
             raw=raw,
@@ -73,11 +76,16 @@ class Bench:
         if outcome.failure:
             raise ToolError(f"{campaign.binary} failed: {outcome.failure}", where=job.stderr)
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return backend.collect(Mode.EFFORT, raw, ranks), cpu_s
+        return backend.collect(self.mode, raw, ranks), cpu_s
 
 
 def bench_of(
-    example: str, machine: Mapping[str, Any] | None, ranks: Sequence[int], sizes: Sequence[int], folder: Path
+    example: str,
+    machine: Mapping[str, Any] | None,
+    ranks: Sequence[int],
+    sizes: Sequence[int],
+    folder: Path,
+    mode: Mode = Mode.EFFORT,
 ) -> Bench:
     """Build an example in a folder, for a simulated machine or for the MPI that is here.
 
@@ -111,5 +119,5 @@ def bench_of(
     (folder / "campaign.yaml").write_text(yaml.safe_dump(keys), encoding="utf-8")
     campaign = load_campaign(folder / "campaign.yaml")
     backend: Backend = SYSTEMS.load("embedded").open(campaign, folder)
-    binary, _ = Workshop(backend, folder).build(_BUILD, source, example, Mode.EFFORT)
-    return Bench(campaign, backend, binary.parent)
+    binary, _ = Workshop(backend, folder).build(_BUILD, source, example, mode)
+    return Bench(campaign, backend, binary.parent, mode)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.calibration import CALIBRATION, Calibration
+from buran.campaign.plan import Mode
+from buran.errors import ToolError
+from buran.experiment.build import Run
+from buran.files import write_json
+from buran.loop.calibrate import calibration_of
 from buran.model import PMNFRegressor
 from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
@@ -32,23 +39,40 @@ _RANKS, _QUICK_RANKS = (1, 2, 4, 8), (1, 2, 4)
 _WAVE_RANKS, _QUICK_WAVE_RANKS = (4, 9, 16, 36, 64, 144, 256), (4, 9, 16, 36, 64)
 _WAVE_SIZES = (4, 6, 8, 12, 16)
 _AIM = 8  # size at which waiting is predicted, and what simulating costs is told
+# Sizes that are calibrated, and sizes between them that are predicted.
+REALITY: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "stencil": ((32, 48, 64, 96), (40, 80)),
+    "sweep": ((24, 32, 48, 64), (40, 56)),
+    "treesort": ((20_000, 80_000, 320_000), (40_000, 160_000)),
+}
+DESK: Mapping[str, Any] = {
+    "topology": "crossbar", "nodes": 1, "cores_per_node": 2, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
+    "eager_limit_bytes": 4096, "loopback_bandwidth_gb_s": 2.1, "loopback_latency_us": 0.3,
+}  # fmt: skip
+_PROGRAM = "the program"
+_REPETITIONS, _QUICK_REPETITIONS = 15, 3
+_LARGE = 0.05  # share of a program's time from which on a call path is judged
 _FARTHER = 4  # times the largest number of ranks: where waiting is predicted, and run
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for the counts of each example, one for the waiting on each machine, one for repeated runs."""
+    """One shard for counts and one for times of each example, one for waiting on each machine, one for sameness."""
     ranks = _QUICK_RANKS if settings.quick else _RANKS
     waves = _QUICK_WAVE_RANKS if settings.quick else _WAVE_RANKS
     return [
         *({"asks": "counts", "example": example, "ranks": [*ranks]} for example in SIZES),
         *({"asks": "waiting", "machine": machine, "ranks": [*waves]} for machine in MACHINES),
         {"asks": "sameness", "ranks": [16, 64]},
+        *({"asks": "reality", "example": example, "ranks": [1, 2]} for example in REALITY),
     ]
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     """Build and run what the shard asks for."""
     with tempfile.TemporaryDirectory(prefix="buran-machine-") as name:
+        if shard["asks"] == "reality":
+            repetitions = _QUICK_REPETITIONS if settings.quick else _REPETITIONS
+            return {"asks": "reality", **_reality(shard, repetitions, Path(name))}
         answer = {"counts": _counts, "waiting": _waiting, "sameness": _sameness}[shard["asks"]]
         return {"asks": shard["asks"], **answer(shard, Path(name))}
 
@@ -122,6 +146,51 @@ def _waited(bench: Bench, p: int, n: int) -> tuple[float, float]:
     return float(profile.exclusive("time")[rows].sum(axis=0).mean()), cpu_s
 
 
+def _reality(shard: Shard, repetitions: int, folder: Path) -> dict[str, Any]:
+    """Calibrate at some sizes, and compare with this machine what is simulated at the sizes between them."""
+    example, ranks = shard["example"], shard["ranks"]
+    calibrated, judged = REALITY[example]
+    sizes = sorted((*calibrated, *judged))
+    timer = bench_of(example, None, ranks, sizes, folder / "timed", Mode.TIME)
+    counter = bench_of(example, None, ranks, sizes, folder / "counted")
+    timed: list[Run] = [
+        ({"p": p, "n": n}, repetition, timer.run(p, n)[0])
+        for repetition in range(repetitions)  # all points in turn: what disturbs one does not hit all its repetitions
+        for p in ranks
+        for n in sizes
+    ]
+    counted: list[Run] = [({"p": p, "n": n}, 0, counter.run(p, n)[0]) for p in ranks for n in calibrated]
+    calibration = calibration_of([run for run in timed if run[0]["n"] in calibrated], counted, timer.campaign)
+    if calibration is None:
+        raise ToolError(f"{example} left no times to calibrate with")
+    path = folder / CALIBRATION
+    write_json(path, {"schema": Calibration.schema_read, **asdict(calibration)})
+    desk = bench_of(example, {**DESK, "calibrated": str(path)}, ranks, judged, folder / "simulated")
+    rows = []
+    for p in ranks:
+        for n in judged:
+            real = [_seconds(profile) for point, _, profile in timed if point == {"p": p, "n": n}]
+            told = _seconds(desk.run(p, n)[0])
+            both = {_PROGRAM: (min(sum(seconds.values()) for seconds in real), sum(told.values()))}
+            both |= {
+                name: (min(seconds.get(name, np.inf) for seconds in real), told.get(name, 0.0)) for name in real[0]
+            }
+            rows += [
+                {"p": p, "n": n, "call_path": name, "real": seconds, "simulated": simulated}
+                for name, (seconds, simulated) in both.items()
+                if seconds >= _LARGE * both[_PROGRAM][0]
+            ]
+    return {"example": example, "doubt": calibration.doubt, "rows": rows}
+
+
+def _seconds(profile: Profile) -> dict[str, float]:
+    """Return the mean time over ranks of each call path, without what starts and ends MPI."""
+    ends = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize"}
+    names = [name.partition("->")[2] for name in profile.tree.names]
+    seconds = profile.exclusive("time").mean(axis=1).tolist()
+    return {name: second for name, second in zip(names, seconds, strict=True) if name.rpartition("->")[2] not in ends}
+
+
 def _sameness(shard: Shard, folder: Path) -> dict[str, Any]:
     """Run twice, and compare the files that the ranks left."""
     bench = bench_of("sweep", MACHINES["fat tree"], shard["ranks"], SIZES["sweep"], folder / "sweep")
@@ -138,7 +207,9 @@ def _sameness(shard: Shard, folder: Path) -> dict[str, Any]:
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Give the share of equal counts, the errors of waiting, and what simulating costs."""
-    counts, waits, sames = ([r for r in results if r["asks"] == asks] for asks in ("counts", "waiting", "sameness"))
+    counts, waits, sames, reality = (
+        [r for r in results if r["asks"] == asks] for asks in ("counts", "waiting", "sameness", "reality")
+    )
     figures = []
     for result in counts:
         share = 100 * (1 - result["unequal"] / max(result["compared"], 1))
@@ -162,6 +233,19 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     for result in sames:
         name = "profiles that differ in a second run"
         figures.append(Figure(name, result["differing"], samples=result["profiles"], goal="0", kind=Kind.MEASURED))
+    for result in reality:
+        for what in ("the program", "call paths"):
+            rows = [row for row in result["rows"] if (row["call_path"] == _PROGRAM) == (what == "the program")]
+            errors = np.array([100 * abs(row["simulated"] / row["real"] - 1) for row in rows])
+            worst = rows[int(errors.argmax())]
+            note = (
+                f"{np.mean(errors <= 10):.0%} within 10 %; worst {errors.max():.3g} %: {worst['call_path']} at "
+                f"p={worst['p']}, n={worst['n']}"
+            )
+            name = f"{result['example']} calibrated, beside this machine at 1 and 2 ranks: {what}, mean error"
+            figures.append(
+                Figure(name, float(errors.mean()), "%", samples=len(rows), goal="10", kind=Kind.MEASURED, note=note)
+            )
     table = Table(
         f"CPU seconds of one simulated run of sweep, n = {_AIM}",
         ("machine", "ranks", "CPU s"),
