@@ -22,6 +22,7 @@ from buran.campaign.shape import CampaignFile
 from buran.campaign.template import Template
 from buran.errors import ConfigError
 from buran.files import digest, file_sha256
+from buran.notebook import table_html
 
 _STAND_FOR_OTHERS = (
     *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
@@ -227,6 +228,12 @@ class Campaign:
                 raise ConfigError(error.what, where=f"{self.path}, key refinement.target") from None
         everywhere = (*self.points, *self.evaluation_points)
         return Point.of({name: max(point[name] for point in everywhere) for name in self.parameters})
+
+    def _repr_html_(self) -> str:
+        varied = {name: sorted({point[name] for point in self.points}) for name in self.parameters}
+        rows = [(name, self.config.parameters[name].role, ", ".join(map(str, each))) for name, each in varied.items()]
+        title = f"Campaign {self.name}: {len(self.points)} points, measured by {self.config.backend}"
+        return table_html(title, ("parameter", "role", "values"), rows)
 
     # -- what a run needs ---------------------------------------------------------------------------
 

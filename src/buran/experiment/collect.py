@@ -139,7 +139,7 @@ class Collector:
     def __len__(self) -> int:
         return sum(len(cells) for cells in self._cells.values())
 
-    def _tree(self) -> tuple[CallTree, NDArray[np.int64]]:
+    def tree(self) -> tuple[CallTree, NDArray[np.int64]]:
         """Return the call paths and the index of each number of `call_path`."""
         nodes: dict[tuple[int, str, str], int] = {}
         by_name: dict[tuple[int, str], int] = {}
@@ -190,7 +190,7 @@ class Collector:
             The table, or the names of its call paths, would be far larger than what was added.
         """
         taken = _BYTES_OF_A_CELL * len(self) + sum(map(len, self._call_paths))
-        tree, at_path = self._tree()
+        tree, at_path = self.tree()
         check_memory(_bytes_of_names(tree), taken, source)
         points, at_point = unique_points(list(self._points))
         repetitions = max(self._next.values())

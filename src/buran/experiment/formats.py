@@ -112,6 +112,7 @@ READERS: Door[Reader] = Door(
         "perf": "buran.experiment.perf_stat:READER",
         "gprof": "buran.experiment.gprof:READER",
         "caliper": "buran.experiment.caliper:READER",
+        "parquet": "buran.experiment.frames:READER",
     },
 )
 WRITERS: Door[Writer] = Door(
@@ -122,6 +123,7 @@ WRITERS: Door[Writer] = Door(
         "jsonl": "buran.experiment.jsonl:WRITER",
         "json": "buran.experiment.extrap_json:WRITER",
         "text": "buran.experiment.extrap_text:WRITER",
+        "parquet": "buran.experiment.frames:WRITER",
         "tree": "buran.experiment.extrap_tree:WRITER",
     },
 )

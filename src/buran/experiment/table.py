@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.notebook import table_html
 from buran.profile.profile import CallTree
 
 Aggregate = Literal["mean", "median", "min", "max", "sum"]
@@ -56,3 +57,30 @@ class Experiment:
     def over_locations(self, metric: str, aggregate: Aggregate = "mean") -> NDArray[np.float64]:
         """Return shape (call path, point, repetition) of one aggregate over locations."""
         return self.values[metric][..., AGGREGATES.index(aggregate)]
+
+    def to_dataframe(self) -> Any:
+        """Return a tidy data frame of pandas; see `buran.experiment.frames.to_dataframe`."""
+        from buran.experiment.frames import to_dataframe
+
+        return to_dataframe(self)
+
+    def to_dataset(self) -> Any:
+        """Return a data set of xarray; see `buran.experiment.frames.to_dataset`."""
+        from buran.experiment.frames import to_dataset
+
+        return to_dataset(self)
+
+    @classmethod
+    def from_dataframe(cls, frame: Any, parameters: Sequence[str] | None = None) -> Experiment:
+        """Return the table of a data frame; see `buran.experiment.frames.from_dataframe`."""
+        from buran.experiment.frames import from_dataframe
+
+        return from_dataframe(frame, parameters)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, self.units[name], values.shape[2], f"{np.isfinite(values[..., 0]).mean():.0%}")
+            for name, values in self.values.items()
+        ]
+        title = f"{len(self.tree)} call paths at {len(self.points)} points of {', '.join(self.parameters)}"
+        return table_html(title, ("metric", "unit", "repetitions", "measured"), rows)

@@ -16,6 +16,9 @@ from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.space import full_space
 from buran.model.terms import Array, ModelFunction, predict
+from buran.model.text import format_function, growth_class
+from buran.notebook import table_html
+from buran.plugins import from_extra
 
 SCHEMA = "buran-models/1"
 _FIGURES = ("smape", "loo_smape", "error", "adjusted_r2", "rss")
@@ -61,6 +64,34 @@ class ModelSet:
     def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
         """Return lower and upper ends, each of shape (call path, point); see `prediction_interval`."""
         return prediction_interval(self.models, points, level, of)
+
+    def to_dataframe(self) -> Any:
+        """Return a data frame of pandas: a row for each call path with its model, growth and figures of quality.
+
+        Raises
+        ------
+        ToolError
+            pandas is not installed.
+        """
+        pandas = from_extra("pandas", "frames", "data frames")
+        rows = []
+        for path, model in zip(self.call_paths, self.models, strict=True):
+            row: dict[str, Any] = {"call_path": path, "metric": self.metric, "unit": self.unit}
+            if model is not None:
+                row["model"] = format_function(model.function, self.parameters)
+                row["growth"] = growth_class(model.function, self.parameters)
+                row |= {"points": model.quality.points, **{name: getattr(model.quality, name) for name in _FIGURES}}
+            rows.append(row)
+        columns = ["call_path", "metric", "unit", "model", "growth", "points", *_FIGURES]
+        return pandas.DataFrame(rows, columns=columns)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (path, format_function(model.function, self.parameters), f"{model.quality.smape:.2f}")
+            for path, model in zip(self.call_paths, self.models, strict=True)
+            if model is not None
+        ]
+        return table_html(f"Models of {self.metric} in {self.unit}", ("call path", "model", "SMAPE %"), rows)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, lists, texts and numbers; NaN as None."""
