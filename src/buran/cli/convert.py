@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "output",
         metavar="OUT",
         type=Path,
-        help="FILE.jsonl (keeps everything), FILE.parquet (likewise), FILE.json, FILE.txt; from cubex files also a folder for Extra-P",
+        help="FILE.jsonl or FILE.parquet (keep everything), FILE.json, FILE.txt; from cubex files also a folder for "
+        "Extra-P",
     )
     parser.add_argument(
         "--from",
