@@ -16,6 +16,7 @@ STUDIES: Mapping[str, str] = {
     "campaign": "the whole loop against the manual way and PIRA II's, at equal cost and for equal accuracy",
     "correction": "what correcting an analytical model is worth, as published and by default",
     "coverage": "how often intervals beyond the points hold, for truths of many kinds",
+    "kills": "campaigns whose parts are killed at renames, checkpoint updates and any other call",
     "machine": "real programs on simulated machines, beside a real MPI and beside theory",
     "memory": "counted flops, loads and stores, beside theory and beside valgrind",
     "priors": "what noise-resilient priors save, and how much noise they bear",
