@@ -5,8 +5,10 @@
 # `buran run campaign.yaml` starts the same workflow, shows progress and gives an exit code that says
 # what became of the campaign. Everything below works in the campaign's own results folder.
 
+import signal
 from functools import cache
 from pathlib import Path
+from threading import Thread
 
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
@@ -57,6 +59,14 @@ include: "rules/report.smk"
 
 
 report: "workflow/report/campaign.rst"
+
+
+onstart:
+    # Snakemake's handler waits for a lock that the thread it interrupts may hold: in a thread of its own it gets it.
+    stop = signal.getsignal(signal.SIGTERM)
+    signal.signal(
+        signal.SIGTERM, lambda *given: Thread(target=stop, args=given).start()
+    )
 
 
 onsuccess:

@@ -173,7 +173,7 @@ def install(folder: str, role: str) -> None:
 
             hook.reach("checkpoint", write) if str(message).startswith(UPDATE) else write()
 
-        logging.Logger.info = logged  # type: ignore[method-assign]
+        logging.Logger.info = logged  # type: ignore[method-assign,assignment]
 
 
 if __name__ == "sitecustomize":
