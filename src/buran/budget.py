@@ -51,6 +51,7 @@ class Limit:
 
 BYTES = Limit(4_000_000_000, "bytes")
 YAML_BYTES = Limit(1_000_000, "bytes of YAML")  # which take 10 s
+POINTS_BYTES = Limit(16_000_000, "bytes of points")
 YAML_DEPTH = Limit(200, "levels of YAML")
 YAML_VALUES = Limit(500_000, "values of YAML, references followed")
 DEPTH = Limit(200_000, "levels of calls")  # a level takes half a kilobyte while it is read
@@ -100,7 +101,7 @@ def read_yaml_data(path: Path) -> Any:
             loader.dispose()
     except OSError as error:
         raise FormatError("the file cannot be read", where=path, why=error.strerror) from error
-    except (yaml.YAMLError, ValueError, OverflowError, TypeError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, TypeError, RecursionError) as error:
         raise FormatError("the file is not valid YAML", where=path, why=str(error)) from error
 
 

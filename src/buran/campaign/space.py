@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from buran.budget import POINTS_BYTES
 from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
 from buran.campaign.point import Point, Value, canonical
@@ -86,7 +87,7 @@ def product(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]
 
 def read_points(path: Path, key: KeyPath, parameters: Sequence[str]) -> tuple[list[WrittenPoint], list[Mistake]]:
     """Read points from a CSV file whose first row names the parameters, in any order."""
-    rows = csv.reader(io.StringIO(read_text(path), newline=""), skipinitialspace=True, strict=True)
+    rows = csv.reader(io.StringIO(read_text(path, POINTS_BYTES), newline=""), skipinitialspace=True, strict=True)
     points: list[WrittenPoint] = []
     mistakes: list[Mistake] = []
     try:

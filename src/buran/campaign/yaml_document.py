@@ -14,13 +14,10 @@ from pathlib import Path
 
 import yaml
 
-from buran.budget import YAML_BYTES, bounded
+from buran.budget import YAML_BYTES, YAML_DEPTH, Limit, bounded, read_bytes
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 from buran.errors import FormatError
 
-MOST_BYTES = 16_000_000
-MOST_VALUES = 500_000
-DEEPEST = 20
 LARGEST_WHOLE = 2**53  # whole numbers above it have no exact floating-point spelling
 
 _TAG = "tag:yaml.org,2002:"
@@ -83,7 +80,7 @@ class YamlDocument:
         return Mistake(mistake.path, mistake.what, mistake.why, mistake.hint, self.path, self.line(mistake.path))
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, limit: Limit) -> str:
     """Read a UTF-8 file; anything that stands in the way is a mistake.
 
     Raises
@@ -96,14 +93,13 @@ def read_text(path: Path) -> str:
         return CampaignError([Mistake((), what, why, hint, path, line)])
 
     try:
-        with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
+        raw = read_bytes(path, limit)
     except FileNotFoundError:
         raise refuse("there is no such file", hint="`buran init DIR` writes a campaign file to start from") from None
     except OSError as error:
         raise refuse("the file cannot be read", error.strerror) from None
-    if len(raw) > MOST_BYTES:
-        raise refuse("the file is too large", f"at most {MOST_BYTES} bytes are read")
+    except FormatError as error:
+        raise _asks_for_too_much(path, error) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -123,12 +119,11 @@ def read_yaml(path: Path) -> YamlDocument:
     CampaignError
         If it is not YAML, is empty, has a key twice, or uses what campaign files do not (tags, merge keys).
     """
-    text = read_text(path)
+    text = read_text(path, YAML_BYTES)
     try:
-        YAML_BYTES.check(len(text), path)
         node = yaml.compose(text, Loader=_Loader)
-    except FormatError as error:  # it asks for too much
-        raise CampaignError([Mistake((), error.what, error.why, error.hint, path)]) from None
+    except FormatError as error:
+        raise _asks_for_too_much(path, error) from None
     except yaml.MarkedYAMLError as error:
         raise CampaignError([_syntax_mistake(path, text, error)]) from None
     except yaml.reader.ReaderError as error:
@@ -142,7 +137,10 @@ def read_yaml(path: Path) -> YamlDocument:
         why = "a campaign file has keys at its top, as in `name: my-campaign`"
         raise CampaignError([Mistake((), "the file holds no keys", why, file=path, line=_line(node))])
     reading = _Reading(path)
-    data = reading.mapping(node, ())
+    try:
+        data = reading.mapping(node, ())
+    except FormatError as error:
+        raise _asks_for_too_much(path, error) from None
     if reading.mistakes:
         raise CampaignError(reading.mistakes)
     marked = {i: match[1] for i, line in enumerate(text.splitlines(), 1) if (match := _PLACEHOLDER.search(line))}
@@ -161,9 +159,7 @@ class _Reading:
         self.mistakes.append(Mistake(path, what, why, hint, self.path, _line(node)))
 
     def value(self, node: yaml.Node, path: KeyPath) -> object:
-        if len(path) > DEEPEST or len(self.lines) > MOST_VALUES:
-            # Aliases inside aliases can ask for any number of values in a few lines.
-            raise CampaignError([Mistake((), "the file has too many values or levels", file=self.path)])
+        YAML_DEPTH.check(len(path), self.path)  # with aliases followed
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
@@ -210,6 +206,10 @@ class _Reading:
 
     def refuse_tag(self, node: yaml.Node, path: KeyPath) -> None:
         self.note(node, path, f"the tag {node.tag.replace(_TAG, '!!')} is not supported", hint="leave it out")
+
+
+def _asks_for_too_much(path: Path, error: FormatError) -> CampaignError:
+    return CampaignError([Mistake((), error.what, error.why, error.hint, path)])
 
 
 def _number(text: str) -> int | float:

@@ -90,14 +90,12 @@ def _refuse(profile: Profile, metric: Metric, wrong: NDArray[np.bool_], why: str
 
 def _check_depth(profile: Profile, path: Path) -> None:
     """Refuse what could not be read again."""
-    depth: list[int] = []
-    for above in profile.tree.parent.tolist():  # a caller comes first
-        depth.append(1 if above < 0 else depth[above] + 1)
-    if max(depth, default=0) > DEPTH.allowed:
+    depth = int(profile.tree.depth.max(initial=-1)) + 1
+    if depth > DEPTH.allowed:
         raise RunError(
             "the profile cannot be written: its call paths are too deep",
             where=path,
-            why=f"there are {max(depth):,} {DEPTH.what}, and the limit is {DEPTH.allowed:,}",
+            why=f"there are {depth:,} {DEPTH.what}, and the limit is {DEPTH.allowed:,}",
             hint=f"set {VARIABLE} in the environment, for writing and reading: all limits grow by that factor",
         )
 
