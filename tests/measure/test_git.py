@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from buran.cli import main
 from buran.errors import ConfigError
-from buran.measure.git import call_git, changes_in, commit_of, revision_of
+from buran.measure.git import call_git, commit_and_changes, revision_of
 from buran.measure.machine.provenance import working_copy
 from buran.measure.source import git_source, local_source
 
@@ -89,7 +91,7 @@ def test_looking_runs_nothing_of_a_repository(repository: Path, tmp_path: Path, 
     _look_at(repository)
     assert not (tmp_path / "ran").exists()
     assert (repository / ".git" / "index").read_bytes() == index  # looking does not write
-    assert "+int b;" in str(changes_in(repository)) and str(revision_of(repository)).endswith("-dirty")
+    assert "+int b;" in str(commit_and_changes(repository)[1]) and str(revision_of(repository)).endswith("-dirty")
 
 
 def test_nothing_of_a_submodule_runs(repository: Path, tmp_path: Path, spy: Callable[[], str]) -> None:
@@ -136,6 +138,51 @@ def test_no_address_of_a_repository_runs_a_program(
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.fixture
+def submodules(repository: Path, tmp_path: Path, spy: Callable[[], str]) -> str:
+    """Make a repository whose submodules have addresses that run programs, with hooks and filters of its own."""
+    shutil.copytree(repository, tmp_path / "other")
+    git(repository, "submodule", "--quiet", "add", str(tmp_path / "other"), "inner")
+    (repository / ".gitattributes").write_text("*.c filter=spy diff=spy\n")
+    git(repository, "add", ".gitattributes")
+    for key, value in {"url": f"ext::{spy()} x", "update": f"!{spy()}"}.items():
+        git(repository, "config", "-f", ".gitmodules", f"submodule.inner.{key}", value)
+    git(repository, "commit", "--quiet", "-a", "-m", "inner")
+    for hook in ("post-checkout", "post-index-change", "reference-transaction", "upload-pack"):
+        (repository / ".git" / "hooks" / hook).unlink(missing_ok=True)
+        (repository / ".git" / "hooks" / hook).symlink_to(spy())
+    return str(repository)
+
+
+@pytest.mark.parametrize("verb", ["check", "plan", "estimate", "status", "report", "filter", "verify"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ext::{spy} x",
+        "--upload-pack={spy}",
+        "-u{spy}",
+        "ssh://-oProxyCommand={spy}/x",
+        "-oProxyCommand={spy}:x",
+        "file://{folder}/none",
+        "file://{submodules}",
+        "{submodules}",
+    ],
+)
+def test_no_verb_that_looks_runs_a_program_for_an_address(
+    submodules: str, tmp_path: Path, spy: Callable[[], str], url: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = Path(submodules)
+    _attack(repository, spy())
+    address = url.format(spy=spy(), folder=tmp_path, submodules=submodules)
+    source = {"git": address, "revision": "HEAD"}
+    target = {"source": source, "build": "make", "binary": "program", "run": "{binary} {n}"}
+    campaign = {"name": "c", "target": target, "parameters": {"n": {"role": "size", "values": [1, 2, 3]}}}
+    (repository / "campaign.yaml").write_text(json.dumps(campaign))
+    monkeypatch.chdir(repository)
+    main([verb, "campaign.yaml"])
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_source_that_is_fetched_runs_nothing(
     repository: Path, tmp_path: Path, spy: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,12 +199,12 @@ def test_a_source_that_is_fetched_runs_nothing(
 def test_what_git_says_is_what_it_said(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "of a hook"))
-    assert commit_of(repository) == commit
+    assert commit_and_changes(repository) == (commit, "")
     assert revision_of(repository) == commit[:7]
     assert working_copy(repository) == {"commit": commit, "diff": None}
     git_less = tmp_path / "plain"
     git_less.mkdir()
-    assert (revision_of(git_less), commit_of(git_less), changes_in(git_less)) == (None, None, None)
+    assert revision_of(git_less) is None and commit_and_changes(git_less) == (None, None)
 
 
 def test_without_git_nothing_is_said(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 _OF_A_REPOSITORY = (
@@ -45,42 +46,65 @@ def call_git(*words: str, **variables: str) -> subprocess.CompletedProcess[str] 
         return None
 
 
-def _look(folder: Path, *words: str) -> str | None:
-    """Ask about a working copy that may be anybody's; None where git has no answer."""
-    nothing_fetched = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
-    listed = call_git("-C", str(folder), "config", "--list", "--show-scope", "--name-only", "-z", **nothing_fetched)
-    if listed is None or listed.returncode:
-        return None
-    scopes_and_names = listed.stdout.split("\0")
-    filters = {
-        name.rpartition(".")[0]
-        for scope, name in zip(scopes_and_names[::2], scopes_and_names[1::2], strict=False)
-        if scope in ("local", "worktree") and name.startswith("filter.")
-    }
-    off = [
-        word
-        for name in sorted(filters)
-        for key in ("clean=", "smudge=", "process=", "required=false")
-        for word in ("-c", f"{name}.{key}")
-    ]
-    done = call_git(*off, "-C", str(folder), *words, **nothing_fetched)
-    return done.stdout if done is not None and done.returncode == 0 else None
+_NOTHING_FETCHED = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
+
+
+@dataclass(frozen=True)
+class _WorkingCopy:
+    """A working copy that may be anybody's.
+
+    Attributes
+    ----------
+    filters_off
+        Words for git that switch off the filters of its configuration.
+    """
+
+    folder: Path
+    filters_off: tuple[str, ...]
+
+    @classmethod
+    def at(cls, folder: Path) -> _WorkingCopy | None:
+        """Read its configuration; None where there is no git or no repository."""
+        where = ("-C", str(folder), "config", "--list", "--show-scope", "--name-only", "-z")
+        listed = call_git(*where, **_NOTHING_FETCHED)
+        if listed is None or listed.returncode:
+            return None
+        scopes_and_names = listed.stdout.split("\0")
+        filters = {
+            name.rpartition(".")[0]
+            for scope, name in zip(scopes_and_names[::2], scopes_and_names[1::2], strict=False)
+            if scope in ("local", "worktree") and name.startswith("filter.")
+        }
+        off = (
+            word
+            for name in sorted(filters)
+            for key in ("clean=", "smudge=", "process=", "required=false")
+            for word in ("-c", f"{name}.{key}")
+        )
+        return cls(folder, tuple(off))
+
+    def ask(self, *words: str) -> str | None:
+        """Ask git; None where it has no answer."""
+        done = call_git(*self.filters_off, "-C", str(self.folder), *words, **_NOTHING_FETCHED)
+        return done.stdout if done is not None and done.returncode == 0 else None
 
 
 def revision_of(folder: Path) -> str | None:
     """Return git's name for the state of a working copy, ``-dirty`` behind it if files differ; None without one."""
-    name = _look(folder, "describe", "--always")
-    if name is None:
+    copy = _WorkingCopy.at(folder)
+    name = None if copy is None else copy.ask("describe", "--always")
+    if copy is None or name is None:
         return None
-    return name.strip() + ("" if _look(folder, *_DIFF, "--quiet", "HEAD") is not None else "-dirty")
+    return name.strip() + ("" if copy.ask(*_DIFF, "--quiet", "HEAD") is not None else "-dirty")
 
 
-def commit_of(folder: Path) -> str | None:
-    """Return the commit of a working copy; None without one."""
-    commit = _look(folder, "rev-parse", "HEAD")
-    return None if commit is None else commit.strip()
+def commit_and_changes(folder: Path) -> tuple[str | None, str | None]:
+    """Return the commit of a working copy, and what is not committed below the folder as a patch.
 
-
-def changes_in(folder: Path) -> str | None:
-    """Return what is not committed below a folder, as a patch; None if git does not say."""
-    return _look(folder, *_DIFF, "HEAD", "--", ".")
+    None stands for what git does not say.
+    """
+    copy = _WorkingCopy.at(folder)
+    commit = None if copy is None else copy.ask("rev-parse", "HEAD")
+    if copy is None or commit is None:
+        return None, None
+    return commit.strip(), copy.ask(*_DIFF, "HEAD", "--", ".")

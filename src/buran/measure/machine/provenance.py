@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.files import digest, write_json
-from buran.measure.git import changes_in, commit_of
+from buran.measure.git import commit_and_changes
 from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 from buran.plugins import version_of
 
@@ -73,8 +73,7 @@ def _stolen_s(text: str | None) -> float | None:
 
 def working_copy(folder: Path) -> dict[str, str | None]:
     """Return the git revision of a source folder and its uncommitted changes; None where there are none or no git."""
-    commit = commit_of(folder)
-    diff = changes_in(folder) if commit else None
+    commit, diff = commit_and_changes(folder)
     if diff and len(diff) > _LARGEST_DIFF:
         diff = f"{diff[:_LARGEST_DIFF]}\n... cut off; the sources as built are kept in the store\n"
     return {"commit": commit, "diff": diff or None}
