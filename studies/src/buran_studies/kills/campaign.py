@@ -19,11 +19,15 @@ import yaml
 
 from buran.campaign.layout import Layout
 from buran.campaign.records import RECORD
+from buran.engine.controller import make_eligible
 from buran.errors import Exit
 from buran.files import file_sha256
+from buran.loop.session import open_session
 from buran.measure.store import store
+from buran.views.verify import differences
 from buran_studies.kills import hook
 from buran_studies.machine.laboratory import EXAMPLES
+from buran_studies.simulate.in_process import carry_out
 
 STUCK_S = 900.0
 """Of a `buran run` that nobody kills: after that it counts as one that does not go on. Undisturbed it takes 20 s."""
@@ -128,11 +132,7 @@ class Harassed:
         tries
             That the engine has at each job.
         """
-        shutil.rmtree(self._aims, ignore_errors=True)
-        self._aims.mkdir()
-        for number, aim in enumerate(aims):
-            (self._aims / f"{aim['role']}-{number}").write_text(json.dumps(aim))
-        self.starts += 1
+        self._aim(aims)
         options = ["--", "--retries", str(tries - 1)] if tries > 1 else []
         with (self.folder / "output").open("ab") as output:
             process = subprocess.Popen(
@@ -147,6 +147,31 @@ class Harassed:
             process.wait()
         self._look(code)
         return code
+
+    def step(self, aim: Mapping[str, Any] | None) -> int:
+        """Carry out what the campaign lacks, in a child without an engine; return how that ended."""
+        self._aim([] if aim is None else [aim])
+        child = os.fork()
+        if child == 0:
+            end = Exit.CRASHED
+            try:
+                hook.install(str(self._aims), "job")
+                session = open_session(self.folder / "campaign.yaml")
+                make_eligible(session.layout, session.id, retry_failed=False)
+                carry_out(session)
+                end = Exit.DONE
+            finally:
+                os._exit(end)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        self._look(code)
+        return code
+
+    def _aim(self, aims: Sequence[Mapping[str, Any]]) -> None:
+        shutil.rmtree(self._aims, ignore_errors=True)
+        self._aims.mkdir()
+        for number, aim in enumerate(aims):
+            (self._aims / f"{aim['role']}-{number:03}").write_text(json.dumps(aim))
+        self.starts += 1
 
     def _command(self, verb: str) -> list[str]:
         return [sys.executable, "-m", "buran.cli", verb, "campaign.yaml"]
@@ -195,12 +220,9 @@ class Harassed:
         paths = [path for each in pattern for path in self.layout.store.glob(f"{each}/{RECORD}")]
         return [path.parent for path in paths if json.loads(path.read_text())["status"] == "measured"]
 
-    def verified(self) -> str:
-        """Return the end of what `buran verify` says."""
-        done = subprocess.run(
-            self._command("verify"), cwd=self.folder, env=self._environment(), capture_output=True, text=True
-        )
-        return (done.stdout + done.stderr).strip()
+    def verify(self) -> None:
+        """Compare the results with what the store says."""
+        self.stuck += map(str, differences(self.layout))
 
 
 def aims_of_round(generator: random.Random) -> list[dict[str, Any]]:
@@ -218,29 +240,46 @@ def aims_of_round(generator: random.Random) -> list[dict[str, Any]]:
             "hold_s": generator.choice((0.0, 0.5)) if at == "checkpoint" else 0.0,
         }
 
-    def of_job(victim: str) -> dict[str, Any]:
-        at = generator.choice(("rename", "rename", "call"))
-        return aim("job", victim, at, 8 if at == "rename" else 40)
+    def of_job(takes: str, victim: str) -> dict[str, Any]:
+        at, many = generator.choice(("rename", "rename", "call")), takes == "measure"
+        return aim(takes, victim, at, {"rename": 12 if many else 4, "call": 80 if many else 12}[at])
 
-    jobs = [of_job("job") for _ in range(generator.randrange(2, 13))]
+    jobs = [of_job(takes, "job") for takes in ("job", "measure") for _ in range(generator.randrange(1, 13))]
     above = generator.choice(("controller", "engine", "supervisor", "everything"))
     kind = generator.random()
     if kind < 0.2:
-        return [aim("engine", above, "checkpoint", 1), *jobs]
+        return [*jobs[:3], aim("engine", above, "checkpoint", 1)]
     if kind < 0.3:
-        return [aim("controller", "controller", "call", 15), *jobs]
+        return [aim("controller", "controller", "call", 12)]
     if kind < 0.4:
-        return [aim("engine", above, "call", 60), *jobs]
-    return [*jobs, of_job(above)]
+        return [*jobs[:3], aim("engine", above, "call", 60)]
+    return [*jobs, of_job("measure", above)]
 
 
 def harass(campaign: Harassed, kills: int) -> None:
     """Kill parts of a campaign until there were so many kills or it is done; then let it come to its end."""
     while len(campaign.kills) < kills:
-        aims, tries = aims_of_round(campaign.generator), campaign.generator.choice((1, 5, 5, 5))
+        aims, tries = aims_of_round(campaign.generator), campaign.generator.choice((1, 10, 10, 10))
         if campaign.run(aims, tries) == Exit.DONE:
             break
     campaign.run()
-    verdict = campaign.verified()
-    if not verdict.endswith(" 0 problems"):
-        campaign.stuck.append(verdict)
+    campaign.verify()
+
+
+def harass_steps(campaign: Harassed, kills: int) -> None:
+    """Do the same to the steps of a simulated campaign, without an engine."""
+    while len(campaign.kills) < kills:
+        at = campaign.generator.choice(("rename", "call"))
+        number = int({"rename": 20, "call": 120}[at] ** campaign.generator.random()) - 1
+        aim = {
+            "role": "job",
+            "victim": "self",
+            "at": at,
+            "number": number,
+            "after": campaign.generator.random() < 0.5,
+            "signal": int(campaign.generator.choice((signal.SIGKILL, signal.SIGKILL, signal.SIGTERM))),
+        }
+        if campaign.step(aim) == Exit.DONE:
+            break
+    campaign.step(None)
+    campaign.verify()

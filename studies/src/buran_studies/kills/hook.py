@@ -1,7 +1,8 @@
 """Signals a part of a campaign at a chosen call: copied as ``sitecustomize.py`` to where its Pythons find it.
 
-The folder `BURAN_KILLS` holds aims, JSON files that begin with the role of the process that takes them. What was
-signalled, and each run that begins although it is finished or just being made, is a line of ``log`` there.
+The folder `BURAN_KILLS` holds aims, JSON files that begin with what takes them: a role, or ``measure`` for the jobs
+that measure; ``job`` are the others. What was signalled, and each run that begins although it is finished or just being
+made, is a line of ``log`` there.
 
 It imports nothing but the standard library, and little of that: every Python of the campaign loads it.
 """
@@ -74,7 +75,8 @@ class Hook:
     ----------
     aim
         ``at`` (``rename``, ``call`` or ``checkpoint``), ``number`` of that from 0, ``after`` it or before, ``victim``,
-        ``signal``, ``hold_s``: for how long the process stays where it is.
+        ``signal``, ``hold_s``: for how long the process stays where it is. The victim is a role, ``self`` or
+        ``everything``.
     """
 
     def __init__(self, folder: str, role: str) -> None:
@@ -82,8 +84,9 @@ class Hook:
         self.counts = dict.fromkeys(("rename", "call", "checkpoint"), 0)
         self.aim: dict[str, Any] | None = None
         self._taken = ""
+        takes = "measure" if any(word.endswith(".measure.py") for word in sys.orig_argv) else role
         for name in sorted(os.listdir(folder)):
-            if name.startswith(f"{role}-"):
+            if name.startswith(f"{takes}-"):
                 self._name, self._taken = os.path.join(folder, name), os.path.join(folder, f"taken-{self.pid}-{name}")
                 with contextlib.suppress(OSError):
                     _plain["rename"](self._name, self._taken)
@@ -119,13 +122,21 @@ class Hook:
 
     def _fire(self, aim: dict[str, Any]) -> None:
         victim, number = aim["victim"], signal.Signals(aim["signal"])
-        if victim == "everything":
+        if victim == "self":
+            pids = [self.pid]
+        elif victim == "everything":
             pids = [*(pid for pid in processes_of(self.folder) if pid != self.pid), self.pid]
         else:
             pids = [pid for pid in (parts_above(self.pid).get(victim),) if pid is not None]
         if not pids:  # it is gone already
             return
-        self.note(killed=victim, signal=number.name, at=aim["at"], number=aim["number"], after=aim["after"])
+        self.note(
+            killed=self.role if victim == "self" else victim,
+            signal=number.name,
+            at=aim["at"],
+            number=aim["number"],
+            after=aim["after"],
+        )
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
