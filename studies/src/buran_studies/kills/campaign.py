@@ -83,7 +83,10 @@ def write_campaign(folder: Path, *, measured: bool) -> Path:
 def derived(layout: Layout) -> dict[str, str]:
     """Return the checksum of each plan, filter, table and model, by its path."""
     paths = [*(layout.root / "iterations").rglob("*"), *(layout.root / "latest").rglob("models.json")]
-    return {str(path.relative_to(layout.root)): file_sha256(path) for path in sorted(paths) if path.is_file()}
+    whole = (
+        path for path in sorted(paths) if path.is_file() and not path.name.startswith(".")
+    )  # others were cut short
+    return {str(path.relative_to(layout.root)): file_sha256(path) for path in whole}
 
 
 @dataclass
@@ -267,7 +270,7 @@ def harass(campaign: Harassed, kills: int) -> None:
 
 
 def harass_steps(campaign: Harassed, kills: int) -> None:
-    """Do the same to the steps of a simulated campaign, without an engine."""
+    """Do the same to the steps of a campaign, without an engine."""
     while len(campaign.kills) < kills:
         at = campaign.generator.choice(("rename", "call"))
         number = int({"rename": 20, "call": 120}[at] ** campaign.generator.random()) - 1

@@ -14,8 +14,8 @@ from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard
 from buran_studies.kills.campaign import Harassed, derived, harass, harass_steps, write_campaign
 
-KILLS = {"default": 1000, "steps": 1000, "measured": 100}
-"""Kills by preset: simulated campaigns with the engine and all, their steps alone, and real measurements."""
+KILLS = {"default": 1000, "steps": 1000, "measured": 100, "measured-steps": 100}
+"""Kills by preset: of `buran run` and all that it starts, or of the steps alone, which need no engine; simulated or not."""
 _QUICK_KILLS = 10
 _SHARE = 50  # kills of a shard, in as many campaigns as that takes
 
@@ -31,7 +31,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     if settings.preset not in KILLS:
         raise UsageError(f"the study kills has no preset {settings.preset!r}", hint=f"one of: {', '.join(KILLS)}")
     kills = settings.draws or (_QUICK_KILLS if settings.quick else KILLS[settings.preset])
-    measured = settings.preset == "measured"
+    measured = settings.preset.startswith("measured")
     undisturbed: Shard = {"kills": 0, "seed": settings.seed, "measured": measured}
     return [
         undisturbed,
@@ -56,7 +56,7 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="buran-kills-", ignore_cleanup_errors=True) as name:
             campaign = Harassed(Path(name) / "campaign", generator)
             write_campaign(campaign.folder, measured=shard["measured"])
-            (harass_steps if settings.preset == "steps" else harass)(campaign, left)
+            (harass_steps if settings.preset.endswith("steps") else harass)(campaign, left)
             answers.append(derived(campaign.layout))
         campaigns.append(campaign)
         left -= len(campaign.kills)
@@ -76,7 +76,7 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Count what was killed and what was lost, doubled or stuck."""
-    kind = Kind.MEASURED if settings.preset == "measured" else Kind.SIMULATED
+    kind = Kind.MEASURED if settings.preset.startswith("measured") else Kind.SIMULATED
     kills = [kill for result in results for kill in result["kills"]]
     campaigns = sum(result["campaigns"] for result in results)
 
@@ -94,7 +94,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         figure("runs begun twice", of_all("doubled"), runs),
         figure("calls that did not go on by themselves", of_all("stuck"), campaigns),
     ]
-    if settings.preset != "measured":
+    if kind is Kind.SIMULATED:
         other = sum(result["other"] for result in results)
         name = "campaigns with other plans, filters or models than undisturbed"
         figures.append(Figure(name, other, samples=campaigns, goal="0", kind=kind))
