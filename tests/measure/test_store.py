@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.campaign.records import RECORD, Status, read_record, read_run
-from buran.errors import RunError
+from buran.errors import RunError, StorageError
 from buran.files import check_room, storage_error
 from buran.measure.schedulers.base import JobState
 from buran.measure.schedulers.slurm import SLURM
@@ -314,3 +314,13 @@ def test_a_run_of_version_01_tells_its_scheduler(tmp_path: Path, job: str | None
     (tmp_path / RECORD).write_text(json.dumps(record))
     run = read_run(tmp_path)
     assert (run.scheduler, run.job, run.allocation) == (job and "slurm", job, given)
+
+
+def test_without_hard_links_nothing_is_claimed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(source: Path, target: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted", str(source), None, str(target))
+
+    monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(StorageError, match="no hard links"), claims.claimed(tmp_path / "a.claim"):
+        pytest.fail("nobody may measure")
+    assert list(tmp_path.iterdir()) == []

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sized
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from buran.campaign.records import RECORD
 from buran.measure.store import claims, store
 from buran.measure.store.store import Slot
 
+SHIM = Path(__file__).resolve().parents[2] / "studies" / "benchmarks" / "failing_calls.c"
 CALLS = ("rename", "replace", "link", "unlink", "mkdir", "rmdir", "fsync", "open", "chmod", "utime", "stat", "listdir")
 
 
@@ -54,7 +58,10 @@ def measure(slot: Slot, log: Path) -> None:
         store.commit(slot, folder)
 
 
-def in_process(slot: Slot, log: Path, number: int, code: int) -> int:
+Failing = Callable[[int, int], AbstractContextManager[Sized]]
+
+
+def in_process(slot: Slot, log: Path, number: int, code: int, failing: Failing) -> int:
     """Measure in a process of its own, which ends as one does whose disk fails; return how many calls it made."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -70,14 +77,14 @@ def in_process(slot: Slot, log: Path, number: int, code: int) -> int:
     return int(made)
 
 
-def test_whichever_call_fails_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
-    number = in_process(slot_in(tmp_path / "counted"), tmp_path / "log", -1, 0)
-    assert number > 20
+def fault_every_call(tmp_path: Path, failing: Failing) -> int:
+    """Make a run again and again, each time with another call that fails; return how many calls it makes."""
+    number = in_process(slot_in(tmp_path / "counted"), tmp_path / "log", -1, 0, failing)
     for code in (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT):
         for call in range(number):
             folder = tmp_path / f"{code}-{call}"
             slot, log = slot_in(folder), folder.with_suffix(".log")
-            in_process(slot, log, call, code)
+            in_process(slot, log, call, code, failing)
             was_finished = slot.is_measured()
             sealed = {path: path.read_bytes() for path in slot.folder.glob("*")} if was_finished else {}
             measure(slot, log)
@@ -89,6 +96,24 @@ def test_whichever_call_fails_nothing_is_lost_or_doubled(tmp_path: Path) -> None
             assert [path for path in slot.point.glob("rep-*") if path.is_dir()] == [slot.folder]
             assert ran <= 2 and all((path / RECORD).is_file() for path in kept)
             assert not list(slot.point.glob(".tmp-*")) and not claims.is_alive(slot.claim)
+    return number
+
+
+def test_whichever_call_fails_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    assert fault_every_call(tmp_path, failing) > 20
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_whichever_write_fails_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    library, folder = tmp_path / "failing_calls.so", tmp_path / "runs"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, SHIM, "-ldl"], check=True)
+    folder.mkdir()
+    preload = {"LD_PRELOAD": str(library), "FAILING_CALLS": "write", "FAILING_BELOW": str(folder)}
+    preload["PYTHONPATH"] = str(Path(__file__).parents[1])
+    command = [sys.executable, str(Path(__file__).with_name("write_faults.py")), str(folder), str(library)]
+    done = subprocess.run(command, env={**os.environ, **preload}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 5  # the claim, what the test writes, the checksums
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -17,6 +18,10 @@ import pytest
 
 from buran.campaign.layout import Layout
 from buran.engine import controller, supervisor
+from buran.errors import ToolError
+from buran.files import storage_error
+from buran.measure.machine.machine import exclusive_machine
+from buran.measure.store import claims
 from buran.measure.store.claims import Owner
 from patience import PATIENCE_S
 
@@ -158,3 +163,27 @@ def test_an_unreadable_lock_is_waited_for(layout: Layout, holder: subprocess.Pop
     with controller.sole_controller(layout, say):
         pass
     assert f"process {holder.pid}" in said[0]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_without_locks_a_claim_keeps_others_away(layout: Layout, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with controller.sole_controller(layout, print):
+        assert claims.is_alive(layout.lockless_claim)
+    assert not layout.lockless_claim.exists()
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_a_lock_that_fails_is_no_lock(layout: Layout, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(OSError, match="") as failure, controller.sole_controller(layout, print):
+        pytest.fail("nobody may drive the campaign")
+    assert storage_error(failure.value) is not None  # which the command line says in words
+    with pytest.raises(ToolError, match="measurement lock"), exclusive_machine():
+        pytest.fail("nobody may measure")

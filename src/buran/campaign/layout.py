@@ -74,6 +74,11 @@ class Layout:
         """Claim of the controller, for file systems whose locks do not reach other hosts."""
         return self.root / "claims" / "controller.claim"
 
+    @property
+    def lockless_claim(self) -> Path:
+        """Claim of the process that drives the campaign, for file systems without locks."""
+        return self.root / "claims" / "lockless.claim"
+
     # -- pointers and derived results, owned by the workflow ----------------------------------------
 
     def build_spec(self, build: str) -> Path:

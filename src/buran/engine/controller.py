@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -30,6 +31,7 @@ from buran.measure.store import claims, ledger, store
 from buran.measure.store.claims import Owner
 
 _POLL_S = 0.3  # between two looks at the engine
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _ANOTHER = "another controller drives this campaign"
 ENGINE_GRACE_S = 60.0  # for an engine that is asked to stop: its jobs end their programs and write down what was
 ORPHAN_GRACE_S = ENGINE_GRACE_S + 15.0  # for what a controller that is gone has left behind
@@ -48,9 +50,12 @@ def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[int]
         Takes whom is waited for, and what was ended.
     """
     layout.root.mkdir(parents=True, exist_ok=True)
-    handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
     told, orphan_since = "", None
-    try:
+    with contextlib.ExitStack() as stack:
+        handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
+        stack.callback(os.close, handle)
+        if not _has_locks(handle):
+            stack.enter_context(claims.claimed(layout.lockless_claim))
         while (holders := _lock(handle, layout.controller_lock)) is not None or engines(layout.root):
             news, is_orphan = _in_words(layout, holders)
             if news != told:
@@ -66,16 +71,28 @@ def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[int]
         os.truncate(handle, 0)
         os.pwrite(handle, json.dumps(asdict(Owner.this_process())).encode(), 0)
         yield handle
-    finally:
-        os.close(handle)
+
+
+def _has_locks(handle: int) -> bool:
+    """Tell whether the file system of an open file has locks; parallel ones can be mounted without."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return False
+    return True
 
 
 def _lock(handle: int, path: Path) -> list[int] | None:
-    """Take the lock and return None, or return the processes of this machine that hold it."""
+    """Take the lock, where there are locks, and return None; or return the processes of this machine that hold it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return _holders(path)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
     return None
 
 

@@ -163,18 +163,25 @@ def free_marker() -> str:
     return f"free-{os.urandom(8).hex()}"
 
 
-def _open_lock() -> int:
-    path = lock_path()
+@contextmanager
+def _held_lock() -> Iterator[None]:
+    path, handle = lock_path(), None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _open_or_create(path)
+        handle = _open_or_create(path)
+        fcntl.flock(handle, fcntl.LOCK_EX)
     except OSError as error:
         raise ToolError(
             "cannot use the machine's measurement lock",
             where=path,
             why=error.strerror,
-            hint="make it readable and writable for all, or name another folder in BURAN_LOCK_FOLDER",
+            hint="make it readable and writable for all, or name another folder, with locks, in BURAN_LOCK_FOLDER",
         ) from error
+    else:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
 
 
 def _open_or_create(path: Path) -> int:
@@ -194,13 +201,9 @@ def exclusive_machine() -> Iterator[None]:
 
     The lock is the kernel's, on an open file: it vanishes with its holder, however that ends.
     """
-    handle = _open_lock()
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with _held_lock():
         kill_marked(digest(str(lock_path())) + "-")
         yield
-    finally:
-        os.close(handle)
 
 
 def disturbances() -> tuple[str, ...]:

@@ -11,6 +11,7 @@ shared file systems carry out for all hosts alike; locks are not.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -23,11 +24,12 @@ from functools import cache
 from pathlib import Path
 
 from buran.campaign.records import with_scheduler
-from buran.errors import RunError
+from buran.errors import RunError, StorageError
 from buran.measure.schedulers.base import JobState
 from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 
 HEARTBEAT_TIMEOUT_S = 120.0  # without a beat, the holder of a claim counts as dead
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _POLL_S = 0.2  # between two looks at a claim of this machine
 _FOREIGN_POLL_S = 2.0  # of another machine: its file system is shared
 _LIVE_MEMORY_S = 2.0  # for which a job that was seen alive is not asked about again
@@ -240,6 +242,15 @@ def _link(owner: Owner, path: Path) -> bool:
     except FileExistsError:
         # A server that carried the request out but whose answer was lost is asked twice.
         return draft.stat().st_nlink == 2
+    except OSError as error:
+        if error.filename2 is None or error.errno not in _NO_LINKS:
+            raise
+        raise StorageError(
+            "runs cannot be claimed: the file system has no hard links",
+            where=path,
+            why=error.strerror,
+            hint="name a folder on another file system in the campaign's key `results`; `buran doctor` tests it",
+        ) from error
     finally:
         draft.unlink(missing_ok=True)
     return True

@@ -15,7 +15,7 @@ from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard
 from buran_studies.kills.campaign import Harassed, derived, harass, harass_steps, write_campaign
 
 KILLS = {"default": 1000, "steps": 1000, "measured": 100, "measured-steps": 100}
-"""Kills by preset: of `buran run` and all that it starts, or of the steps alone, which need no engine; simulated or not."""
+"""Kills by preset: of `buran run` and all that it starts, or of the steps alone, without an engine."""
 _QUICK_KILLS = 10
 _SHARE = 50  # kills of a shard, in as many campaigns as that takes
 
