@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -182,7 +183,10 @@ def test_a_lock_that_fails_is_no_lock(layout: Layout, monkeypatch: pytest.Monkey
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(fcntl, "flock", fail)
-    with pytest.raises(OSError, match="") as failure, controller.sole_controller(layout, print):
+    with (
+        pytest.raises(OSError, match=re.escape(os.strerror(code))) as failure,
+        controller.sole_controller(layout, print),
+    ):
         pytest.fail("nobody may drive the campaign")
     assert storage_error(failure.value) is not None  # which the command line says in words
     with pytest.raises(ToolError, match="measurement lock"), exclusive_machine():

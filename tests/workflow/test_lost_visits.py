@@ -1,0 +1,57 @@
+"""Visits that the handlers of a real program's signals lose are said in the report, with their number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from buran.campaign.plan import Mode
+from buran.files import not_synced
+from buran.loop.collect import in_store
+from buran.loop.history import History
+from buran.loop.report import link_latest, write_results
+from buran.loop.session import open_session
+from buran_studies.simulate.in_process import carry_out
+
+PROGRAM = Path(__file__).parents[1] / "measure" / "programs" / "ends.cpp"
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_visits_that_signal_handlers_lose_are_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path / "lock"))
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / PROGRAM.name).write_bytes(PROGRAM.read_bytes())
+    campaign = {
+        "name": "lost",
+        "target": {
+            "source": "source",
+            "build": "{mpicxx} {flags} -o ends ends.cpp -ldl",
+            "flags": "-O2",
+            "binary": "ends",
+            "run": "{binary} interrupted {n} 30",  # a signal each 30 microseconds, into loops of small functions
+        },
+        "parameters": {"n": {"role": "size", "values": [2_000_000, 3_000_000, 4_000_000]}},
+        "resources": {"ranks": 1, "time_limit_s": 1800},
+        "repetitions": 1,
+        "warmup": False,
+        "refinement": {"enabled": False},
+    }
+    (tmp_path / "campaign.yaml").write_text(yaml.safe_dump(campaign))
+    session = open_session(tmp_path / "campaign.yaml")
+    with not_synced():
+        carry_out(session)
+        write_results(History.open(session), session.layout.results(session.id))
+        link_latest(session)
+    history = History.open(session)
+    lost = [(run.mode, history.run_record(run.folder).lost_visits) for run in in_store(history.runs)]
+    counts = [count for _, count in lost if count]
+    assert counts, "no signal has met a hook"
+    assert all(count is None for mode, count in lost if mode is Mode.VANILLA)
+    for name in ("report.txt", "report.html"):
+        words = re.sub(r"\s+", " ", (session.layout.results(session.id) / name).read_text())
+        assert f"{len(counts)} of {len(lost)} runs lost visits, up to {max(counts):,} in one" in words, name
