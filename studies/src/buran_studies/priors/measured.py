@@ -35,6 +35,8 @@ _COUNTS = (
     "communicator_size_max",
 )
 
+_MODES = (Mode.VANILLA, Mode.TIME, Mode.EFFORT)
+
 
 def count(functions: int, seed: int) -> dict[str, Any]:
     """Generate a program, build it and count at all its points; compare what builds cost.
@@ -45,7 +47,7 @@ def count(functions: int, seed: int) -> dict[str, Any]:
         JSON values: the measurement table of counts as JSON Lines, and what building and running took.
     """
     spec = random_spec("synthetic", functions, seed)
-    with _runs(spec, tuple(Mode)) as runs:
+    with _runs(spec, _MODES) as runs:
         counted = experiment_from_profiles(runs.all(spec, Mode.EFFORT, test=False))
         again, _ = runs.one(Mode.EFFORT, 2, 4)
         overhead = runs.overhead()
@@ -143,7 +145,7 @@ class _Runs:
         """Return CPU time relative to the build without instrumentation: median of rounds."""
         ratios: dict[Mode, list[float]] = {Mode.TIME: [], Mode.EFFORT: []}
         for _ in range(_OVERHEAD_ROUNDS):
-            cpu_s = {mode: self.one(mode, 2, 64)[1] for mode in Mode}
+            cpu_s = {mode: self.one(mode, 2, 64)[1] for mode in _MODES}
             for mode, ratio in ratios.items():
                 ratio.append(cpu_s[mode] / cpu_s[Mode.VANILLA])
         return {str(mode): float(np.median(ratio)) for mode, ratio in ratios.items()}
