@@ -4,8 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from buran.errors import FormatError
+from buran.files import read_json, write_json
 from buran.model import ModelSet, fit_models, read_models, write_models
 
 POINTS = np.array([[4.0], [8.0], [16.0], [32.0]])
@@ -33,6 +36,27 @@ def test_a_file_gives_back_what_was_written(models, tmp_path):
     at = np.array([[64.0]])
     assert again.predict(at) == pytest.approx(models.predict(at), nan_ok=True)
     assert [path.name for path in file.parent.iterdir()] == ["models.json"]
+
+
+def test_each_call_path_has_a_line(models, tmp_path):
+    write_models(tmp_path / "m.json", [models])
+    lines = (tmp_path / "m.json").read_text().splitlines()
+    for path in models.call_paths:
+        (line,) = (line for line in lines if f'"call_path": "{path}"' in line)
+        assert json.loads(line.rstrip(","))["call_path"] == path
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ),
+    st.none() | st.integers(0, 4),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_json_is_the_same_at_any_depth(tmp_path, value, depth):
+    write_json(tmp_path / "any.json", value, depth)
+    assert read_json(tmp_path / "any.json") == value
 
 
 def test_it_is_plain_json_without_nan(models, tmp_path):
