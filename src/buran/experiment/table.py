@@ -70,6 +70,18 @@ class Experiment:
 
         return to_dataset(self)
 
+    def to_graphframe(self, point: Mapping[str, float], repetition: int = 0) -> Any:
+        """Return a run as a graph frame of Hatchet; see `buran.experiment.graph_frames.to_graphframe`."""
+        from buran.experiment.graph_frames import to_graphframe
+
+        return to_graphframe(self, point, repetition)
+
+    def to_thicket(self) -> Any:
+        """Return all runs as a Thicket; see `buran.experiment.graph_frames.to_thicket`."""
+        from buran.experiment.graph_frames import to_thicket
+
+        return to_thicket(self)
+
     @classmethod
     def from_dataframe(cls, frame: Any, parameters: Sequence[str] | None = None) -> Experiment:
         """Return the table of a data frame; see `buran.experiment.frames.from_dataframe`."""

@@ -1,0 +1,186 @@
+"""Tables as graph frames of Hatchet and as Thickets, and back; what Hatchet reads from other tools comes this way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.errors import FormatError, UsageError
+from buran.experiment.collect import Collector
+from buran.experiment.table import Experiment
+from buran.plugins import from_extra
+from buran.profile.profile import SEPARATOR, Region
+
+EXTRA = "hatchet"
+_INCLUSIVE = " (inc)"
+_UNITS = "units"
+
+
+def to_graphframe(experiment: Experiment, point: Mapping[str, float], repetition: int = 0) -> Any:
+    """Return a run as a graph frame: for each metric a column of exclusive means over ranks, and one of inclusive ones.
+
+    The columns are called `time` and `time (inc)`; the metadata hold the parameters, and the units.
+
+    Raises
+    ------
+    ToolError
+        Hatchet is not installed.
+    UsageError
+        There is no such run.
+    """
+    wanted = [point.get(name, np.nan) for name in experiment.parameters]
+    rows = np.flatnonzero((experiment.points == wanted).all(axis=1))
+    if not len(rows):
+        raise UsageError("there is no such point", where=", ".join(f"{name}={value}" for name, value in point.items()))
+    return _graphframe(experiment, int(rows[0]), repetition)
+
+
+def _graphframe(experiment: Experiment, row: int, repetition: int) -> Any:
+    needed = ("hatchet", "hatchet.graph", "hatchet.node", "hatchet.frame", "pandas")
+    hatchet, graphs, nodes_of, frames, pandas = (from_extra(name, EXTRA, "graph frames") for name in needed)
+    tree, nodes = experiment.tree, list[Any]()
+    for region, parent in zip(tree.region.tolist(), tree.parent.tolist(), strict=True):
+        described = tree.regions[region]
+        attributes = {"name": described.name, "type": "function"}
+        attributes |= {"mangled": described.mangled} if described.mangled else {}
+        above = nodes[parent] if parent >= 0 else None
+        node = nodes_of.Node(frames.Frame(attributes), parent=above)
+        if above is not None:
+            above.add_child(node)
+        nodes.append(node)
+    graph = graphs.Graph([node for node, parent in zip(nodes, tree.parent.tolist(), strict=True) if parent < 0])
+    graph.enumerate_traverse()
+    columns: dict[str, Any] = {"name": [tree.regions[region].name for region in tree.region.tolist()]}
+    exclusive, inclusive = list[str](), list[str]()
+    for name in experiment.metrics:
+        values = experiment.over_locations(name)
+        if repetition < values.shape[2] and np.isfinite(values[:, row, repetition]).any():
+            columns[name] = values[:, row, repetition]
+            columns[name + _INCLUSIVE] = tree.inclusive(np.nan_to_num(values[:, row, repetition]))
+            exclusive.append(name)
+            inclusive.append(name + _INCLUSIVE)
+    index = pandas.Index(nodes, name="node")
+    told = dict(zip(experiment.parameters, experiment.points[row].tolist(), strict=True))
+    metadata = {**told, "repetition": repetition, _UNITS: json.dumps(dict(experiment.units))}
+    frame = pandas.DataFrame(columns, index=index)
+    return hatchet.GraphFrame(graph, frame, exclusive, inclusive, metadata=metadata)
+
+
+def to_thicket(experiment: Experiment) -> Any:
+    """Return a Thicket with a profile for each run; its metadata hold the parameters and the repetition.
+
+    Raises
+    ------
+    ToolError
+        Hatchet or Thicket is not installed.
+    """
+    thicket = from_extra("thicket", EXTRA, "Thickets").Thicket
+    first = next(iter(experiment.values.values()))
+    present = np.any([np.isfinite(values).any(axis=(0, 3)) for values in _padded(experiment, first.shape)], axis=0)
+    runs = []
+    for row, repetition in np.argwhere(present).tolist():
+        names = [f"{name}={value:g}" for name, value in zip(experiment.parameters, experiment.points[row], strict=True)]
+        frame = _graphframe(experiment, row, repetition)
+        runs.append(thicket.thicketize_graphframe(frame, ",".join([*names, f"r{repetition}"])))
+    return thicket.concat_thickets(runs, axis="index", disable_tqdm=True) if len(runs) > 1 else runs[0]
+
+
+def _padded(experiment: Experiment, shape: tuple[int, ...]) -> Iterable[NDArray[np.float64]]:
+    """Yield the values of each metric with as many repetitions as any has."""
+    most = max(values.shape[2] for values in experiment.values.values())
+    for values in experiment.values.values():
+        missing = np.full((*values.shape[:2], most - values.shape[2], values.shape[3]), np.nan)
+        yield np.concatenate([values, missing], axis=2)
+
+
+def from_graphframes(runs: Iterable[tuple[Mapping[str, float], Any]]) -> Experiment:
+    """Return the table of graph frames, as Hatchet reads them from HPCToolkit, TAU, timemory or Caliper.
+
+    Parameters
+    ----------
+    runs
+        The parameters of each run, and its graph frame. Runs with the same parameters are repetitions. Exclusive
+        metrics are taken; an inclusive one of which there is no exclusive one loses the values of callees. A call path
+        that a run lacks is 0.
+
+    Raises
+    ------
+    FormatError
+        There are no runs, they have different parameters or no metric, a value is no number, or a node has two callers.
+    """
+    tables = [(dict(point), *_exclusive(frame)) for point, frame in runs]
+    if not tables:
+        raise FormatError("there are no graph frames", hint="give pairs of parameters and graph frame")
+    parameters = tuple(tables[0][0])
+    paths = list(dict.fromkeys(path for _, values, _ in tables for cells in values.values() for path in cells))
+    collector = Collector(parameters)
+    for number, (point, values, units) in enumerate(tables):
+        if set(point) != set(parameters) or not parameters:
+            why = f"run {number} has {', '.join(point) or 'none'}, the first one {', '.join(parameters) or 'none'}"
+            raise FormatError("graph frames need the same parameters", why=why)
+        place = collector.point([float(point[name]) for name in parameters])
+        for metric, cells in values.items():
+            if metric in units:
+                collector.set_unit(metric, units[metric])
+            for path in paths:
+                node = collector.call_path(SEPARATOR.join(region.name for region in path), path)
+                collector.add_value(node, metric, place, cells.get(path, 0.0))
+    return collector.finish()
+
+
+def from_thicket(thicket: Any) -> Experiment:
+    """Return the table of a Thicket; parameters are the numbers in its metadata that differ between profiles.
+
+    Raises
+    ------
+    FormatError
+        No number differs; see `from_graphframes` for the rest.
+    """
+    metadata = thicket.metadata.drop(columns=["repetition"], errors="ignore")
+    numbers = [name for name in metadata if metadata[name].dtype.kind in "iuf"]
+    varied = [name for name in numbers if metadata[name].nunique(dropna=False) > 1] or numbers[:1]
+    if not varied:
+        raise FormatError("no number in the metadata differs between profiles", why=f"it has {', '.join(metadata)}")
+    hatchet = from_extra("hatchet", EXTRA, "Thickets")
+    runs = []
+    for profile in thicket.profile:
+        rows = thicket.dataframe.xs(profile, level=thicket.dataframe.index.names[1])
+        told = dict(metadata.loc[profile]) | {_UNITS: thicket.metadata.loc[profile].get(_UNITS, "{}")}
+        frame = hatchet.GraphFrame(thicket.graph, rows, thicket.exc_metrics, thicket.inc_metrics, metadata=told)
+        runs.append(({name: float(metadata.loc[profile, name]) for name in varied}, frame))
+    return from_graphframes(runs)
+
+
+_Path = tuple[Region, ...]
+
+
+def _exclusive(frame: Any) -> tuple[dict[str, dict[_Path, float]], dict[str, str]]:
+    """Return exclusive values by metric and call path, and units as far as they are told."""
+    paths: dict[Any, _Path] = {}
+    for node in frame.graph.traverse():
+        if len(node.parents) > 1:
+            raise FormatError("a node has two callers", where=str(node.frame), why="graph frames must be trees here")
+        region = Region(str(node.frame["name"]), str(node.frame.get("mangled", "") or ""))
+        paths[node] = (*(paths[node.parents[0]] if node.parents else ()), region)
+    rows = frame.dataframe
+    if rows.index.nlevels > 1:  # values of ranks
+        rows = rows.groupby(level="node").mean(numeric_only=True)
+    values: dict[str, dict[_Path, float]] = {}
+    for column in (*frame.exc_metrics, *frame.inc_metrics):
+        name = column.removesuffix(_INCLUSIVE)
+        if name in values or column not in rows or rows[column].dtype.kind not in "iuf":
+            continue
+        cells = dict(zip(rows.index, rows[column].to_numpy(dtype=float), strict=True))
+        if column in frame.inc_metrics and column not in frame.exc_metrics:
+            cells = {node: own - sum(cells.get(child, 0.0) for child in node.children) for node, own in cells.items()}
+        together: dict[_Path, float] = {}
+        for node, number in cells.items():
+            together[paths[node]] = together.get(paths[node], 0.0) + number  # two nodes may have one name
+        values[name] = together
+    if not values:
+        raise FormatError("the graph frame has no metric", why=f"it has {', '.join(map(str, rows.columns))}")
+    return values, json.loads((frame.metadata or {}).get(_UNITS, "{}"))

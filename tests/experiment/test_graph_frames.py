@@ -1,0 +1,107 @@
+"""Tables as graph frames of Hatchet and as Thickets, and back."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from tables import same, tree_of
+
+from buran.errors import FormatError, ToolError, UsageError
+from buran.experiment.graph_frames import from_graphframes, from_thicket
+from buran.experiment.table import Experiment
+from buran.profile.profile import CallTree, Region
+
+hatchet = pytest.importorskip("hatchet")
+pytestmark = pytest.mark.filterwarnings("ignore")  # of their packages
+
+
+def table(points: list[list[float]], repetitions: int = 1, metrics: tuple[str, ...] = ("time", "visits")) -> Experiment:
+    tree = tree_of("main", "main/solve", "main/solve/solve", "main/solve/MPI_Send", "main/MPI_Send")
+    tree = CallTree(tuple(Region(r.name, r.mangled) for r in tree.regions), tree.region, tree.parent)
+    shape = (5, len(points), repetitions)
+    values = {}
+    for number, name in enumerate(metrics):
+        mean = np.arange(np.prod(shape), dtype=float).reshape(shape) + number
+        values[name] = np.stack([mean, mean, mean, mean, np.full(shape, np.nan)], axis=-1)
+    units = {"time": "sec", "visits": "occ"}
+    return Experiment(("p", "n"), np.array(points), tree, values, {name: units[name] for name in metrics})
+
+
+def test_a_graph_frame_has_exclusive_and_inclusive_metrics() -> None:
+    measured = table([[1, 10], [2, 10]])
+    frame = measured.to_graphframe({"p": 2, "n": 10})
+    assert frame.exc_metrics == ["time", "visits"]
+    assert frame.inc_metrics == ["time (inc)", "visits (inc)"]
+    assert frame.metadata["p"] == 2
+    rows = frame.dataframe.reset_index(drop=True).set_index("name")
+    own = measured.over_locations("time")[:, 1, 0]
+    assert rows.loc["main", "time (inc)"] == own.sum()
+    assert rows.loc["main", "time"] == own[0]
+    assert "MPI_Send" in frame.tree(metric_column="time (inc)")
+
+
+def test_graph_frames_give_the_table_back() -> None:
+    measured = table([[1, 10], [2, 10], [2, 20]], repetitions=2)
+    runs = [
+        (dict(zip(measured.parameters, point, strict=True)), repetition)
+        for point in measured.points.tolist()
+        for repetition in range(2)
+    ]
+    same(measured, from_graphframes((point, measured.to_graphframe(point, repetition)) for point, repetition in runs))
+
+
+def test_thickets_give_the_table_back() -> None:
+    pytest.importorskip("thicket")
+    measured = table([[1, 10], [2, 10], [2, 20]], repetitions=2)
+    thicket = measured.to_thicket()
+    assert len(thicket.profile) == 6
+    assert sorted(set(thicket.metadata["n"])) == [10, 20]
+    same(measured, from_thicket(thicket))
+
+
+def test_inclusive_metrics_alone_lose_their_callees() -> None:
+    measured = table([[1, 10]], metrics=("time",))
+    frame = measured.to_graphframe({"p": 1, "n": 10})
+    frame.dataframe = frame.dataframe.drop(columns="time")
+    frame.exc_metrics = []
+    same(measured, from_graphframes([({"p": 1, "n": 10}, frame)]))
+
+
+def test_call_paths_that_a_run_lacks_are_0() -> None:
+    measured = table([[1, 10], [2, 10]], metrics=("time",))
+    first = measured.to_graphframe({"p": 1, "n": 10})
+    small = hatchet.GraphFrame.from_literal([{"frame": {"name": "main"}, "metrics": {"time": 3.0, "time (inc)": 3.0}}])
+    both = from_graphframes([({"p": 1}, first), ({"p": 2}, small)])
+    assert len(both.tree) == 6, "this main has no mangled name"
+    assert np.nansum(both.over_locations("time")[:, 1]) == 3
+
+
+def test_what_is_no_table_is_refused() -> None:
+    measured = table([[1, 10]], metrics=("time",))
+    frame = measured.to_graphframe({"p": 1, "n": 10})
+    with pytest.raises(FormatError, match="no graph frames"):
+        from_graphframes([])
+    with pytest.raises(FormatError, match="same parameters"):
+        from_graphframes([({"p": 1}, frame), ({"n": 1}, frame)])
+    with pytest.raises(UsageError, match="no such point"):
+        measured.to_graphframe({"p": 7, "n": 10})
+    frame.exc_metrics, frame.inc_metrics = [], []
+    with pytest.raises(FormatError, match="no metric"):
+        from_graphframes([({"p": 1}, frame)])
+
+
+def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hatchet", None)
+    with pytest.raises(ToolError) as caught:
+        table([[1, 10]]).to_graphframe({"p": 1, "n": 10})
+    assert caught.value.hint == "pip install 'buran[hatchet]'"
+
+
+def test_metadata_without_numbers_are_named() -> None:
+    pytest.importorskip("thicket")
+    thicket = table([[1, 10], [2, 10]]).to_thicket()
+    thicket.metadata = thicket.metadata[["units"]]
+    with pytest.raises(FormatError, match="no number in the metadata"):
+        from_thicket(thicket)
