@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from buran.campaign.launcher import Placement
 from buran.engine.watchdog import StuckJobs
 from buran.errors import ToolError
-from buran.measure.schedulers import slurm
+from buran.measure.schedulers import slurm, slurm_words
 from buran.measure.schedulers.base import Allocation, Job, JobState, mismatch, misplaced
 from buran.measure.schedulers.slurm import SLURM
 
@@ -139,6 +139,14 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("echo JobId=12 JobState=RUNNING Restarts=1", JobState.LOST),
         ("echo JobId=12 JobState=NODE_FAIL Restarts=0", JobState.LOST),
         ("echo JobId=12 JobState=CANCELLED Restarts=0", JobState.ENDED),
+        ("echo JobId=12 JobState=PREEMPTED Restarts=0", JobState.ENDED),
+        ("echo JobId=12 JobState=DEADLINE Restarts=0", JobState.ENDED),
+        ("echo JobId=12 JobState=BOOT_FAIL Restarts=0", JobState.LOST),
+        ("echo JobId=12 JobState=REQUEUE_HOLD Restarts=0", JobState.LIVE),
+        ("echo JobId=12 ArrayJobId=11 ArrayTaskId=3 JobState=RUNNING Restarts=0", JobState.LIVE),
+        ("echo JobId=12 JobState=NEW_IN_SLURM_99 Restarts=0", JobState.UNKNOWN),
+        ("echo 'Auftrag 12 laeuft'", JobState.UNKNOWN),
+        ("exit 0", JobState.UNKNOWN),
         ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", JobState.ENDED),
         ("echo 'Unable to contact slurm controller (connect failure)' >&2; exit 1", JobState.UNKNOWN),
     ],
@@ -253,7 +261,7 @@ def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
     ],
 )
 def test_refusals_come_with_the_next_step(why: str, step: str) -> None:
-    found = slurm.next_step(why)
+    found = slurm_words.next_step(why)
     assert step in found and bool(found) == bool(step)
 
 
@@ -268,3 +276,121 @@ def test_jobs_that_will_never_start_are_told_once() -> None:
         stuck.look([*waiting, *hopeless])
     (text,) = said
     assert "3 jobs" in text and "PartitionTimeLimit" in text and "resources.time_limit_s" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("CANCELLED by 1000", "CANCELLED"),
+        ("CANCELLED+", "CANCELLED"),
+        ("OUT_OF_ME+", "OUT_OF_MEMORY"),
+        ("cancelled", "CANCELLED"),
+        ("NF", "NODE_FAIL"),
+        (" TIMEOUT ", "TIMEOUT"),
+        ("", ""),
+    ],
+)
+def test_states_are_one_word_in_whatever_form_they_come(text: str, state: str) -> None:
+    assert slurm_words.state_in_full(text) == state
+
+
+@pytest.mark.parametrize(
+    ("reason", "key"),
+    [
+        ("AccountNotAllowed", "resources.account"),
+        ("InvalidAccount", "resources.account"),
+        ("QOSNotAllowed", "resources.qos"),
+        ("InvalidQOS", "resources.qos"),
+        ("MaxMemPerLimit", "resources.memory_mb"),
+        ("QOSMaxMemoryPerJob", "resources.memory_mb"),
+        ("AssocMaxMemPerJobLimit", "resources.memory_mb"),
+        ("AssocMaxNodePerJobLimit", "resources.nodes"),
+        ("QOSMaxNodePerJobLimit", "resources.nodes"),
+        ("AssocMaxCpuPerJobLimit", "resources.nodes"),
+        ("QOSMinCpuNotSatisfied", "resources.nodes"),
+        ("QOSMinNode", "resources.nodes"),
+        ("AssocMaxWallDurationPerJobLimit", "resources.time_limit_s"),
+        ("QOSMaxWallDurationPerJobLimit", "resources.time_limit_s"),
+        ("AssocGrpCPUMinutesLimit", "resources.account"),
+        ("QOSGrpBillingMinutes", "resources.account"),
+        ("PartitionTimeLimit", "resources.time_limit_s"),
+        ("PartitionNodeLimit", "resources.nodes"),
+        ("PartitionConfig", "resources.nodes"),
+        ("PartitionInactive", "resources.partition"),
+        ("BadConstraints", "resources.constraint"),
+        ("ReservationDeleted", "resources.reservation"),
+        ("JobHeldUser", "scontrol release"),
+        ("JobHeldAdmin", "scontrol release"),
+        ("launch failed requeued held", "scontrol release"),
+        ("ReqNodeNotAvail, UnavailableNodes:n1", "sinfo -R"),
+        ("DependencyNeverSatisfied", "resources.extra"),
+        ("Priority", None),
+        ("Resources", None),
+        ("None", None),
+        ("Licenses", None),
+        ("BeginTime", None),
+        ("JobArrayTaskLimit", None),
+        ("AssocMaxJobsLimit", None),
+        ("QOSMaxJobsPerUserLimit", None),
+        ("QOSMaxCpuPerUserLimit", None),
+        ("QOSMaxMemoryPerUser", None),
+        ("AssocGrpCpuLimit", None),
+        ("AssocGrpNodeLimit", None),
+        ("QOSGrpMemLimit", None),
+    ],
+)
+def test_reasons_that_waiting_does_not_cure_name_the_key(reason: str, key: str | None) -> None:
+    step = slurm_words.step_to_start(reason)
+    assert step is None if key is None else key in str(step)
+
+
+@pytest.mark.parametrize(
+    ("complaint", "passes"),
+    [
+        ("Unable to contact slurm controller (connect failure)", True),
+        ("Batch job submission failed: Socket timed out on send/recv operation", True),
+        ("Batch job submission failed: Resource temporarily unavailable", True),
+        ("Slurm temporarily unable to accept job, sleeping and retrying", True),
+        ("Batch job submission failed: Protocol authentication error", True),
+        ("Munge encode failed: Failed to access /run/munge/munge.socket.2", True),
+        ("Zero Bytes were transmitted or received", True),
+        ("Invalid account or account/partition combination specified", False),
+        ("Invalid qos specification", False),
+        ("Requested node configuration is not available", False),
+        ("", False),
+    ],
+)
+def test_complaints_that_pass_are_told_from_those_that_stay(complaint: str, passes: bool) -> None:
+    assert slurm_words.is_passing(complaint) is passes
+
+
+def test_a_preempted_job_is_made_again_and_a_cancelled_one_is_not(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("SLURM-job '7' failed, SLURM status is: 'PREEMPTED'. D\n")
+    assert SLURM.job_ends(log).may_resume and "was preempted" in SLURM.job_ends(log).words[0]
+    log.write_text("SLURM-job '7' failed, SLURM status is: 'CANCELLED by 0'. D\n")
+    assert not SLURM.job_ends(log).may_resume
+    assert SLURM.job_ends(log).words == ("Slurm job 7 was cancelled",)
+
+
+def test_a_queue_of_several_clusters_and_of_other_settings_is_read(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SQUEUE_FORMAT", "%i")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    script(
+        fake,
+        "squeue",
+        f'test -z "$SQUEUE_FORMAT" && test $LC_ALL = C || exit 1\n'
+        f"echo 'CLUSTER: one'; echo '7_3|RUNNING|rule_measure|n1|{fake}'; echo; echo 'CLUSTER: two'\n"
+        f"echo '8_[4-9]|PD|rule_measure|(Priority)|{fake}'",
+    )
+    running, waiting = SLURM.campaign_jobs(fake) or ()
+    assert (running.id, running.waits) == ("7_3", False)
+    assert (waiting.id, waiting.state, waiting.waits) == ("8_[4-9]", "PENDING", True)
+
+
+def test_a_wrong_configuration_is_named_at_once(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(fake, "squeue", "exit 1")
+    monkeypatch.setenv("SLURM_CONF", str(fake / "nowhere.conf"))
+    with pytest.raises(ToolError, match="no such file") as error:
+        SLURM.engine_options()
+    assert "SLURM_CONF" in str(error.value)

@@ -60,6 +60,8 @@ class Campaign:
         expressions with their ``=``.
     imported_core_hours
         For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
+    cores_per_node
+        Of the partition that is measured in; None where there is none.
     """
 
     path: Path
@@ -76,6 +78,7 @@ class Campaign:
     filled: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     computed: Mapping[str, Expression] = field(default_factory=dict)
     imported_core_hours: tuple[Expression | None, ...] = ()
+    cores_per_node: int | None = None
     _platforms: dict[tuple[Value, ...], Platform] = field(default_factory=dict, init=False, repr=False)
 
     # -- what is asked ------------------------------------------------------------------------------
@@ -247,7 +250,16 @@ class Campaign:
 
     def nodes(self, point: Mapping[str, Value]) -> int:
         """Return the number of nodes."""
-        return count_of(self.formulas.nodes, point, "nodes")
+        if self.formulas.nodes is not None:
+            return count_of(self.formulas.nodes, point, "nodes")
+        per_node = self._tasks_per_node(point)
+        if per_node is None and self.cores_per_node is not None and not self.is_simulated:
+            per_node = max(self.cores_per_node // self.threads(point), 1)
+        return 1 if per_node is None else -(-self.ranks(point) // per_node)
+
+    def _tasks_per_node(self, point: Mapping[str, Value]) -> int | None:
+        formula = self.formulas.tasks_per_node
+        return None if formula is None else count_of(formula, point, "tasks_per_node")
 
     def cores(self, point: Mapping[str, Value]) -> int:
         """Return the number of cores: ranks times threads."""
@@ -255,8 +267,7 @@ class Campaign:
 
     def placement(self, point: Mapping[str, Value]) -> Placement:
         """Return how a run is spread over nodes; those of a simulated machine are filled one after the other."""
-        formula = self.formulas.tasks_per_node
-        per_node = None if formula is None else count_of(formula, point, "tasks_per_node")
+        per_node = self._tasks_per_node(point)
         ranks, nodes = self.ranks(point), self.nodes(point)
         platform = self.platform(point)
         if platform is not None:

@@ -42,6 +42,10 @@ class Layout:
         """Path of what was known of each function when the filter of an iteration was decided."""
         return self.decided_filter(target, refinement, iteration).with_name(f"verdicts-{iteration}.json")
 
+    def partition(self, name: str | None) -> Path:
+        """Path of what a partition's nodes are like, by which runs are spread; without a name the scheduler's own."""
+        return self.root / "decisions" / "partitions" / f"{name or 'default'}.json"
+
     def taken_over(self, target: str) -> Path:
         """Which measured target a target stands for, because it was found or declared to be the same program."""
         return self.root / "decisions" / "targets" / f"{target}.json"

@@ -14,7 +14,7 @@ from buran.campaign.expressions import Expression, ExpressionError, Kind, compil
 from buran.campaign.inputs import Input
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 from buran.campaign.point import Point, Value
-from buran.campaign.resources import Formulas, check_resource
+from buran.campaign.resources import AUTO, Formulas, check_resource
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import (
     MOST_POINTS,
@@ -266,7 +266,7 @@ class _Loading:
             for key, text in (
                 ("ranks", ranks),
                 ("threads", threads),
-                ("nodes", resources.nodes),
+                ("nodes", None if resources.nodes == AUTO else resources.nodes),
                 ("time_limit_s", resources.time_limit_s),
                 ("expected_s", resources.expected_s),
                 ("tasks_per_node", resources.tasks_per_node),

@@ -9,6 +9,9 @@ from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.point import Value
 from buran.errors import ConfigError
 
+AUTO = "auto"
+"""As `resources.nodes`: they follow from ranks, threads and the cores of the partition's nodes."""
+
 
 @dataclass(frozen=True)
 class Formulas:
@@ -16,8 +19,8 @@ class Formulas:
 
     ranks: Expression
     threads: Expression
-    nodes: Expression
     time_limit_s: Expression
+    nodes: Expression | None = None
     expected_s: Expression | None = None
     tasks_per_node: Expression | None = None
     memory_mb: Expression | None = None
@@ -66,7 +69,8 @@ def check_resource(formulas: Formulas, key: str, point: Mapping[str, Value]) -> 
         return
     number = count_of(formula, point, key)
     try:
-        ranks, nodes = formulas.ranks(point), formulas.nodes(point)
+        ranks = formulas.ranks(point)
+        nodes = -(-ranks // number) if formulas.nodes is None else formulas.nodes(point)
     except ExpressionError:  # refused under the key of its own
         return
     if key == "nodes" and nodes > ranks:

@@ -585,7 +585,12 @@ class ResourcesKeys(Keys, title="Resources"):
     threads: OfRun[Formula | None] = Field(
         None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."
     )
-    nodes: OfRun[Formula] = Field(1, description="Nodes a run occupies.", examples=["ceil(p / 48)"])
+    nodes: OfRun[Formula] = Field(
+        "auto",
+        description="Nodes a run occupies. `auto`: as many as ranks and threads fill, by `tasks_per_node` or the cores of "
+        "the partition's nodes; 1 where there is no partition.",
+        examples=["ceil(p / 48)"],
+    )
     tasks_per_node: OfRun[Formula | None] = Field(
         None, description="Ranks on each node; by default as many as fill the nodes evenly.", examples=[48]
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from buran.campaign.launcher import Placement
+from buran.files import Stored
 from buran.measure.finding import Finding
 
 _EARLY_S = 5.0  # schedulers look at their jobs every few seconds
@@ -79,6 +80,33 @@ class JobRequest:
     exclusive: bool
     reservation: str | None
     extra: str | None
+
+
+@dataclass(frozen=True)
+class Partition(Stored):
+    """What a partition has; None for what it does not limit.
+
+    Attributes
+    ----------
+    nodes
+        That a job can have.
+    cores_per_node, memory_mb
+        Of the smallest of its nodes.
+    longest_s
+        Time limit of its jobs.
+    accounts, qos
+        That it takes, of those that this user has.
+    """
+
+    kind_of_file = "partition"
+
+    name: str
+    nodes: int
+    cores_per_node: int
+    memory_mb: int | None = None
+    longest_s: float | None = None
+    accounts: tuple[str, ...] | None = None
+    qos: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +251,21 @@ class Scheduler(Protocol):
 
     def first_failure(self, log: Path) -> str | None:
         """Return what the scheduler's launcher wrote of the first rank that failed, as it may end the others itself."""
+        return None
+
+    def partition(self, name: str | None, constraint: str | None) -> Partition | None:
+        """Return what a partition has, without a name the usual one; None without an answer or partitions.
+
+        Parameters
+        ----------
+        constraint
+            Features that its nodes must have.
+
+        Raises
+        ------
+        ConfigError
+            There is no such partition, or none is the usual one.
+        """
         return None
 
     # Jobs of others

@@ -19,10 +19,17 @@ from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding, Health
 from buran.measure.schedulers.base import Allocation, Job, JobEnds, JobRequest, JobState, Scheduler
+from buran.measure.schedulers.slurm_words import (
+    PASSING_ENDS,
+    end_in_words,
+    is_passing,
+    meaning_of,
+    next_step,
+    state_in_full,
+    step_to_start,
+)
 from buran.plugins import version_of
 
-ENDED_STATES = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE"))
-LOST_STATES = frozenset(("NODE_FAIL", "BOOT_FAIL"))
 CONF_VARIABLE = "BURAN_SLURM_CONF"
 """Carries SLURM_CONF into jobs: the workflow engine removes variables of that name there."""
 
@@ -30,40 +37,12 @@ _PLUGIN = "snakemake-executor-plugin-slurm"
 _TIMEOUT_S = 30.0  # of one of Slurm's commands
 _PATIENCE_S = 900.0  # with a Slurm that does not answer
 _ASK_AGAIN_S = 5.0  # between two tries meanwhile
-_ENDED_JOB = re.compile(r"SLURM-job '(\d+)' failed\b.{0,200}?SLURM status is:\s*'(\w+)'", re.DOTALL)
+_ENDED_JOB = re.compile(r"SLURM-job '(\d+)' failed\b.{0,200}?SLURM status is:\s*'([^']+)'", re.DOTALL)
 _REFUSED = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'\.", re.DOTALL)
 _NOT_SUBMITTED = re.compile(
     r"Job submission failed with exception: (?!SLURM sbatch failed)(.*?)For further error details", re.DOTALL
 )
-_NEXT_STEPS = {  # the first that fits
-    r"\baccount\b": "`sacctmgr show associations user=$USER` lists yours; say which in resources.account",
-    r"partition": "`sinfo` lists the partitions; say which in resources.partition",
-    r"\bqos\b": "`sacctmgr show qos` lists them; say which in resources.qos",
-    r"feature|constraint": "`sinfo -o '%N %f'` lists what nodes have; see resources.constraint",
-    r"reservation": "`scontrol show reservation` lists them; see resources.reservation",
-    r"memory": "`sinfo -o '%N %m'` lists what nodes have; see resources.memory_mb",
-    r"time limit": "`sinfo -o '%P %l'` lists the partitions' limits; see resources.time_limit_s and time_margin",
-    r"node count|node configuration|cpu count|more processors": "see resources.nodes, tasks_per_node and threads",
-    r"credential|authentication|munge": "the clocks here and of Slurm differ, or munged is down: `munge -n | unmunge`",
-}
-_NEVER_STARTS = re.compile(
-    r"Partition|BadConstraints|JobHeld|Held|DependencyNeverSatisfied|NotAllowed|Invalid|ReqNodeNotAvail|"
-    r"(Assoc|QOS)\w*(PerJob|Minutes|Wall|Min)|launch failed"
-)
-_NEXT_STEP_OF_REASON = {
-    "PartitionTimeLimit": "the partition gives less time: see resources.time_limit_s, expected_s and time_margin",
-    "PartitionConfig": "the partition has less than that: see resources.nodes, tasks_per_node and threads, and `sinfo`",
-    "PartitionNodeLimit": "the partition gives fewer nodes: see resources.nodes",
-    "PartitionDown": "ask the operators of the cluster, or choose another in resources.partition",
-    "ReqNodeNotAvail": "its nodes are down or reserved: `sinfo -R` says why",
-}
-_NO_ANSWER = re.compile(r"Unable to contact slurm controller|Connection refused|Socket timed out", re.IGNORECASE)
-_ENDS = {
-    "TIMEOUT": "ran out of time",
-    "CANCELLED": "was cancelled",
-    "NODE_FAIL": "lost its node",
-    "OUT_OF_MEMORY": "ran out of memory (resources.memory_mb)",
-}
+_FOREIGN_SETTINGS = ("SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN", "SQUEUE_", "SACCT_")  # change what is printed
 
 
 class Slurm(Scheduler):
@@ -126,7 +105,7 @@ class Slurm(Scheduler):
         fields = _insist(allocation.job)
         if isinstance(fields, JobState):
             return f"Slurm did not tell what became of its job {allocation.job}"
-        if fields["JobState"] == "RUNNING" and int(fields.get("Restarts", "0")) == allocation.restarts:
+        if state_in_full(fields["JobState"]) == "RUNNING" and int(fields.get("Restarts", "0")) == allocation.restarts:
             return None
         return f"Slurm ended its job {allocation.job} ({fields['JobState']})"
 
@@ -163,10 +142,7 @@ class Slurm(Scheduler):
         fields = show_job(job)
         if isinstance(fields, JobState):
             return fields
-        state = fields["JobState"]
-        if int(fields.get("Restarts", "0")) > restarts or state in LOST_STATES:
-            return JobState.LOST
-        return JobState.ENDED if state in ENDED_STATES else JobState.LIVE
+        return JobState.LOST if int(fields.get("Restarts", "0")) > restarts else meaning_of(fields["JobState"])
 
     def restarts(self, job: str) -> int:
         """Ask how often a job was started anew."""
@@ -180,19 +156,18 @@ class Slurm(Scheduler):
             return None
         campaign_folder = folder.resolve()
         jobs = []
-        for line in done.stdout.splitlines():
-            number, state, comment, reason, job_folder = line.split("|", 4)
+        # A list of clusters (SLURM_CLUSTERS) puts a line of its own before each.
+        for number, state, comment, reason, job_folder in (
+            line.split("|", 4) for line in done.stdout.splitlines() if line.count("|") >= 4
+        ):
             if Path(job_folder).resolve() == campaign_folder:
-                jobs.append(Job(number, state, comment, reason, waits=state == "PENDING"))
+                word = state_in_full(state)
+                jobs.append(Job(number, word, comment, reason, waits=word == "PENDING"))
         return jobs
 
     def never_starts(self, job: Job) -> str | None:
         """Look at the reason why it is pending."""
-        reason = job.reason.strip("()")
-        if not job.waits or not _NEVER_STARTS.match(reason):
-            return None
-        steps = (step for key, step in _NEXT_STEP_OF_REASON.items() if reason.startswith(key))
-        return next(steps, "`scontrol show job` tells more")
+        return step_to_start(job.reason.strip("()")) if job.waits else None
 
     def cancel(self, jobs: Sequence[Job]) -> None:
         """Cancel jobs; raises `ToolError` if Slurm does not answer."""
@@ -216,6 +191,14 @@ class Slurm(Scheduler):
                 "there is no Slurm here",
                 why="squeue is not on PATH",
                 hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",
+            )
+        conf = os.environ.get("SLURM_CONF")
+        if conf and not Path(conf).is_file():
+            raise ToolError(
+                "Slurm cannot be asked",
+                where=f"SLURM_CONF={conf}",
+                why="there is no such file",
+                hint="unset SLURM_CONF, or load the module of Slurm again",
             )
         accounting = has_accounting()
         command = ["--slurm-status-command", "sacct" if accounting else "squeue"]
@@ -243,10 +226,10 @@ class Slurm(Scheduler):
     def job_ends(self, log: Path) -> JobEnds:
         """Read what the executor wrote."""
         text = log.read_text(errors="replace") if log.is_file() else ""
-        states = dict(_ENDED_JOB.findall(text))
+        states = {job: state_in_full(state) for job, state in _ENDED_JOB.findall(text)}
         refused = tuple(" ".join(why.split()) for why in (*_REFUSED.findall(text), *_NOT_SUBMITTED.findall(text)))
-        passing = set(states.values()) <= {"TIMEOUT", *LOST_STATES} and all(map(_NO_ANSWER.search, refused))
-        ends = (f"Slurm job {job} {_ENDS.get(state, f'ended as {state}')}" for job, state in states.items())
+        passing = set(states.values()) <= PASSING_ENDS and all(map(is_passing, refused))
+        ends = (f"Slurm job {job} {end_in_words(state)}" for job, state in states.items())
         refusals = (f"Slurm refused a job: {why}{next_step(why)}" for why in dict.fromkeys(refused))
         return JobEnds(states, refused, bool(states or refused) and passing, (*ends, *refusals))
 
@@ -274,7 +257,8 @@ def _controller_start() -> str | None:
 
 def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
     """Run one of Slurm's commands; None if it is missing or does not answer in time."""
-    environment = {**os.environ, **_conf()}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_SETTINGS)}
+    environment |= {**_conf(), "LC_ALL": "C"}
     try:
         return subprocess.run(
             list(command), capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment, check=False
@@ -293,8 +277,9 @@ def show_job(job: str) -> dict[str, str] | JobState:
     done = _ask(["scontrol", "show", "job", "--details", "--oneliner", job])
     if done is None:
         return JobState.UNKNOWN
-    if done.returncode == 0 and done.stdout.strip():
-        return parse_job(done.stdout)
+    fields = parse_job(done.stdout) if done.returncode == 0 else {}
+    if "JobState" in fields:
+        return fields
     return JobState.ENDED if "nvalid job id" in done.stdout + done.stderr else JobState.UNKNOWN
 
 
@@ -390,9 +375,3 @@ def _expand(part: str) -> list[str]:
         for number in numbers:
             names.extend(_expand(part[: match.start()] + number + part[match.end() :]))
     return names
-
-
-def next_step(why: str) -> str:
-    """Return what to do about Slurm's complaint, after a colon; empty if nothing is known of it."""
-    steps = (step for pattern, step in _NEXT_STEPS.items() if re.search(pattern, why, re.IGNORECASE))
-    return next((f": {step}" for step in steps), "")
