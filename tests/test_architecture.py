@@ -78,7 +78,13 @@ def test_no_scheduler_is_known_by_name_outside_of_its_file() -> None:
     """But the registry, and our runtime, which asks Slurm's variables for the name of an emulated node."""
     known = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.*") if mentions(path, "slurm")}
     here = "measure/schedulers"
-    assert known == {f"{here}/slurm.py", f"{here}/slurm_words.py", f"{here}/registry.py", "measure/native/process.c"}
+    assert known == {
+        f"{here}/slurm.py",
+        f"{here}/slurm_partition.py",
+        f"{here}/slurm_words.py",
+        f"{here}/registry.py",
+        "measure/native/process.c",
+    }
 
 
 def mentions(path: Path, word: str) -> bool:

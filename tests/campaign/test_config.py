@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -62,6 +63,19 @@ def test_resources(write_campaign: WriteCampaign) -> None:
     assert (campaign.time_limit_s(point), campaign.expected_s(point)) == (200.0, 2.0)
     assert campaign.ranks_parameter == "p"
     assert campaign.minimum_core_hours([point, point], 9) == pytest.approx(16 * 2 * 2 * 9 / 3600)
+
+
+def test_nodes_follow_from_ranks_threads_and_the_partition(write_campaign: WriteCampaign) -> None:
+    point = Point.of({"p": 7, "n": 20})
+    campaign = load_campaign(write_campaign(resources={"threads": 2}))
+    assert campaign.nodes(point) == 1, "no partition"
+    in_partition = replace(campaign, cores_per_node=5)
+    assert [in_partition.nodes(point), in_partition.placement(point).ranks_per_node] == [4, 2]
+    assert replace(campaign, cores_per_node=1).nodes(point) == 7, "a rank does not leave its node"
+    chosen = replace(load_campaign(write_campaign(resources={"tasks_per_node": 3})), cores_per_node=64)
+    assert [chosen.nodes(point), chosen.placement(point).ranks_per_node] == [3, 3]
+    fixed = replace(load_campaign(write_campaign(resources={"nodes": 1})), cores_per_node=2)
+    assert fixed.nodes(point) == 1, "the file says so"
 
 
 def test_resources_at_points_of_others_are_checked_too(write_campaign: WriteCampaign) -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from buran.campaign.launcher import Placement
 from buran.engine.watchdog import StuckJobs
-from buran.errors import ToolError
+from buran.errors import ConfigError, ToolError
 from buran.measure.schedulers import slurm, slurm_words
-from buran.measure.schedulers.base import Allocation, Job, JobState, mismatch, misplaced
+from buran.measure.schedulers.base import Allocation, Job, JobState, Partition, mismatch, misplaced
 from buran.measure.schedulers.slurm import SLURM
 
 LINE = (
@@ -61,7 +61,7 @@ def test_any_list_of_numbers_is_written_out(numbers: list[int]) -> None:
     ("limit", "seconds"), [("00:01:00", 60.0), ("2-03:00:01", 183601.0), ("UNLIMITED", None), ("Partition_Limit", None)]
 )
 def test_time_limits_are_read(limit: str, seconds: float | None) -> None:
-    assert slurm.seconds(limit) == seconds
+    assert slurm_words.seconds(limit) == seconds
 
 
 @pytest.mark.parametrize(
@@ -394,3 +394,45 @@ def test_a_wrong_configuration_is_named_at_once(fake: Path, monkeypatch: pytest.
     with pytest.raises(ToolError, match="no such file") as error:
         SLURM.engine_options()
     assert "SLURM_CONF" in str(error.value)
+
+
+PARTITIONS = (
+    "PartitionName=debug AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=YES MaxNodes=UNLIMITED "
+    "MaxTime=1-00:00:00 State=UP TotalCPUs=24 TotalNodes=6 MaxMemPerNode=UNLIMITED\n"
+    "PartitionName=fast AllowAccounts=mine,yours DenyQos=slow Default=NO MaxNodes=2 MaxTime=00:30:00 "
+    "MaxMemPerNode=500\n"
+)
+NODES = "4|1:4:2|2000|(null)\n2|2:4:1|1000+|big,gpu\n"
+
+
+def playing(fake: Path) -> None:
+    (fake / "partitions").write_text(PARTITIONS)
+    (fake / "nodes").write_text(NODES)
+    script(
+        fake,
+        "scontrol",
+        f"case $2 in partition) cat {fake}/partitions;; config) echo 'AccountingStorageType = x/slurmdbd';; esac",
+    )
+    script(fake, "sinfo", f"cat {fake}/nodes")
+    script(fake, "sacct", "exit 0")
+    script(fake, "sacctmgr", "echo 'mine|normal,slow'; echo 'other|normal'")
+
+
+def test_a_partition_is_what_its_smallest_node_and_the_users_accounts_allow(fake: Path) -> None:
+    playing(fake)
+    usual = SLURM.partition(None, None)
+    assert usual == Partition("debug", 6, 4, 1000, 86400.0, ("mine", "other"), ("normal", "slow"))
+    assert SLURM.partition("fast", "big&gpu") == Partition("fast", 2, 8, 500, 1800.0, ("mine",), ("normal",))
+    with pytest.raises(ConfigError, match="there is no partition 'slow'") as error:
+        SLURM.partition("slow", None)
+    assert "choose one of: debug, fast" in str(error.value)
+    with pytest.raises(ConfigError, match="no node of the partition debug is like that"):
+        SLURM.partition(None, "quick")
+
+
+@pytest.mark.parametrize("silent", ["scontrol", "sinfo"])
+def test_a_slurm_that_does_not_answer_has_no_empty_partition(fake: Path, silent: str) -> None:
+    playing(fake)
+    script(fake, silent, "echo 'Unable to contact slurm controller' >&2; exit 1")
+    with pytest.raises(ToolError, match="Slurm does not answer"):
+        SLURM.partition(None, None)

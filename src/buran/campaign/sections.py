@@ -587,8 +587,8 @@ class ResourcesKeys(Keys, title="Resources"):
     )
     nodes: OfRun[Formula] = Field(
         "auto",
-        description="Nodes a run occupies. `auto`: as many as ranks and threads fill, by `tasks_per_node` or the cores of "
-        "the partition's nodes; 1 where there is no partition.",
+        description="Nodes a run occupies. `auto`: as many as ranks and threads fill, by `tasks_per_node` or the cores "
+        "of the partition's nodes; 1 where there is no partition.",
         examples=["ceil(p / 48)"],
     )
     tasks_per_node: OfRun[Formula | None] = Field(

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from buran.cli.arguments import add_campaign_file
+from buran.cli.arguments import add_campaign_file, add_profile
 from buran.errors import Exit
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser)
     parser.add_argument("--environment", metavar="NAME", help="check for this one of the file's environments")
+    add_profile(parser)
     parser.add_argument("--json", action="store_true", help="for programs to read")
 
 
@@ -36,14 +37,20 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.campaign.layout import Layout
     from buran.campaign.load import load_campaign
     from buran.campaign.mistakes import CampaignError
+    from buran.engine.controller import find_profile
+    from buran.engine.partition import check_now
     from buran.loop.correct import check_base_models
     from buran.loop.crowded import sharing_ahead
     from buran.loop.imported import check_measurements
+    from buran.measure.schedulers.none import NONE
 
     try:
         campaign = load_campaign(arguments.file, environment=arguments.environment)
         check_base_models(campaign)
         check_measurements(campaign, Layout(campaign.results_root))
+        scheduler = find_profile(arguments.profile).scheduler
+        if scheduler is not NONE and not campaign.is_simulated:
+            campaign = check_now(campaign, scheduler)
     except CampaignError as error:
         if not arguments.json:
             raise
@@ -51,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"file": str(arguments.file), "valid": False, "mistakes": mistakes}, indent=2))
         return int(Exit.USAGE)
     summary = summarise(campaign)
-    summary["notes"] += sharing_ahead(campaign)
+    if scheduler is NONE:
+        summary["notes"] += sharing_ahead(campaign)
     redirected = redirected_into_source(campaign)
     if redirected is not None:
         print(f"warning: {redirected}", file=sys.stderr)
@@ -83,6 +91,7 @@ def summarise(campaign: Campaign) -> dict[str, Any]:
     points = (*campaign.points, *campaign.evaluation_points)
     ranks = [campaign.ranks(point) for point in points]
     cores = [campaign.cores(point) for point in points]
+    nodes = [campaign.placement(point).nodes for point in points]
     return {
         "name": campaign.name,
         "digest": campaign.digest(),
@@ -96,6 +105,7 @@ def summarise(campaign: Campaign) -> dict[str, Any]:
         "timed_runs_per_variant": len(points) * campaign.repetitions,
         "ranks": [min(ranks), max(ranks)],
         "cores": [min(cores), max(cores)],
+        "nodes": [min(nodes), max(nodes)],
         "expected_core_hours_per_variant": campaign.minimum_core_hours(points, campaign.repetitions),
         "budget_core_hours": campaign.config.budget.core_hours,
         "budget_percent_of_full_matrix": campaign.config.budget.percent_of_full_matrix,
@@ -120,6 +130,7 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
         ("runs", f"{summary['timed_runs_per_variant']} timed runs of each build variant, all points measured"),
         ("ranks", _span(summary["ranks"])),
         ("cores", _span(summary["cores"])),
+        ("nodes", _span(summary["nodes"])),
         ("expected", _core_hours(summary["expected_core_hours_per_variant"], "resources.expected_s")),
         ("budget", _budget(campaign)),
         *(("note", note) for note in summary["notes"]),

@@ -64,6 +64,7 @@ def drive(
     """Run the workflow for a campaign, show progress, say how it ended."""
     from buran.cli.check import redirected_into_source
     from buran.engine import controller
+    from buran.engine.partition import measured_in
     from buran.loop.history import History
     from buran.loop.plan import first_plan
     from buran.measure.schedulers.none import NONE
@@ -71,6 +72,8 @@ def drive(
 
     where = controller.find_profile(profile)
     options = where.scheduler.engine_options()
+    if where.scheduler is not NONE:
+        session = measured_in(session, where.scheduler, _say)
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from buran.campaign.plan import SCHEMA, Bundle, Plan
 from buran.campaign.records import read_batch
-from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
+from buran.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
 from buran.files import Stored, digest, write_json
 from buran.loop.session import Session
 from buran.measure.schedulers.base import JobRequest
@@ -68,4 +67,4 @@ def batch_request(session: Session, batch: str) -> JobRequest:
 def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
     """Return what one job for several bundles of the same shape asks for; it starts only once."""
     limit_s = STARTUP_S + sum(job_limit_s(session, bundle) - STARTUP_S for bundle in bundles)
-    return replace(job_request(session, bundles[0]), minutes=math.ceil(limit_s / 60.0))
+    return replace(job_request(session, bundles[0]), minutes=minutes_of(session, limit_s))

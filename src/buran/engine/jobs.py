@@ -20,7 +20,7 @@ _PER_RUN_S = 5.0  # of a job's time limit, beside the run itself
 def job_request(session: Session, bundle: Bundle) -> JobRequest:
     """Return what a bundle's job asks for; its time grows each time a job ran out of it."""
     campaign, point = session.campaign, bundle.point
-    minutes = math.ceil(job_limit_s(session, bundle) / 60.0)
+    minutes = minutes_of(session, job_limit_s(session, bundle))
     placement, memory_mb = campaign.placement(point), campaign.memory_mb(point)
     if campaign.is_simulated:  # one process simulates all ranks, in the memory of all their nodes
         placement, memory_mb = Placement(1), None if memory_mb is None else memory_mb * placement.nodes
@@ -86,6 +86,13 @@ def job_limit_s(session: Session, bundle: Bundle) -> float:
     time_outs = path.read_text().count("\n") if path.is_file() else 0
     likely = runs * bundle.predicted_s * campaign.config.resources.time_margin
     return float(min((likely + overhead) * 2.0**time_outs, most + overhead))
+
+
+def minutes_of(session: Session, limit_s: float) -> int:
+    """Return a job's time limit in minutes; not more than the partition gives, as the next job goes on from there."""
+    most_s = None if session.partition is None else session.partition.longest_s
+    minutes = math.ceil(limit_s / 60.0)
+    return minutes if most_s is None else max(min(minutes, int(most_s // 60)), 1)
 
 
 def launch_lines(session: Session, bundle: Bundle) -> list[str]:

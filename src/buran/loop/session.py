@@ -17,6 +17,7 @@ from buran.campaign.load import load_campaign
 from buran.crash import shown_error
 from buran.errors import Exit, UsageError
 from buran.measure.machine.process import Interrupted
+from buran.measure.schedulers.base import Partition
 from buran.measure.target import Target, open_target
 
 if TYPE_CHECKING:
@@ -56,6 +57,18 @@ class Session:
 
         return read_earlier(self.campaign)
 
+    @cached_property
+    def partition(self) -> Partition | None:
+        """What its runs are spread over; None until it is first measured by jobs."""
+        path = self.layout.partition(self.campaign.config.resources.partition)
+        return Partition.read(path) if path.is_file() else None
+
+    def in_partition(self) -> Session:
+        """Return the same with runs spread over the nodes of the partition, if there is one."""
+        if self.partition is None:
+            return self
+        return replace(self, campaign=replace(self.campaign, cores_per_node=self.partition.cores_per_node))
+
     def elsewhere(self, folder: Path) -> Session:
         """Return the same with another results folder."""
         return Session(self.campaign, folder)
@@ -88,7 +101,7 @@ def open_session(path: Path, *, base_models: bool = True) -> Session:
     """
     campaign = load_campaign(path)
     folder = os.environ.get(RESULTS_VARIABLE)
-    session = Session(campaign, Path(folder) if folder else None)
+    session = Session(campaign, Path(folder) if folder else None).in_partition()
     if base_models:
         from buran.loop.correct import check_base_models
         from buran.loop.imported import check_measurements

@@ -254,7 +254,7 @@ class Scheduler(Protocol):
         return None
 
     def partition(self, name: str | None, constraint: str | None) -> Partition | None:
-        """Return what a partition has, without a name the usual one; None without an answer or partitions.
+        """Return what a partition has, without a name the usual one; None if there are no partitions.
 
         Parameters
         ----------
@@ -264,7 +264,9 @@ class Scheduler(Protocol):
         Raises
         ------
         ConfigError
-            There is no such partition, or none is the usual one.
+            There is no such partition, none is the usual one, or it has no node with these features.
+        ToolError
+            The scheduler does not answer.
         """
         return None
 

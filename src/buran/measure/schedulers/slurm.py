@@ -5,6 +5,7 @@ The names of that executor's options, resources and logs stand here and in ``pro
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 import shlex
@@ -18,13 +19,15 @@ from pathlib import Path
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding, Health
-from buran.measure.schedulers.base import Allocation, Job, JobEnds, JobRequest, JobState, Scheduler
+from buran.measure.schedulers.base import Allocation, Job, JobEnds, JobRequest, JobState, Partition, Scheduler
+from buran.measure.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
 from buran.measure.schedulers.slurm_words import (
     PASSING_ENDS,
     end_in_words,
     is_passing,
     meaning_of,
     next_step,
+    seconds,
     state_in_full,
     step_to_start,
 )
@@ -136,6 +139,18 @@ class Slurm(Scheduler):
         """Return what srun says of the first task that failed; its exit code may be that of a task it ended."""
         ends = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", log.read_text(errors="replace"), re.MULTILINE)
         return next((end for end in ends if not end.endswith((": Terminated", ": Killed"))), None)
+
+    def partition(self, name: str | None, constraint: str | None) -> Partition | None:
+        """Ask for its limits and its nodes, and for the accounts of this user."""
+        shown = _answer(["scontrol", "show", "partition", "--oneliner"])
+        lines = (parse_job(line) for line in shown.splitlines())
+        fields = usual_or_named([line for line in lines if "PartitionName" in line], name)
+        nodes = _answer(["sinfo", "--noheader", "--partition", fields["PartitionName"], "--format", NODES_FORMAT])
+        whose = ["show", "associations", f"user={getpass.getuser()}", "format=Account,QOS"]
+        own = _ask(["sacctmgr", "--noheader", "--parsable2", *whose]) if has_accounting() else None
+        return partition_of(fields, nodes, constraint, own.stdout if own and own.returncode == 0 else None)
+
+    # Jobs of others
 
     def job_state(self, job: str, restarts: int) -> JobState:
         """Ask what became of a job that had been started anew so often when it was known last."""
@@ -267,6 +282,21 @@ def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
         return None
 
 
+def _answer(command: Sequence[str]) -> str:
+    """Return what one of Slurm's commands prints.
+
+    Raises
+    ------
+    ToolError
+        It does not work now.
+    """
+    done = _ask(command)
+    if done is None or done.returncode != 0:
+        why = f"{command[0]} is missing or takes too long" if done is None else done.stderr.strip()
+        raise ToolError("Slurm does not answer", why=why, hint="`scontrol ping` asks its controller")
+    return done.stdout
+
+
 def _conf() -> dict[str, str]:
     conf = os.environ.get(CONF_VARIABLE)
     return {"SLURM_CONF": conf} if conf and "SLURM_CONF" not in os.environ else {}
@@ -345,15 +375,6 @@ def _between(first: str | None, second: str | None) -> float | None:
 
 def _given(text: str | None) -> str | None:
     return None if text in (None, "(null)", "") else text
-
-
-def seconds(limit: str) -> float | None:
-    """Return a time limit as Slurm writes it, ``[days-]hours:minutes:seconds``, in seconds; None for no limit."""
-    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", limit)
-    if match is None:
-        return None
-    days, hours, minutes, rest = (int(number or 0) for number in match.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
 
 
 def expand_nodes(text: str) -> tuple[str, ...]:

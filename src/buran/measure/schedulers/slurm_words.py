@@ -42,7 +42,7 @@ _SPENT = "the account has no time left: `sshare` shows it; another in resources.
 _NEVER_STARTS = {  # the first that fits; what is not here comes with waiting: Priority, Resources, ...MaxJobs, ...Grp
     r"PartitionTimeLimit": f"the partition gives less time: {_TIME}",
     r"PartitionNodeLimit": "the partition gives fewer nodes: see resources.nodes",
-    r"PartitionConfig": "the partition has less than that: `sinfo` shows what; see resources.nodes, tasks_per_node and threads",
+    r"PartitionConfig": f"the partition has less than that, as `sinfo` shows: {_CPUS}",
     r"PartitionDown|PartitionInactive": "choose another in resources.partition, or ask the operators of the cluster",
     r"BadConstraints": "no node is like that: `sinfo -o '%N %f'` lists what nodes have; see resources.constraint",
     r"Held|held": "somebody holds it: `scontrol release JOB`, or ask the operators of the cluster",
@@ -125,3 +125,12 @@ def next_step(why: str) -> str:
     """Return what to do about Slurm's complaint, after a colon; empty if nothing is known of it."""
     steps = (step for pattern, step in _NEXT_STEPS.items() if re.search(pattern, why, re.IGNORECASE))
     return next((f": {step}" for step in steps), "")
+
+
+def seconds(limit: str) -> float | None:
+    """Return a time limit as Slurm writes it, ``[days-]hours:minutes:seconds``, in seconds; None for no limit."""
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", limit)
+    if match is None:
+        return None
+    days, hours, minutes, rest = (int(number or 0) for number in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + rest)

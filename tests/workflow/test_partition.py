@@ -1,0 +1,75 @@
+"""The partition of a cluster against the points of a campaign; the scheduler is played."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from workbench import Workbench
+
+from buran.engine.jobs import job_request
+from buran.engine.partition import check_now, measured_in
+from buran.errors import ConfigError, ToolError
+from buran.loop.plan import first_plan
+from buran.loop.session import open_session
+from buran.measure.schedulers.base import Partition, Scheduler
+
+pytestmark = [pytest.mark.mpi]
+SMALL = Partition("small", nodes=4, cores_per_node=1, memory_mb=1000, longest_s=600.0, accounts=("mine",), qos=())
+
+
+class Played(Scheduler):
+    name = title = "played"
+
+    def __init__(self, *answers: Partition | None) -> None:
+        self.answers = list(answers)
+
+    def partition(self, name: str | None, constraint: str | None) -> Partition | None:
+        answer = self.answers.pop(0)
+        if answer is None:
+            raise ToolError("played does not answer")
+        return answer
+
+
+def test_runs_are_spread_once_and_ever_after(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("buran.engine.partition._ASK_AGAIN_S", 0.0)
+    said: list[str] = []
+    session = measured_in(open_session(workbench.file), Played(None, None, SMALL), said.append)
+    assert len(said) == 1 and "played does not answer; since" in said[0]
+    bundle = first_plan(session).bundles[-1]
+    assert session.campaign.ranks(bundle.point) == 2 == job_request(session, bundle).nodes
+    assert open_session(workbench.file).campaign.cores_per_node == 1, "jobs know it too"
+    larger = measured_in(open_session(workbench.file), Played(replace(SMALL, cores_per_node=8, nodes=9)), said.append)
+    assert larger.campaign.cores_per_node == 1 and larger.partition == replace(SMALL, nodes=9)
+
+
+def test_a_job_asks_for_no_more_time_than_the_partition_gives(workbench: Workbench) -> None:
+    workbench.write(resources={"time_limit_s": 3600})
+    session = open_session(workbench.file)
+    bundle = first_plan(session).bundles[-1]
+    assert job_request(session, bundle).minutes > 60
+    assert job_request(measured_in(session, Played(SMALL), print), bundle).minutes == 10
+
+
+@pytest.mark.parametrize(
+    ("resources", "partition", "key", "why"),
+    [
+        ({}, {"nodes": 1}, "nodes", "2 nodes, and a job has at most 1"),
+        ({"nodes": 1}, {}, "nodes", "2 cores on each of 1 nodes, which have 1"),
+        ({"threads": 4}, {}, "threads", "4 threads of a rank, and a node has 1 cores"),
+        ({"memory_mb": "1000 * p"}, {}, "memory_mb", "2000 MB on a node, which has 1000"),
+        ({"expected_s": "400 * p"}, {}, "expected_s", "800 s and 120 s to start, and a job has 600"),
+        ({"account": "theirs"}, {}, "account", "yours there: mine"),
+        ({"qos": "fast"}, {}, "qos", "yours there: none"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_anything_is_submitted(
+    workbench: Workbench, resources: dict[str, object], partition: dict[str, int], key: str, why: str
+) -> None:
+    workbench.write(resources={"time_limit_s": 60, **resources})
+    scheduler = Played(replace(SMALL, **partition), replace(SMALL, **partition))
+    session = open_session(workbench.file)
+    for compare in (lambda: check_now(session.campaign, scheduler), lambda: measured_in(session, scheduler, print)):
+        with pytest.raises(ConfigError) as error:
+            compare()
+        assert f"key resources.{key}" in str(error.value) and why in str(error.value)
