@@ -216,7 +216,7 @@ def test_sacct_is_used_only_where_it_knows_something(fake: Path, kind: str, answ
 def test_no_slurm_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="there is no Slurm here"):
-        SLURM.engine_options()
+        SLURM.engine_options("buran")
 
 
 def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
@@ -392,7 +392,7 @@ def test_a_wrong_configuration_is_named_at_once(fake: Path, monkeypatch: pytest.
     script(fake, "squeue", "exit 1")
     monkeypatch.setenv("SLURM_CONF", str(fake / "nowhere.conf"))
     with pytest.raises(ToolError, match="no such file") as error:
-        SLURM.engine_options()
+        SLURM.engine_options("buran")
     assert "SLURM_CONF" in str(error.value)
 
 

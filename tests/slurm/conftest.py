@@ -57,11 +57,11 @@ def cluster(sandbox: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture
 def bench(cluster: Cluster, tmp_path: Path) -> Iterator[SlurmBench]:
-    """A small campaign with a profile that looks into the queue often."""
+    """A small campaign with a profile that waits for files less long."""
     profile = tmp_path / "profile"
     profile.mkdir()
     settings = yaml.safe_load((ROOT / "profiles" / "slurm" / "config.yaml").read_text())
-    settings |= {"slurm-init-seconds-before-status-checks": 5, "max-status-checks-per-second": 1, "latency-wait": 20}
+    settings |= {"latency-wait": 20}
     (profile / "config.yaml").write_text(yaml.safe_dump(settings))
     folder = tmp_path / "bench"
     folder.mkdir()

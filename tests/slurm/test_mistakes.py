@@ -35,7 +35,7 @@ def test_what_slurm_refuses_is_shown_with_the_next_step(bench: SlurmBench) -> No
 
 @pytest.mark.thorough
 def test_without_accounting_squeue_is_asked(cluster: Cluster) -> None:
-    assert SLURM.engine_options() == ["--slurm-status-command", "squeue", "--slurm-no-account"]
+    assert SLURM.engine_options("slurm") == ["--slurm-status-command", "squeue", "--slurm-no-account"]
 
 
 def test_slurm_is_asked_and_answers(cluster: Cluster) -> None:

@@ -31,7 +31,7 @@ def accounting(sandbox: Cluster, tool: str) -> Iterator[Cluster]:
 
 def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: SlurmBench) -> None:
     assert slurm.has_accounting()
-    assert SLURM.engine_options() == ["--slurm-status-command", "sacct"]
+    assert SLURM.engine_options("slurm") == ["--slurm-status-command", "sacct"]
     bench.write(resources={"time_limit_s": 60, "account": "nowhere"})
     refused = bench.run(expect=3)
     assert "account nowhere appears to be invalid" in refused and "say which in resources.account" in refused

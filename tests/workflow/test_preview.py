@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from pathlib import Path
 
@@ -25,8 +24,8 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tools = {
         "sbatch": SBATCH.format(folder=tmp_path),
         "squeue": "#!/bin/sh\n",
-        "sinfo": "#!/bin/sh\necho 'debug*'\n",
-        "scontrol": "#!/bin/sh\necho 'MinJobAge = 300 sec'\n",
+        "sinfo": "#!/bin/sh\necho '4|1:2:1|2000|(null)'\n",
+        "scontrol": "#!/bin/sh\necho 'PartitionName=debug Default=YES'\necho 'MaxArraySize = 1'\n",
     }
     folder = tmp_path / "tools"
     folder.mkdir()
@@ -35,16 +34,6 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return tmp_path
-
-
-def options(words: list[str]) -> list[str]:
-    """Replace what differs from start to start of the engine: the name of its jobs, temporary files, orders of sets."""
-    name = words[words.index("--job-name") + 1]
-    assert re.fullmatch(r"[0-9a-f-]{36}", name)
-    words = ["NAME" if word == name else word for word in words]
-    *rest, wrapped = [re.sub(r"(/tmp\.?)[a-z0-9_]{8}'", r"\1'", word) for word in words]
-    assert wrapped.startswith("--wrap=")
-    return [*rest, *sorted(wrapped.split())]
 
 
 @pytest.mark.parametrize("points_per_job", [1, pytest.param(3, marks=pytest.mark.thorough)])
@@ -58,8 +47,8 @@ def test_the_shown_command_is_the_one_that_is_submitted(workbench: Workbench, sl
     assert not (workbench.results / "pointers").exists()
     _, *words = shlex.split(line)
     workbench.buran("run", "campaign.yaml", "--profile", "slurm", expect=3)
-    asked = [options(path.read_text().split("\0")[:-1]) for path in slurm.glob("submitted-*")]
+    asked = [path.read_text().split("\0")[:-1] for path in slurm.glob("submitted-*")]
     assert len(asked) == (4 if points_per_job == 1 else 2)
-    assert options(words) in asked
+    assert words in asked
     assert "--nodes=2" in words and "--ntasks=2" in words
-    assert "--mem" not in words, "nothing that the campaign file does not say"
+    assert not any(word.startswith("--mem") for word in words), "nothing that the campaign file does not say"

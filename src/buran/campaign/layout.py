@@ -63,6 +63,14 @@ class Layout:
         """How long each job waited in the queue: job and seconds, one a line."""
         return self.root / "claims" / "waits"
 
+    def submission(self, identity: str) -> Path:
+        """Path of what the tasks of an array of jobs are for."""
+        return self.root / "jobs" / f"{identity}.json"
+
+    def job_script(self, identity: str) -> Path:
+        """Script of a job, as it was submitted."""
+        return self.root / "jobs" / f"{identity}.sh"
+
     @property
     def engine_log(self) -> Path:
         """What the workflow engine said the last time."""

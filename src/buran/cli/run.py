@@ -71,9 +71,10 @@ def drive(
     from buran.views.changes import changes_in_words
 
     where = controller.find_profile(profile)
-    options = where.scheduler.engine_options()
+    options = where.scheduler.engine_options(where.executor)
     if where.scheduler is not NONE:
         session = measured_in(session, where.scheduler, _say)
+        options = where.scheduler.engine_options(where.executor)  # now that it answers
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )
@@ -175,6 +176,7 @@ class _Drivers:
         """Run the engine until nothing is left that starting it again could mend."""
         from buran.engine import controller, watchdog
         from buran.measure.machine.process import Interrupted, interruptible
+        from buran.measure.schedulers.submission import JobEvents
         from buran.measure.store import claims
 
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
@@ -189,7 +191,14 @@ class _Drivers:
                 except Interrupted:
                     self._leave(scheduler, cancel)
                     return controller.End(Exit.INTERRUPTED, interrupted=True)
-                dog = watchdog.Watchdog(folder, self.log, stuck, lambda: claims.beat(claim))
+                events = JobEvents.beside(self.log)
+
+                def beat(events: JobEvents = events) -> None:
+                    claims.beat(claim)
+                    for line in events.news():
+                        _say(line)
+
+                dog = watchdog.Watchdog(folder, self.log, stuck, beat)
                 end = self.here(retry_failed and not restarts, dog.engine_hangs)
                 if end.interrupted:
                     self._leave(scheduler, cancel)
@@ -204,11 +213,13 @@ class _Drivers:
                 _say(f"{why}; going on with what is left")
 
     def _leave(self, scheduler: Scheduler, cancel: bool) -> None:
-        jobs = scheduler.campaign_jobs(self.session.layout.root)
+        from buran.engine.submitter import cancel_all
+
         if cancel:
-            scheduler.cancel(jobs or [])
-            _say(f"{len(jobs or [])} jobs cancelled")
-        elif jobs is None:
+            _say(f"{cancel_all(scheduler, self.session.layout.root, _say)} jobs cancelled")
+            return
+        jobs = scheduler.campaign_jobs(self.session.layout.root)
+        if jobs is None:
             _say(f"{scheduler.title} does not answer; jobs in the queue go on")
         elif jobs:
             _say(f"{len(jobs)} jobs go on in the queue; --cancel would have ended them")

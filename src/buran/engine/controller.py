@@ -202,11 +202,14 @@ class EngineProfile:
     ----------
     scheduler
         Whose jobs measurements are, as far as Buran can follow them.
+    executor
+        Of the workflow engine.
     submit_program
         What submits jobs, where that is known.
     """
 
     folder: Path
+    executor: str = "local"
     scheduler: Scheduler = NONE
     submit_program: str | None = None
 
@@ -230,7 +233,8 @@ def find_profile(name: str) -> EngineProfile:
     settings = settings if isinstance(settings, dict) else {}
     scheduler = scheduler_of_profile(settings)
     submit = scheduler.submit_program or str(settings.get("cluster-generic-submit-cmd", ""))
-    return EngineProfile(folder.resolve(), scheduler, next(iter(submit.split()), None))
+    executor = str(settings.get("executor", "local"))
+    return EngineProfile(folder.resolve(), executor, scheduler, next(iter(submit.split()), None))
 
 
 def engine_command(campaign_file: Path, layout: Layout, profile: EngineProfile, extra: Sequence[str]) -> list[str]:

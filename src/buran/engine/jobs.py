@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Mapping
 
 from buran.campaign.launcher import Placement
 from buran.campaign.plan import Bundle
@@ -61,16 +62,54 @@ def engine_resources(request: JobRequest) -> dict[str, int | str]:
         "walltime_min": request.minutes,
         "walltime_s": request.minutes * 60,
         "mem_mb": request.memory_mb,
+        "partition": request.partition,
+        "account": request.account,
+        "constraint": request.constraint,
+        "qos": request.qos,
+        "reservation": request.reservation,
+        "tasks_per_node": request.tasks_per_node,
+        "exclusive": int(request.exclusive),
+        "submit_options": request.extra,
     }
     for scheduler in SCHEDULERS:
         named |= scheduler.engine_resources(request)
     return {name: value for name, value in named.items() if value is not None}
 
 
+def request_from(resources: Mapping[str, int | str]) -> JobRequest:
+    """Return what a job of the workflow engine asks for, of the resources that `engine_resources` names."""
+
+    def number(name: str, usual: int) -> int:
+        return int(resources.get(name, usual))
+
+    def word(name: str) -> str | None:
+        text = resources.get(name)
+        return None if text is None else str(text)
+
+    nodes, tasks = number("nodes", 1), number("tasks", 1)
+    return JobRequest(
+        nodes=nodes,
+        tasks=tasks,
+        cpus_per_task=number("cpus_per_task", 1),
+        ranks_per_node=number("ranks_per_node", -(-tasks // nodes)),
+        minutes=number("runtime", 60),
+        tasks_per_node=number("tasks_per_node", 1) if "tasks_per_node" in resources else None,
+        memory_mb=number("mem_mb", 0) or None,
+        partition=word("partition"),
+        account=word("account"),
+        constraint=word("constraint"),
+        qos=word("qos"),
+        exclusive=bool(number("exclusive", 0)),
+        reservation=word("reservation"),
+        extra=word("submit_options"),
+    )
+
+
 def resource_names(session: Session) -> tuple[str, ...]:
     """Return the names of the resources that the campaign file decides, which are the same for all points."""
     memory_mb = None if session.campaign.formulas.memory_mb is None else 1
-    return tuple(engine_resources(_request(session.campaign.config.resources, Placement(1), 1, memory_mb)))
+    placement = Placement(1, tasks_per_node=None if session.campaign.formulas.tasks_per_node is None else 1)
+    return tuple(engine_resources(_request(session.campaign.config.resources, placement, 1, memory_mb)))
 
 
 def job_limit_s(session: Session, bundle: Bundle) -> float:

@@ -23,8 +23,13 @@ def measure(session: Session, bundle_id: str, job: str | None = None) -> BundleO
     return measure_bundle(session.target, layout, Bundle.read(layout.bundle_spec(bundle_id)), budget, job)
 
 
-def measure_batch(session: Session, batch: str) -> list[str]:
+def measure_batch(session: Session, batch: str, job: str | None = None) -> list[str]:
     """Measure bundles that share a job, write the pointer of each, and return their identifiers.
+
+    Parameters
+    ----------
+    job
+        What the job was submitted for, if not for the batch alone.
 
     Raises
     ------
@@ -37,7 +42,7 @@ def measure_batch(session: Session, batch: str) -> list[str]:
         if layout.bundle_pointer(bundle).is_file():
             continue
         try:
-            measure(session, bundle, batch).write(layout.bundle_pointer(bundle))
+            measure(session, bundle, job or batch).write(layout.bundle_pointer(bundle))
         except BuranError as problem:
             problems.append(problem)
     if problems:

@@ -126,12 +126,19 @@ def _unchanged(session: Session, campaign_id: str) -> None:
 @contextmanager
 def step(snakemake: Any) -> Iterator[Session]:
     """Run a rule's script: log to the rule's log file, show errors without a traceback."""
-    log = Path(snakemake.log[0])
+    config = snakemake.config
+    with logged(Path(snakemake.log[0]), Path(config["campaign_file"]), config["campaign_id"]) as session:
+        yield session
+
+
+@contextmanager
+def logged(log: Path, campaign_file: Path, campaign_id: str) -> Iterator[Session]:
+    """Open a campaign in a process of its own; errors go into a log, and end the process with their exit code."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as file:
         try:
-            session = open_session(Path(snakemake.config["campaign_file"]), base_models=False)
-            _unchanged(session, snakemake.config["campaign_id"])
+            session = open_session(campaign_file, base_models=False)
+            _unchanged(session, campaign_id)
             yield session
         except Interrupted:
             print("interrupted", file=file)

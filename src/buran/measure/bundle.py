@@ -111,7 +111,8 @@ def measure_bundle(
         allocation = scheduler.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
-        wait = allocation is None or not allocation.is_for(job or bundle.id)
+        # One that was started anew waits for what is left of itself.
+        wait = allocation is None or allocation.restarts > 0 or not allocation.is_for(job or bundle.id)
         with interruptible(), claims.claimed(claim, wait=wait), target.backend.machine.held():
             if allocation is not None and allocation.waited_s is not None:
                 _note(layout.waits, allocation.job, allocation.waited_s)

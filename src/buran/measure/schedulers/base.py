@@ -12,6 +12,7 @@ from typing import Protocol
 from buran.campaign.launcher import Placement
 from buran.files import Stored
 from buran.measure.finding import Finding
+from buran.measure.schedulers.submission import JobEnds, JobEvents, JobReport, NotSubmitted, Refusal, Submission
 
 _EARLY_S = 5.0  # schedulers look at their jobs every few seconds
 
@@ -160,28 +161,6 @@ class Allocation:
         return self.left_s is not None and time.monotonic() - self.asked_s >= self.left_s - _EARLY_S
 
 
-@dataclass(frozen=True)
-class JobEnds:
-    """How jobs ended that did not succeed, as the workflow engine's log tells it.
-
-    Attributes
-    ----------
-    states
-        The scheduler's state by job.
-    refused
-        Why jobs could not be submitted.
-    may_resume
-        Whether starting again can help: time can be longer, nodes others, the scheduler back.
-    words
-        A sentence for each, with the next step where one is known.
-    """
-
-    states: Mapping[str, str]
-    refused: tuple[str, ...]
-    may_resume: bool
-    words: tuple[str, ...]
-
-
 class Outages(Protocol):
     """Notices that a scheduler was away: while it is, launchers that ask it for resources wait or fail."""
 
@@ -292,14 +271,38 @@ class Scheduler(Protocol):
         """Cancel jobs; raises `ToolError` if that fails."""
         return None
 
+    # Jobs of ours, which the workflow engine's executor `buran` submits
+
+    def largest_array(self) -> int:
+        """Return how many tasks an array of jobs may have; 1 where there are no arrays."""
+        return 1
+
+    def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
+        """Submit a script that is to run in a folder; return the number of the job, or of the array.
+
+        Raises
+        ------
+        NotSubmitted
+            It was not taken, as far as this can be known.
+        """
+        raise NotSubmitted(f"{self.title} takes no jobs from the executor buran", Refusal.FINAL)
+
+    def reports(self, jobs: Sequence[str]) -> Mapping[str, JobReport] | None:
+        """Return what is known of jobs, all at once, without those it does not know; None without an answer."""
+        return None
+
+    def array_task(self) -> int | None:
+        """Return the number of this process's task in an array of jobs; None outside of arrays."""
+        return None
+
     # The workflow engine, which submits jobs
 
     def serves(self, profile: Mapping[str, object]) -> bool:
         """Tell whether jobs of a profile of the workflow engine, given by its settings, are this scheduler's."""
-        return False
+        return profile.get("executor") == "buran" and profile.get("buran-scheduler") == self.name
 
-    def engine_options(self) -> list[str]:
-        """Return what the engine's executor must be told on this machine; raises `ToolError` if it cannot work."""
+    def engine_options(self, executor: str) -> list[str]:
+        """Return what an executor of the engine must be told on this machine; raises `ToolError` if it cannot work."""
         return []
 
     def engine_resources(self, request: JobRequest) -> dict[str, int | str | None]:
@@ -311,8 +314,8 @@ class Scheduler(Protocol):
         return False
 
     def job_ends(self, log: Path) -> JobEnds:
-        """Read from the engine's log what became of its jobs."""
-        return JobEnds({}, (), False, ())
+        """Return what became of the jobs of the engine with a log."""
+        return JobEvents.beside(log).ends()
 
 
 def mismatch(scheduler: Scheduler, allocation: Allocation, placement: Placement, *, exact: bool) -> str | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding, Health
-from buran.measure.schedulers.base import Allocation, Job, JobEnds, JobRequest, JobState, Partition, Scheduler
+from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Partition, Scheduler
 from buran.measure.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
 from buran.measure.schedulers.slurm_words import (
     PASSING_ENDS,
@@ -27,9 +27,19 @@ from buran.measure.schedulers.slurm_words import (
     is_passing,
     meaning_of,
     next_step,
+    refusal_of,
+    report_of,
     seconds,
     state_in_full,
     step_to_start,
+)
+from buran.measure.schedulers.submission import (
+    JobEnds,
+    JobReport,
+    NotSubmitted,
+    Refusal,
+    Submission,
+    purpose_of,
 )
 from buran.plugins import version_of
 
@@ -45,6 +55,7 @@ _REFUSED = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'\.", 
 _NOT_SUBMITTED = re.compile(
     r"Job submission failed with exception: (?!SLURM sbatch failed)(.*?)For further error details", re.DOTALL
 )
+_OF_A_JOB = ("SLURM_JOB", "SLURM_N", "SLURM_TASK", "SLURM_CPU", "SLURM_MEM", "SLURM_STEP", "SLURM_ARRAY", "SLURMD_")
 _FOREIGN_SETTINGS = ("SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN", "SQUEUE_", "SACCT_")  # change what is printed
 
 
@@ -166,7 +177,7 @@ class Slurm(Scheduler):
 
     def campaign_jobs(self, folder: Path) -> list[Job] | None:
         """Return the queued and running jobs that work in a campaign's folder; None if Slurm does not answer."""
-        done = _ask(["squeue", "--me", "--noheader", "--format", "%i|%T|%k|%R|%Z"])
+        done = _ask(["squeue", "--me", "--array", "--noheader", "--format", "%i|%T|%k|%R|%Z"])
         if done is None or done.returncode != 0:
             return None
         campaign_folder = folder.resolve()
@@ -176,8 +187,8 @@ class Slurm(Scheduler):
             line.split("|", 4) for line in done.stdout.splitlines() if line.count("|") >= 4
         ):
             if Path(job_folder).resolve() == campaign_folder:
-                word = state_in_full(state)
-                jobs.append(Job(number, word, comment, reason, waits=word == "PENDING"))
+                word, purpose = state_in_full(state), purpose_of(campaign_folder, comment, number.partition("_")[2])
+                jobs.append(Job(number, word, purpose, reason, waits=word == "PENDING"))
         return jobs
 
     def never_starts(self, job: Job) -> str | None:
@@ -195,12 +206,79 @@ class Slurm(Scheduler):
                 "the jobs could not be cancelled", why=why, hint=f"scancel {' '.join(job.id for job in jobs)}"
             )
 
-    def serves(self, profile: Mapping[str, object]) -> bool:
-        """Tell whether the profile names the executor for Slurm."""
-        return profile.get("executor") == "slurm"
+    def largest_array(self) -> int:
+        """Ask for its limit; an array's numbers begin at 0."""
+        shown = _ask(["scontrol", "show", "config"])
+        match = re.search(r"^MaxArraySize\s*=\s*(\d+)", shown.stdout, re.MULTILINE) if shown else None
+        return max(int(match[1]), 1) if match else 1
 
-    def engine_options(self) -> list[str]:
-        """Return what the Slurm executor must be told on this machine; raises `ToolError` if there is no Slurm here."""
+    def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
+        """Submit with ``sbatch``; the submission is the job's comment, by which it is found again."""
+        log = Path("logs", self.name, "%A_%a.log" if submission.is_array else "%j.log")
+        (folder / log).parent.mkdir(parents=True, exist_ok=True)
+        wanted = {
+            "job-name": f"buran-{submission.id}",
+            "comment": submission.purpose,
+            "chdir": folder,
+            "output": log,
+            "array": f"0-{len(submission.names) - 1}" if submission.is_array else None,
+            "nodes": request.nodes,
+            "ntasks": request.tasks,
+            "ntasks-per-node": request.tasks_per_node,
+            "cpus-per-task": request.cpus_per_task,
+            "time": request.minutes,
+            "mem": request.memory_mb,
+            "partition": request.partition,
+            "account": request.account,
+            "constraint": request.constraint,
+            "qos": request.qos,
+            "reservation": request.reservation,
+        }
+        options = [f"--{name}={value}" for name, value in wanted.items() if value is not None]
+        options += ["--exclusive"] if request.exclusive else []
+        own = shlex.split(request.extra) if request.extra else []
+        done = _ask(["sbatch", "--parsable", "--no-requeue", *options, *own, str(script)], of_job=False)
+        if done is None:
+            raise NotSubmitted("sbatch is missing, or does not answer", Refusal.PASSING)
+        number = done.stdout.strip().rpartition("\n")[2].partition(";")[0]  # a list of clusters adds which
+        if done.returncode == 0 and number.isdecimal():
+            return number
+        why = " ".join(done.stderr.replace("sbatch: error: ", "").split()) or f"sbatch printed {done.stdout!r}"
+        raise NotSubmitted(f"{why}{next_step(why)}", refusal_of(why))
+
+    def reports(self, jobs: Sequence[str]) -> Mapping[str, JobReport] | None:
+        """Ask the queue, which knows jobs for minutes after their end, and then the accounting for those it forgot."""
+        queue = _ask(["squeue", "--me", "--array", "--noheader", "--states=all", "--format", "%i|%T"])
+        answered = queue is not None and queue.returncode == 0
+        states = _states(queue) if queue is not None and answered else {}
+        missing = [job for job in jobs if job not in states]
+        if missing:
+            asked = [
+                "--allocations",
+                "--noheader",
+                "--parsable2",
+                "--format=JobID,State",
+                f"--jobs={','.join(missing)}",
+            ]
+            known = _ask(["sacct", *asked])
+            if known is not None and known.returncode == 0:
+                # It may be behind: only ends are sure.
+                ended = {job: state for job, state in _states(known).items() if report_of(state).is_over}
+                states |= ended
+                answered = answered or bool(ended)
+        return {job: report_of(states[job]) for job in jobs if job in states} if answered else None
+
+    def array_task(self) -> int | None:
+        """Return what Slurm says of it."""
+        task = os.environ.get("SLURM_ARRAY_TASK_ID")
+        return int(task) if task is not None else None
+
+    def serves(self, profile: Mapping[str, object]) -> bool:
+        """Tell whether the profile names our executor, or Snakemake's for Slurm."""
+        return super().serves(profile) or profile.get("executor") == "slurm"
+
+    def engine_options(self, executor: str) -> list[str]:
+        """Return what the executor must be told on this machine; raises `ToolError` if there is no Slurm here."""
         if not self.is_available():
             raise ToolError(
                 "there is no Slurm here",
@@ -215,6 +293,8 @@ class Slurm(Scheduler):
                 why="there is no such file",
                 hint="unset SLURM_CONF, or load the module of Slurm again",
             )
+        if executor != "slurm":
+            return []
         accounting = has_accounting()
         command = ["--slurm-status-command", "sacct" if accounting else "squeue"]
         return command if accounting else [*command, "--slurm-no-account"]
@@ -235,11 +315,14 @@ class Slurm(Scheduler):
         }
 
     def worked_in(self, folder: Path) -> bool:
-        """Look for the logs of jobs, which the executor keeps in the campaign's folder."""
-        return (folder / ".snakemake" / "slurm_logs").is_dir()
+        """Look for the logs of jobs, which executors keep in the campaign's folder."""
+        return (folder / "logs" / self.name).is_dir() or (folder / ".snakemake" / "slurm_logs").is_dir()
 
     def job_ends(self, log: Path) -> JobEnds:
-        """Read what the executor wrote."""
+        """Read what the executor wrote: ours, or Snakemake's."""
+        own = super().job_ends(log)
+        if own.words:
+            return own
         text = log.read_text(errors="replace") if log.is_file() else ""
         states = {job: state_in_full(state) for job, state in _ENDED_JOB.findall(text)}
         refused = tuple(" ".join(why.split()) for why in (*_REFUSED.findall(text), *_NOT_SUBMITTED.findall(text)))
@@ -270,10 +353,23 @@ def _controller_start() -> str | None:
     return match and match[1]
 
 
-def _ask(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
-    """Run one of Slurm's commands; None if it is missing or does not answer in time."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_SETTINGS)}
-    environment |= {**_conf(), "LC_ALL": "C"}
+def _states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """Return states by job from lines of both; other lines are a list of clusters, or in another language."""
+    pairs = (line.strip().split("|") for line in done.stdout.splitlines() if line.count("|") == 1)
+    return {job: state_in_full(state) for job, state in pairs}
+
+
+def _ask(command: Sequence[str], *, of_job: bool = True) -> subprocess.CompletedProcess[str] | None:
+    """Run one of Slurm's commands; None if it is missing or does not answer in time.
+
+    Parameters
+    ----------
+    of_job
+        Whether it may see the variables of the job that this process runs in; a new job must not inherit them.
+    """
+    foreign = _FOREIGN_SETTINGS if of_job else (*_FOREIGN_SETTINGS, *_OF_A_JOB)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    environment |= {**_conf(), **({"LC_ALL": "C"} if of_job else {})}
     try:
         return subprocess.run(
             list(command), capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment, check=False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from buran.measure.schedulers.base import JobState
+from buran.measure.schedulers.submission import JobReport, Refusal
 
 PASSING_ENDS = frozenset(("TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"))
 """After these starting again can help: time can be longer, nodes others."""
@@ -119,6 +120,25 @@ def step_to_start(reason: str) -> str | None:
 def is_passing(complaint: str) -> bool:
     """Tell whether what Slurm could not do now may work in a while."""
     return _PASSING.search(complaint) is not None
+
+
+def report_of(state: str) -> JobReport:
+    """Return what a job's state means to whoever submitted it."""
+    word, meaning = state_in_full(state), meaning_of(state)
+    is_over = meaning in (JobState.ENDED, JobState.LOST)
+    words = end_in_words(word) if is_over else ""
+    return JobReport(word, is_over, word == "COMPLETED", word in PASSING_ENDS, words)
+
+
+def refusal_of(complaint: str) -> Refusal:
+    """Return what can be done about a job that Slurm did not take."""
+    if re.search(r"job array", complaint, re.IGNORECASE):
+        return Refusal.NO_ARRAY
+    if re.search(r"MaxSubmit", complaint):
+        return Refusal.FULL
+    if re.search(r"job submit limit", complaint):  # of all limits alike, where the reason is not named
+        return Refusal.FINAL if step_to_start(complaint.partition(" ")[0]) else Refusal.FULL
+    return Refusal.PASSING if is_passing(complaint) else Refusal.FINAL
 
 
 def next_step(why: str) -> str:

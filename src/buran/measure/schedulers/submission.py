@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -9,7 +11,6 @@ from pathlib import Path
 from buran.campaign.layout import Layout
 from buran.errors import ToolError
 from buran.files import Stored
-from buran.measure.schedulers.base import JobRequest
 
 
 class Refusal(Enum):
@@ -48,8 +49,33 @@ class Submission(Stored):
 
     @property
     def is_array(self) -> bool:
-        """Whether it has tasks with numbers from 0."""
+        """Whether it has tasks, with numbers from 0."""
         return len(self.names) > 1
+
+    @property
+    def purpose(self) -> str:
+        """As the scheduler keeps it."""
+        return f"buran_{self.id}"
+
+    def jobs(self, number: str) -> dict[str, str]:
+        """Return the name of each of its jobs, by the number that the scheduler gave."""
+        if not self.is_array:
+            return {number: self.names[0]}
+        return {f"{number}_{task}": name for task, name in enumerate(self.names)}
+
+
+def submission_in(folder: Path, identity: str) -> Submission:
+    """Return a campaign's submission; only those of arrays have a file."""
+    path = Layout(folder).submission(identity)
+    return Submission.read(path) if path.is_file() else Submission(identity, (identity,))
+
+
+def purpose_of(folder: Path, comment: str, task: str) -> str:
+    """Return what a campaign's job is for by its comment; of a task of an array, what the task is for."""
+    if not task.isdecimal():
+        return comment
+    names = submission_in(folder, comment.rpartition("_")[2]).names
+    return names[int(task)] if int(task) < len(names) else comment
 
 
 @dataclass(frozen=True)
@@ -65,7 +91,7 @@ class JobReport:
     may_resume
         Whether submitting it again can help.
     words
-        How it ended, after "job 7".
+        How it ended, as in "it was cancelled".
     """
 
     state: str
@@ -75,18 +101,67 @@ class JobReport:
     words: str = ""
 
 
-def purpose_of(folder: Path, comment: str, task: str | None) -> str:
-    """Return what a job of a campaign is for by its comment; of an array what one of its tasks is for."""
-    if task is None or not task.isdecimal():
-        return comment
-    path = Layout(folder).submission(comment.rpartition("_")[2])
-    names = Submission.read(path).names if path.is_file() else ()
-    return names[int(task)] if int(task) < len(names) else comment
+@dataclass(frozen=True)
+class JobEnds:
+    """How jobs ended that did not succeed, as the workflow engine's executor tells it.
+
+    Attributes
+    ----------
+    states
+        The scheduler's state by job.
+    refused
+        Why jobs could not be submitted.
+    may_resume
+        Whether starting again can help: time can be longer, nodes others, the scheduler back.
+    words
+        A sentence for each, with the next step where one is known.
+    """
+
+    states: Mapping[str, str]
+    refused: tuple[str, ...]
+    may_resume: bool
+    words: tuple[str, ...]
 
 
-def script_of(command: str) -> str:
-    """Return the script of a job that becomes a command."""
-    return f"#!/bin/sh\nexec {command}\n"
+class JobEvents:
+    """What our executor has to say of its jobs, line by line in a file: to whoever waits for the engine, and later."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
 
-__all__ = ["JobReport", "JobRequest", "NotSubmitted", "Refusal", "Submission", "purpose_of", "script_of"]
+    @classmethod
+    def beside(cls, log: Path) -> JobEvents:
+        """Return those of the engine with a log."""
+        return cls(log.with_name("jobs.jsonl"))
+
+    def begin(self) -> None:
+        """Forget those of an earlier engine."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text("")
+
+    def write(self, words: str, **what: str | bool) -> None:
+        """Add a line."""
+        with self._path.open("a") as file:
+            file.write(json.dumps({"words": words, **what}) + "\n")
+
+    def news(self) -> list[str]:
+        """Return the sentences since this was asked last that are no ends of jobs."""
+        events = self._events()
+        new, self._read = events[self._read :] if self._read <= len(events) else events, len(events)
+        return [str(event["words"]) for event in new if "job" not in event and "refused" not in event]
+
+    def ends(self) -> JobEnds:
+        """Return how jobs ended, and which were refused."""
+        events = self._events()
+        states = {str(event["job"]): str(event["state"]) for event in events if "job" in event}
+        refused = tuple(str(event["refused"]) for event in events if "refused" in event)
+        told = [event for event in events if "job" in event or "refused" in event]
+        may_resume = bool(told) and all(event.get("may_resume") is True for event in told)
+        return JobEnds(states, refused, may_resume, tuple(dict.fromkeys(str(event["words"]) for event in told)))
+
+    def _events(self) -> list[dict[str, object]]:
+        if not self._path.is_file():
+            return []
+        lines = self._path.read_text().splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]

@@ -1,0 +1,36 @@
+"""``buran-job CAMPAIGN-FILE CAMPAIGN-ID SUBMISSION``: what a job of ours does, in one process, without the engine.
+
+It runs in the results folder of the campaign, measures a bundle or the bundles of a batch, and writes their pointers.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from buran.campaign.layout import Layout
+from buran.files import write_json
+from buran.loop.measure import measure, measure_batch
+from buran.loop.session import logged
+from buran.measure.schedulers.registry import current_scheduler
+from buran.measure.schedulers.submission import submission_in
+
+
+def main() -> int:
+    """Measure; return the exit code."""
+    file, campaign, submitted = sys.argv[1:]
+    root = Path.cwd()
+    names = submission_in(root, submitted).names
+    name = names[current_scheduler().array_task() or 0]
+    layout = Layout(root)
+    if layout.batch_spec(name).is_file():
+        with logged(Path("logs", "measure_together", f"{name}.log"), Path(file), campaign) as session:
+            write_json(layout.batch_pointer(name), measure_batch(session, name, submitted))
+    else:
+        with logged(Path("logs", "measure", f"{name}.log"), Path(file), campaign) as session:
+            measure(session, name, submitted).write(layout.bundle_pointer(name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Snakemake's executor for Buran's jobs: a job of the cluster is one process that measures, without an engine inside.
+
+Measurements are submitted as ``buran-job``; rules that only a cluster may run, as Snakemake would. All that is known
+of jobs and schedulers stands in `buran.engine.submitter` and `buran.measure.schedulers`.
+"""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snakemake_interface_common.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
+
+if TYPE_CHECKING:
+    from buran.engine.submitter import Result, Submitter, Task
+
+_MEASUREMENTS = {"measure": "bundle", "measure_together": "batch"}
+"""Rules that measure, with the wildcard that names what they measure."""
+_SOON_S, _LATER_S = 1.0, 10.0  # between two looks at the scheduler, while jobs begin or end and while nothing changes
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]
+    """What profiles say."""
+
+    scheduler: str = field(default="slurm", metadata={"help": "The scheduler that jobs are submitted to"})
+
+
+common_settings = CommonSettings(
+    non_local_exec=True,
+    implies_no_shared_fs=False,
+    job_deploy_sources=False,
+    init_seconds_before_status_checks=0,
+)
+
+
+class Executor(RemoteExecutor):  # type: ignore[misc]
+    """Hands jobs to a `Submitter` and tells the engine how they ended."""
+
+    _pause_s = _SOON_S  # the thread that looks at jobs begins before anything else is made
+
+    def __post_init__(self) -> None:
+        self._results: dict[int, Result] = {}
+
+    @cached_property
+    def _submitter(self) -> "Submitter":
+        from buran.engine.submitter import Submitter
+        from buran.measure.schedulers.registry import SCHEDULERS
+        from buran.measure.schedulers.submission import JobEvents
+
+        config = self.workflow.globals["config"]
+        words = [sys.executable, "-m", "buran.engine.job", config["campaign_file"], config["campaign_id"]]
+        folder = Path.cwd()
+        events = JobEvents.beside(folder / "logs" / "snakemake.log")
+        events.begin()
+        name = self.workflow.executor_settings.scheduler
+        if name not in SCHEDULERS.names:
+            known = ", ".join(sorted(set(SCHEDULERS.names) - {"none"}))
+            raise WorkflowError(f"key buran-scheduler of the profile: {name!r} is none of {known}")
+        return Submitter(SCHEDULERS.load(name), folder, lambda identity: shlex.join([*words, identity]), events)
+
+    def run_job(self, job: Any) -> None:
+        """Take a job of the engine; it is submitted by the thread that looks at jobs."""
+        task = self._task(job)
+        self._submitter.add(task)
+        self.report_job_submission(SubmittedJobInfo(job, aux={"task": task}))
+        self._pause_s = _SOON_S
+
+    def _task(self, job: Any) -> "Task":
+        from buran.engine.jobs import request_from
+        from buran.engine.submitter import Task
+
+        request = request_from(dict(job.resources.items()))
+        makes = tuple(Path(str(path)).absolute() for path in job.output)
+        wildcard = None if job.is_group() else _MEASUREMENTS.get(job.rule.name)
+        if wildcard is not None:
+            return Task(str(job.wildcards_dict[wildcard]), request, None, makes)
+        return Task(f"{job.name}-{job.jobid}", request, f"exec {self.format_job_exec(job)}", makes)
+
+    async def check_active_jobs(self, active_jobs: list[Any]) -> AsyncGenerator[Any, None]:
+        """Submit and look at everything at once; yield the jobs that have not ended."""
+        if not active_jobs:
+            return
+        results = await asyncio.to_thread(self._submitter.step)
+        # A job that was taken since these were listed may have ended already: it is told the next time.
+        self._results |= {id(result.task): result for result in results}
+        self._pause_s = _SOON_S if results else min(self._pause_s * 1.5, _LATER_S)
+        for info in active_jobs:
+            result = self._results.pop(id(info.aux["task"]), None)
+            if result is None:
+                yield info
+            elif result.succeeded:
+                self.report_job_success(info)
+            else:
+                self.report_job_error(info, msg=f"{result.words}. ")
+
+    async def sleep(self) -> None:
+        """Wait until the next look; the end of the engine is not kept waiting."""
+        waited_s = 0.0
+        while self.wait and waited_s < self._pause_s:
+            await asyncio.sleep(0.1)
+            waited_s += 0.1
+
+    def cancel_jobs(self, active_jobs: list[Any]) -> None:
+        """Cancel every job, also those that are being looked at."""
+        self._submitter.cancel()
