@@ -41,17 +41,19 @@ def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: Slu
 @pytest.mark.thorough
 def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBench, cluster: Cluster) -> None:
     bench.quiet_s = 16.0
-    right, sizes = bench.config["resources"], {"parameters": {"p": {"role": "size", "values": [1, 2]}}}
-    bench.program(SLOW, resources={**right, "nodes": "1 if p == 1 else 9", "ranks": "p if p == 1 else 9"}, **sizes)
+    bench.program(SLOW)
+    cluster.partition("DOWN")
     controller = bench.start("--cancel")
+    wait_until(lambda: len(cluster.jobs("PENDING")) == 2, "queued jobs")
+    call("scontrol", "hold", cluster.jobs("PENDING")[0])
+    cluster.partition("UP")
     wait_until(lambda: bench.starts() and "may never start" in bench.output, "a running program and the news")
-    assert "1 jobs may never start (PartitionConfig): " in bench.output and "see resources.nodes" in bench.output
+    assert "1 jobs may never start (JobHeld" in bench.output and "scontrol release" in bench.output
     controller.send_signal(signal.SIGINT)
     assert controller.wait(PATIENCE_S) == 130
     assert "2 jobs cancelled" in bench.output or "1 jobs cancelled" in bench.output
-    wait_until(lambda: not cluster.jobs(), "an empty queue")
+    assert not cluster.jobs(), "it has waited until the queue is empty"
     before = bench.finished()
-    bench.program(SLOW, resources={**right, "nodes": 1, "ranks": "p"})
     bench.run()
     bench.assert_whole(before, interrupted=1)
 

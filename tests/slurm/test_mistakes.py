@@ -15,21 +15,25 @@ from buran.measure.schedulers.slurm import SLURM
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 
 
-REFUSED = [
-    ({"partition": "nowhere"}, "invalid partition specified", "`sinfo` lists the partitions"),
-    ({"memory_mb": 10**7}, "Memory specification can not be satisfied", "see resources.memory_mb"),
-    ({"constraint": "gpu"}, "Invalid feature specification", "see resources.constraint"),
-    ({"reservation": "mine"}, "reservation is invalid", "see resources.reservation"),
-]
-
-
+@pytest.mark.parametrize(
+    ("resources", "code", "what", "step"),
+    [
+        ({"partition": "nowhere"}, 2, "there is no partition 'nowhere'", "choose one of: debug"),
+        ({"memory_mb": 10**7}, 2, "do not fit into the partition debug", "key resources.memory_mb"),
+        ({"nodes": "5 if p == 2 else 1", "ranks": "5 * p"}, 2, "do not fit", "5 nodes, and a job has at most 4"),
+        ({"constraint": "gpu"}, 2, "no node of the partition debug is like that", "resources.constraint"),
+        ({"reservation": "mine"}, 3, "reservation is invalid", "see resources.reservation"),
+    ],
+)
 @pytest.mark.thorough
-def test_what_slurm_refuses_is_shown_with_the_next_step(bench: SlurmBench) -> None:
-    for resources, why, step in REFUSED:
-        bench.write(resources={"time_limit_s": 20, **resources})
-        output = bench.run(expect=3)
-        (line, *_) = [line for line in output.splitlines() if line.startswith("Slurm refused a job")]
-        assert why in line and step in line
+def test_what_slurm_would_refuse_is_shown_with_the_next_step(
+    bench: SlurmBench, resources: dict[str, object], code: int, what: str, step: str
+) -> None:
+    bench.write(resources={"time_limit_s": 20, **resources})
+    output = bench.run(expect=code)
+    assert what in output and step in output
+    if code == 2:
+        assert what in bench.buran("check", "campaign.yaml", "--profile", "slurm", expect=2)
     assert not bench.starts()
 
 

@@ -56,5 +56,6 @@ def test_everything_may_be_a_job(bench: SlurmBench) -> None:
     profile.write_text(yaml.safe_dump(settings))
     bench.run()
     bench.assert_whole({}, interrupted=0)
-    logs = {path.name for path in (bench.results / ".snakemake" / "slurm_logs").iterdir()}
-    assert {"rule_build", "rule_plan", "rule_model", "rule_report", "rule_measure"} <= logs
+    scripts = {path.name.partition("-")[0] for path in (bench.results / "jobs").glob("*-*.sh")}
+    assert scripts == {"build", "plan", "model", "report"}
+    assert len([*(bench.results / "logs" / "slurm").iterdir()]) > len(scripts), "and jobs that measure"

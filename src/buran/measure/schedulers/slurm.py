@@ -41,7 +41,6 @@ from buran.measure.schedulers.submission import (
     Submission,
     purpose_of,
 )
-from buran.plugins import version_of
 
 CONF_VARIABLE = "BURAN_SLURM_CONF"
 """Carries SLURM_CONF into jobs: the workflow engine removes variables of that name there."""
@@ -79,9 +78,6 @@ class Slurm(Scheduler):
             return Finding(
                 "Slurm", Health.MISSING, "no sbatch in PATH", costs, "try it on one machine: make slurm-sandbox"
             )
-        if version_of(_PLUGIN) is None:
-            costs = "the profile slurm cannot submit jobs"
-            return Finding("Slurm", Health.LIMITED, f"no {_PLUGIN}", costs, f"pip install {_PLUGIN}")
         if self.campaign_jobs(Path()) is None:
             costs = "the profile slurm cannot follow its jobs; campaigns run on this machine alone"
             remedy = "ask the controller: scontrol ping; a Slurm of its own to try it: make slurm-sandbox"
