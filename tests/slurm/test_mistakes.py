@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.mpi]
     [
         ({"partition": "nowhere"}, 2, "there is no partition 'nowhere'", "choose one of: debug"),
         ({"memory_mb": 10**7}, 2, "do not fit into the partition debug", "key resources.memory_mb"),
-        ({"nodes": "5 if p == 2 else 1", "ranks": "5 * p"}, 2, "do not fit", "5 nodes, and a job has at most 4"),
+        ({"threads": 3}, 2, "2 of 2 points do not fit", "3 threads of a rank, and a node has 2 cores"),
         ({"constraint": "gpu"}, 2, "no node of the partition debug is like that", "resources.constraint"),
         ({"reservation": "mine"}, 3, "reservation is invalid", "see resources.reservation"),
     ],
