@@ -37,7 +37,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["run", ""], {"campaign.yaml", "other.yml", "folder"}),
         (["run", "c"], {"campaign.yaml"}),
         (["status", "folder/"], {"folder/inner.yaml"}),
-        (["run", "--profile", "sl"], {"slurm"}),
+        (["run", "--profile", "sl"], {"slurm", "slurm-stock"}),
         (["init", "--example", "s"], {"stencil", "sweep"}),
         (["completion", ""], {"bash", "zsh", "fish", "tcsh"}),
     ],
@@ -59,7 +59,7 @@ def test_bash_completes(script: Path, tmp_path: Path, words: list[str], found: s
     [
         ("buran rem", ["remeasure"]),
         ("buran run ", ["campaign.yaml", "folder/"]),
-        ("buran run --profile sl", ["slurm"]),
+        ("buran run --profile sl", ["slurm", "slurm-stock"]),
         ("buran run --dr", ["--dry-run"]),
     ],
 )
