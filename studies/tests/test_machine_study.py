@@ -22,7 +22,8 @@ def test_figures_follow_from_what_was_found() -> None:
     counts = {"asks": "counts", "example": "sweep", "mpi": "openmpi", "compared": 200, "unequal": 1, "differing": ["x"]}
     waiting = {
         "asks": "waiting", "machine": "ideal", "target": 256, "executed": 2.0, "predicted": 2.2,
-        "over_theory": [1.0, 1.02, 0.99], "cpu_s": {"4": 0.1, "256": 2.0},
+        "over_theory": [1.0, 1.02, 0.99],
+        "spent": {"4": {"cpu_s": 0.1, "memory_mb": 30.0}, "256": {"cpu_s": 2.0, "memory_mb": 90.0}},
     }  # fmt: skip
     same = {"asks": "sameness", "profiles": 80, "differing": 2}
     rows = [("the program", 2.0, 2.2), ("main->a", 1.0, 0.9), ("main->b", 0.5, 0.65)]
@@ -34,15 +35,26 @@ def test_figures_follow_from_what_was_found() -> None:
     assert [figure.value for figure in evaluation.figures] == pytest.approx([99.5, 10.0, 2.0, 2, 10.0, 20.0])
     assert evaluation.figures[-1].note == "50% within 10 %; worst 30 %: main->b at p=1, n=8"
     assert evaluation.figures[0].note == "x"
-    assert evaluation.tables[0].rows == (("ideal", 4, 0.1), ("ideal", 256, 2.0))
+    assert evaluation.tables[0].rows == (("ideal", 4, 0.1, 30.0), ("ideal", 256, 2.0, 90.0))
 
 
 @pytest.mark.slow
 @pytest.mark.mpi
 @pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
 def test_an_example_counts_under_simgrid_as_under_a_real_mpi() -> None:
-    (shard,) = (shard for shard in study.shards(QUICK) if shard.get("example") == "sweep")
+    (shard,) = (shard for shard in study.shards(QUICK) if (shard["asks"], shard.get("example")) == ("counts", "sweep"))
     found = study.run_shard({**shard, "ranks": [1, 2]}, QUICK)
     assert found["compared"] > 300 and found["differing"] == []
     twice = study.run_shard({"asks": "sameness", "ranks": [4]}, QUICK)
     assert (twice["profiles"], twice["differing"]) == (4, 0)
+
+
+@pytest.mark.thorough
+@pytest.mark.mpi
+@pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
+def test_calibrated_times_are_held_against_this_machine_at_sizes_between() -> None:
+    """How near they are is no test: it depends on what else this machine does."""
+    found = study.run_shard({"asks": "reality", "example": "treesort", "ranks": [1]}, QUICK)
+    assert found["doubt"] > 0 and {row["n"] for row in found["rows"]} == set(study.REALITY["treesort"][1])
+    assert all(row["real"] > 0 and row["simulated"] > 0 for row in found["rows"])
+    assert {"the program", "main"} < {row["call_path"] for row in found["rows"]}

@@ -1,4 +1,4 @@
-"""The bundled examples, built and run outside of a campaign: under a real MPI, or on a simulated machine."""
+"""Programs, built and run outside of a campaign: under a real MPI, or on a simulated machine."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from buran.errors import ToolError, UsageError
 from buran.measure.backends.base import Backend
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.machine.machine import RunJob
+from buran.measure.run_folder import bring_inputs
 from buran.profile.profile import Profile
 from buran_studies.priors.runs import Workshop
 
@@ -31,8 +32,22 @@ _TIME_LIMIT_S = 3600
 
 
 @dataclass(frozen=True)
+class Spent:
+    """What a run cost here.
+
+    Attributes
+    ----------
+    memory_mb
+        Of the largest process.
+    """
+
+    cpu_s: float
+    memory_mb: float
+
+
+@dataclass(frozen=True)
 class Bench:
-    """An example that is built.
+    """A program that is built.
 
     Attributes
     ----------
@@ -47,11 +62,20 @@ class Bench:
     tree: Path
     mode: Mode = Mode.EFFORT
 
-    def run(self, ranks: int, n: int) -> tuple[Profile, float]:
-        """Run it; return its profile and the CPU seconds that this took here."""
-        point, raw = Point.of({"p": ranks, "n": n}), self.tree.with_name(f"p{ranks}n{n}")
+    def run(self, ranks: int, n: int) -> tuple[Profile, Spent]:
+        """Run an example; return its profile and what that cost here."""
+        return self.run_at(Point.of({"p": ranks, "n": n}))
+
+    def folder_at(self, point: Point) -> Path:
+        """Return the folder in which a point is run."""
+        return self.tree.with_name("".join(f"{name}{value}" for name, value in sorted(point.items(), reverse=True)))
+
+    def run_at(self, point: Point) -> tuple[Profile, Spent]:
+        """Run it; return its profile and what that cost here."""
+        raw, ranks = self.folder_at(point), self.campaign.ranks(point)
         shutil.rmtree(raw, ignore_errors=True)
         raw.mkdir()
+        bring_inputs(self.campaign.inputs, self.tree, raw, self.campaign.input_texts(point))
         campaign, backend = self.campaign, self.backend
         argv, variables = backend.command(campaign, point, self.tree, usable_cores(), Mode.EFFORT)
         job = RunJob(
@@ -76,7 +100,7 @@ class Bench:
         if outcome.failure:
             raise ToolError(f"{campaign.binary} failed: {outcome.failure}", where=job.stderr)
         cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        return backend.collect(self.mode, raw, ranks), cpu_s
+        return backend.collect(self.mode, raw, ranks), Spent(cpu_s, outcome.max_rss_kib / 1000)
 
 
 def bench_of(
@@ -116,8 +140,14 @@ def bench_of(
             "n": {"role": "size", "values": [*sizes]},
         },
     }
-    (folder / "campaign.yaml").write_text(yaml.safe_dump(keys), encoding="utf-8")
+    return bench_for(keys, folder, mode)
+
+
+def bench_for(keys: Mapping[str, Any], folder: Path, mode: Mode = Mode.EFFORT) -> Bench:
+    """Build the program of a campaign in a folder; its source is an absolute path. Errors are those of `bench_of`."""
+    (folder / "campaign.yaml").write_text(yaml.safe_dump(dict(keys), sort_keys=False), encoding="utf-8")
     campaign = load_campaign(folder / "campaign.yaml")
     backend: Backend = SYSTEMS.load("embedded").open(campaign, folder)
-    binary, _ = Workshop(backend, folder).build(_BUILD, source, example, mode)
-    return Bench(campaign, backend, binary.parent, mode)
+    target = keys["target"]
+    Workshop(backend, folder).build(target["build"], Path(target["source"]), target["binary"], mode)
+    return Bench(campaign, backend, folder / str(mode) / Path(target["source"]).name, mode)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buran.campaign.calibration import CALIBRATION, Calibration
 from buran.campaign.plan import Mode
+from buran.campaign.point import Point
 from buran.errors import ToolError
 from buran.experiment.build import Run
 from buran.files import write_json
@@ -21,9 +21,9 @@ from buran.model import PMNFRegressor
 from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
-from buran_studies.machine.laboratory import Bench, bench_of
+from buran_studies.machine.counts import differences
+from buran_studies.machine.laboratory import Bench, Spent, bench_of
 
-METRICS = ("visits", "basic_blocks", "bytes_sent", "bytes_received")
 MACHINES: Mapping[str, Mapping[str, Any]] = {
     "ideal": {
         "topology": "crossbar", "nodes": 1024, "cores_per_node": 1, "bandwidth_gb_s": 10_000.0, "latency_us": 0.001,
@@ -84,46 +84,25 @@ def _counts(shard: Shard, folder: Path) -> dict[str, Any]:
         bench_of(example, machine, ranks, SIZES[example], folder / name)
         for name, machine in (("here", None), ("there", MACHINES["fat tree"]))
     )
-    compared, unequal, differing = 0, 0, set[str]()
-    for p in ranks:
-        for n in SIZES[example]:
-            real, simulated = (_by_call_path(bench.run(p, n)[0]) for bench in (here, there))
-            for key in real.keys() | simulated.keys():
-                nothing = np.full(p, -1)  # a call path that the other does not have
-                differs = np.asarray(real.get(key, nothing) != simulated.get(key, nothing))
-                compared, unequal = compared + p, unequal + int(differs.sum())
-                if differs.any():
-                    differing.add(f"{' '.join(key)} at p={p}, n={n}")
-    return {
-        "example": example,
-        "mpi": here.backend.mpi_flavour,
-        "compared": compared,
-        "unequal": unequal,
-        "differing": sorted(differing),
-    }
-
-
-def _by_call_path(profile: Profile) -> dict[tuple[str, str], NDArray[np.generic]]:
-    """Return shape (location,) by metric and call path without the name of the program."""
-    names = [name.partition("->")[2] for name in profile.tree.names]
-    return {(metric, name): profile.values[metric][at] for metric in METRICS for at, name in enumerate(names)}
+    points = [Point.of({"p": p, "n": n}) for p in ranks for n in SIZES[example]]
+    return {"example": example, "mpi": here.backend.mpi_flavour, **differences(here, there, points)}
 
 
 def _waiting(shard: Shard, folder: Path) -> dict[str, Any]:
     """Model the waiting of a wavefront, and run it where it is predicted."""
     ranks = shard["ranks"]
     bench = bench_of("sweep", MACHINES[shard["machine"]], [*ranks, _FARTHER * ranks[-1]], _WAVE_SIZES, folder / "sweep")
-    points, waited, cpu_s = [], [], {}
+    points, waited, spent = [], [], dict[int, Spent]()
     for p in ranks:
         for n in _WAVE_SIZES:
-            seconds, spent_s = _waited(bench, p, n)
+            seconds, of_run = _waited(bench, p, n)
             if n == _AIM:
-                cpu_s[p] = spent_s
+                spent[p] = of_run
             points.append((p, n))
             waited.append(seconds)
     model = PMNFRegressor().fit(np.array(points, dtype=np.float64), np.array(waited))
     target = (_FARTHER * ranks[-1], _AIM)
-    executed, cpu_s[target[0]] = _waited(bench, *target)
+    executed, spent[target[0]] = _waited(bench, *target)
     # Of blocks of n^3 cells, beside which sums over faces of n^2 count little where n is large.
     n, block_s = _WAVE_SIZES[-1], MACHINES[shard["machine"]]["seconds_per_block"] * _WAVE_SIZES[-1] ** 3
     theory = [6 * (np.sqrt(p) - 1) * block_s for p in ranks]
@@ -134,16 +113,16 @@ def _waiting(shard: Shard, folder: Path) -> dict[str, Any]:
         "executed": executed,
         "predicted": float(model.predict(np.array([target], dtype=np.float64))[0]),
         "over_theory": (np.array(measured) / np.array(theory)).tolist(),
-        "cpu_s": {str(p): seconds for p, seconds in cpu_s.items()},
+        "spent": {str(p): asdict(of_run) for p, of_run in spent.items()},
     }
 
 
-def _waited(bench: Bench, p: int, n: int) -> tuple[float, float]:
+def _waited(bench: Bench, p: int, n: int) -> tuple[float, Spent]:
     """Return the mean time of ranks in receives and in the sum at the end, and what simulating took here."""
-    profile, cpu_s = bench.run(p, n)
+    profile, spent = bench.run(p, n)
     names = [profile.tree.regions[number].name for number in profile.tree.region.tolist()]
     rows = [at for at, name in enumerate(names) if name in ("MPI_Recv", "MPI_Allreduce")]
-    return float(profile.exclusive("time")[rows].sum(axis=0).mean()), cpu_s
+    return float(profile.exclusive("time")[rows].sum(axis=0).mean()), spent
 
 
 def _reality(shard: Shard, repetitions: int, folder: Path) -> dict[str, Any]:
@@ -199,7 +178,9 @@ def _sameness(shard: Shard, folder: Path) -> dict[str, Any]:
         written = []
         for _ in range(2):
             bench.run(p, 6)
-            written.append({path.name: path.read_bytes() for path in bench.tree.with_name(f"p{p}n6").glob("*.buran")})
+            written.append(
+                {path.name: path.read_bytes() for path in bench.folder_at(Point.of({"p": p, "n": 6})).glob("*.buran")}
+            )
         files += len(written[0])
         differing += sum(written[0][name] != written[1].get(name) for name in written[0])
     return {"profiles": files, "differing": differing}
@@ -247,8 +228,12 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
                 Figure(name, float(errors.mean()), "%", samples=len(rows), goal="10", kind=Kind.MEASURED, note=note)
             )
     table = Table(
-        f"CPU seconds of one simulated run of sweep, n = {_AIM}",
-        ("machine", "ranks", "CPU s"),
-        tuple((result["machine"], int(p), seconds) for result in waits for p, seconds in result["cpu_s"].items()),
+        f"What one simulated run of sweep costs, n = {_AIM}",
+        ("machine", "ranks", "CPU s", "MB"),
+        tuple(
+            (result["machine"], int(p), spent["cpu_s"], spent["memory_mb"])
+            for result in waits
+            for p, spent in result["spent"].items()
+        ),
     )
     return Evaluation("Real programs on simulated machines", tuple(figures), (table,))
