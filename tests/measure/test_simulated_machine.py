@@ -233,6 +233,25 @@ def test_simgrid_takes_every_machine_that_can_be_described(tmp_path: Path) -> No
         assert outcome.exit_code == 0 and not outcome.timed_out and (outcome.wall_s > 0 or described["nodes"] == 1)
 
 
+_PAIRS = """
+int main(int c, char **v) {
+    struct { double value; int rank; } mine = {1, 2}, most;
+    MPI_Init(&c, &v);
+    MPI_Allreduce(&mine, &most, 1, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@needs_simgrid
+def test_the_gap_in_a_pair_is_not_sent(tmp_path: Path) -> None:
+    _, profile = run(program(_PAIRS, tmp_path), [], 2, tmp_path / "run", **TREE)
+    at = profile.tree.names.index("demo->main->MPI_Allreduce")
+    assert profile.values["bytes_sent"][at].tolist() == [24, 24]  # 12 bytes to each of two, as under a real MPI
+
+
 _SEND = """
 int main(int c, char **v) {
     static char bytes[10000];
