@@ -26,12 +26,17 @@ from buran.loop.specs import plan_in_force, write_build_spec
 
 min_version("9.20")
 
-if not workflow.configfiles:
+if not workflow.configfiles and "campaign_file" not in config:
 
     configfile: Path(workflow.basedir, "config", "campaign.yaml")
 
 
-SESSION = open_session(Path(workflow.configfiles[0]))
+# As a module of another workflow, it is told the file: `config: {"campaign_file": "campaign.yaml"}`.
+if "campaign_file" not in config and not workflow.configfiles:
+    raise WorkflowError(
+        'the campaign file is not known: write config: {"campaign_file": "campaign.yaml"} in the module'
+    )
+SESSION = open_session(Path(config.get("campaign_file") or workflow.configfiles[0]))
 PATHS = SESSION.relative_paths
 config["campaign_file"] = str(SESSION.campaign.path)
 config["campaign_id"] = SESSION.id

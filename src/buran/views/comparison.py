@@ -15,6 +15,7 @@ from buran.errors import UsageError
 from buran.files import write_json, write_text
 from buran.loop.session import Session
 from buran.report.comparison import comparison_csv, comparison_plain, comparison_text
+from buran.report.comparison_ci import comparison_junit, comparison_markdown
 from buran.report.comparison_page import render_comparison_page
 
 NAME = "comparison"
@@ -43,8 +44,10 @@ def compare_with(
 
 
 def write_comparison(folder: Path, comparison: Comparison, broken: Sequence[Broken] = ()) -> None:
-    """Write a comparison beside a report: as text, JSON, CSV and as a page."""
+    """Write a comparison beside a report: as text, JSON, CSV, a page, a comment in Markdown and JUnit's XML."""
     write_text(folder / f"{NAME}.txt", comparison_text(comparison, broken))
     write_json(folder / f"{NAME}.json", comparison_plain(comparison, broken))
     write_text(folder / f"{NAME}.csv", comparison_csv(comparison))
+    write_text(folder / f"{NAME}.md", comparison_markdown(comparison, broken))
+    write_text(folder / f"{NAME}.xml", comparison_junit(comparison, broken))
     write_text(folder / f"{NAME}.html", render_comparison_page(comparison, broken))
