@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 
 from buran.errors import FormatError
+from buran.profile.profile import CallTree, Location, Profile, Region
 from buran_studies.evaluation.study import Settings
-from buran_studies.memory import study
+from buran_studies.memory import caches, study
+from buran_studies.memory.cachegrind import References, read_cachegrind
 from buran_studies.memory.kernels import KERNELS, theory
 
 QUICK = Settings("memory", quick=True)
@@ -30,11 +33,12 @@ summary: 19 1 1 12 1 1 4 0 0
 
 def test_the_quick_study_asks_the_same_of_smaller_programs() -> None:
     quick, full = (study.shards(Settings("memory", quick=quick)) for quick in (True, False))
-    assert [(shard["example"], shard["compiler"]) for shard in quick] == [
-        (shard["example"], shard["compiler"]) for shard in full
-    ]
-    assert all(set(few["sizes"]) < set(many["sizes"]) for few, many in zip(quick, full, strict=True))
-    assert {shard["example"] for shard in quick} == set(KERNELS)
+    for few, many in zip(quick, full, strict=True):
+        sizes = "sizes" if "sizes" in few else "arguments"
+        assert set(few[sizes]) < set(many[sizes])
+        assert {**few, sizes: 0} == {**many, sizes: 0}
+    assert {shard["example"] for shard in quick if "example" in shard} == set(KERNELS)
+    assert [shard["program"] for shard in quick if "program" in shard] == [*caches.RUNS]
 
 
 def test_formulas_are_numbers_of_a_visit() -> None:
@@ -44,13 +48,16 @@ def test_formulas_are_numbers_of_a_visit() -> None:
 
 
 def test_references_are_added_up_by_function() -> None:
-    assert study.read_cachegrind(CACHEGRIND) == {"solve": (11, 3), "main": (1, 1)}
+    assert read_cachegrind(CACHEGRIND) == {
+        "solve": References(11, 3, (1, 1)),
+        "main": References(1, 1),
+    }
 
 
 @pytest.mark.parametrize("text", ["", "events: Ir\nfn=main\n1 2\n", "fn=main\n1 2 3\n"])
 def test_what_has_no_references_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="no reads and writes"):
-        study.read_cachegrind(text)
+        read_cachegrind(text)
 
 
 def test_figures_follow_from_what_was_found() -> None:
@@ -73,3 +80,33 @@ def test_an_example_asks_for_what_its_source_says_and_valgrind_sees(example: str
             assert kernel["counted"] == kernel["theory"]
             # What does not fit into registers is spilled: more references, never fewer.
             assert sum(kernel["valgrind"]) >= kernel["counted"][1] + kernel["counted"][2]
+
+
+def test_misses_are_judged_where_a_kernel_matters() -> None:
+    few = {"kernel": "pack", "references": 1000, "sampled": [9.0, 0.0], "simulated": [0, 10]}
+    many = {"kernel": "solve", "references": 1000, "sampled": [120.0, 60.0], "simulated": [100, 50]}
+    assert [caches.beyond(few, level) for level in (0, 1)] == [0, 0]  # less than a hundredth of the references
+    assert [caches.beyond(many, level) for level in (0, 1)] == pytest.approx([0.2, 0])
+    result = {
+        "program": "sweep",
+        "kernels": [{"arguments": "8", **few}, {"arguments": "8", **many}],
+        "ratios": [1.2, 2],
+    }
+    figures, table = caches.summarise([result])
+    assert [(figure.value, figure.note) for figure in figures] == [
+        (pytest.approx(20), "solve"),
+        (0, "pack"),
+        (pytest.approx(1.6), "1.20 to 2.00"),
+    ]
+    assert len(table.rows) == 2
+
+
+def test_kernels_are_those_with_hooks_and_enough_references() -> None:
+    regions = tuple(Region(name) for name in ("run", "main", "solve(int)", "rare"))
+    tree = CallTree(regions, np.arange(4), np.array([-1, 0, 1, 1]))
+    values = {"reuse_bin_161": np.array([[0], [0], [64], [64]], dtype=np.uint64)}
+    profile = Profile(tree, (Location(0),), {}, values, {})
+    references = {"solve": References(80, 10, (60, 50)), "rare": References(1, 0), "memset": References(20, 0, (9, 9))}
+    assert caches.judged(profile, references) == [
+        {"kernel": "solve", "references": 90, "sampled": [64.0, 64.0], "simulated": [60, 50]}
+    ]

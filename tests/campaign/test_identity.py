@@ -80,6 +80,7 @@ NEW: dict[str, Any] = {
     "resources.constraint": "x", "resources.account": "x", "resources.qos": "x", "resources.reservation": "x",
     "resources.exclusive": False, "resources.extra": "--nice", "resources.time_margin": 4.0,
     "resources.points_per_job": 2, "model.waiting": "always",
+    "memory.points": [{"n": 10, "p": 4}], "memory.caches_kib": [32.0, 1024.0],
 }  # fmt: skip
 """Another value of each key."""
 
@@ -124,6 +125,8 @@ NEEDS: dict[str, dict[str, Any]] = {
     "strategy.retry_failed": {"strategy.name": "cpf"},
     "metrics": {"refinement.enabled": False},
     "compare_with": {"measurements": []},
+    "memory.points": {"metrics": ["time", "visits", "misses_level_1"]},
+    "memory.caches_kib": {"metrics": ["time", "visits", "misses_level_1"]},
     "parameters.n.values": {"parameters.n.range": None, "parameters.n.values": [10, 20]},
     "refinement.rebuild_every": {"refinement.filtering": "hybrid"},
     "refinement.start_threshold": {"refinement.start": "loops"},

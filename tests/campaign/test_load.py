@@ -40,6 +40,18 @@ def test_a_correct_file(write_campaign: WriteCampaign) -> None:
 
 
 P = "parameters.p"
+SAMPLED = ("time", "visits", "misses_level_2")
+SIMULATED = {
+    "environments": {
+        "local": {
+            "machine": {
+                "topology": "crossbar", "nodes": 64, "cores_per_node": 1, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
+                "seconds_per_block": 1e-9,
+            }
+        }
+    }
+}  # fmt: skip
+
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     # (what, changes, key, words of the message)
     ("unknown key", {"repetition": 3}, "repetition", "'repetitions'"),
@@ -171,6 +183,23 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no metrics", {"metrics": []}, "metrics", "must not be empty"),
     ("metric twice", {"metrics": ["time", "visits", "time"]}, "metrics[2]", "twice"),
     ("counter", {"counters": ["flops"]}, "counters[0]", "allowed are: instructions"),
+    ("misses with gcc", {"metrics": [*SAMPLED], "compiler": "gcc"}, "metrics[2]", "only clang's plugin"),
+    ("misses on no machine", {"metrics": [*SAMPLED], **SIMULATED}, "metrics[2]", "simulated machine"),
+    (
+        "sampled elsewhere",
+        {"metrics": [*SAMPLED], "memory": {"points": [{"p": 3, "n": 10}]}},
+        "memory.points[0]",
+        "not one of the modelling points",
+    ),
+    ("sampled for nothing", {"memory": {"caches_kib": [32]}}, "memory", "no metric asks"),
+    (
+        "caches farthest first",
+        {"metrics": [*SAMPLED], "memory": {"caches_kib": [64, 32]}},
+        "memory.caches_kib",
+        "larger",
+    ),
+    ("no cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": []}}, "memory.caches_kib", "empty"),
+    ("no such cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": [32]}}, "metrics[2]", "is of another one"),
     ("counter twice", {"counters": ["cycles", "cycles"]}, "counters[1]", "twice"),
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),

@@ -517,3 +517,24 @@ def test_a_plan_of_unknown_cost_takes_half_and_the_campaign_goes_on_after_it() -
     assert not all(outcome.complete for outcome in outcomes if outcome.id in first)
     assert plans[1].filter_text == "f1" and plans[1].bundles
     assert 1.5 < core_hours(outcomes) <= 3.0
+
+
+@pytest.mark.parametrize("strategy", ["full", "lines", "design"])
+def test_accesses_to_memory_are_sampled_once_at_the_points_asked_for(strategy: str) -> None:
+    asked = frozenset({Point.of({"p": 1, "n": 10}), Point.of({"p": 4, "n": 30})})
+    metrics = question().metrics | {"misses_level_1"}
+    plans = campaign(question(strategy=strategy, memory_points=asked, metrics=metrics), ["f1", "f1"])
+    sampled = [(point, run) for point, run in runs_of(plans) if run.mode is Mode.MEMORY]
+    assert {point for point, _ in sampled} == asked and len(sampled) == 2
+    assert {run.repetition for _, run in sampled} == {0}
+    specs = {build.hash: build for plan in plans for build in plan.builds}
+    assert {specs[run.build].filter_text for _, run in sampled} == {""}
+    assert not any(run.mode is Mode.MEMORY for _, run in runs_of(campaign(question(strategy=strategy), [""])))
+
+
+def test_sampling_is_a_part_of_what_the_full_matrix_costs() -> None:
+    plain, sampling = question(), question(memory_points=frozenset(POINTS[:5]))
+    seconds = plain.expected_s
+    without, cost = (asked.full_matrix_core_hours(seconds) for asked in (plain, sampling))
+    assert without is not None and cost is not None
+    assert cost / without == pytest.approx((2 * 3 + 1 + 2 + 5 / 25) / (2 * 3 + 1 + 2))

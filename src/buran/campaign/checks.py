@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from buran.campaign.backends import BACKENDS
@@ -27,7 +28,7 @@ from buran.campaign.template import TemplateError, parse_words
 from buran.errors import ConfigError, PluginError, UsageError
 from buran.files import read_json
 from buran.profile.extrap_names import extrap_names
-from buran.profile.metrics import metric_of
+from buran.profile.metrics import MISSES, metric_of, sampled
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
@@ -398,6 +399,33 @@ def _shape_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mis
         room = math.prod(numbers[:2] if machine.topology == "fat_tree" else numbers)
         if room != machine.nodes:
             yield Mistake(path, f"this shape has {room} nodes, not {machine.nodes}", hint="write nodes as they follow")
+
+
+def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+    """Check that accesses to memory can be sampled where that is asked for."""
+    config = campaign.config
+    asked = sampled(config.metrics)
+    for i, point in enumerate(campaign.memory_points if config.memory.points else ()):
+        if point not in campaign.points:
+            hint = "name one of them, or add it to the values or points"
+            yield Mistake(("memory", "points", i), f"{point} is not one of the modelling points", hint=hint)
+    if (config.memory.points or config.memory.caches_kib) and not asked:
+        hint = "add misses_level_1, or leave out the section memory"
+        yield Mistake(("memory",), "no metric asks for sampled accesses to memory", hint=hint)
+    sizes = config.memory.caches_kib or ()
+    if any(far <= near for near, far in pairwise(sizes)):
+        yield Mistake(("memory", "caches_kib"), "each cache must be larger than the one before", hint="nearest first")
+    for i, metric in enumerate(config.metrics):
+        if metric in MISSES[len(sizes) :] and sizes:
+            what = f"memory.caches_kib names {len(sizes)} caches, and {metric} is of another one"
+            yield Mistake(("metrics", i), what, hint="add its size, or leave the metric out")
+    path = ("metrics", config.metrics.index(asked[0])) if asked else ("metrics",)
+    if asked and campaign.is_simulated:
+        why = "it has no caches"
+        yield Mistake(path, f"{asked[0]} cannot be measured on a simulated machine", why, "leave it out")
+    elif asked and config.compiler == "gcc":
+        why = "only clang's plugin samples accesses to memory"
+        yield Mistake(path, f"{asked[0]} cannot be measured with gcc", why, "compiler: clang, or leave it out")
 
 
 def room_mistakes(campaign: Campaign) -> Iterator[Mistake]:

@@ -23,6 +23,7 @@ from buran.campaign.template import Template
 from buran.errors import ConfigError
 from buran.files import digest, file_sha256
 from buran.notebook import table_html
+from buran.profile.metrics import sampled
 
 _STAND_FOR_OTHERS = (
     *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
@@ -145,6 +146,14 @@ class Campaign:
         if values not in self._platforms:
             self._platforms[values] = platform_of(machine_at(machine, point), self.folder)
         return self._platforms[values]
+
+    @cached_property
+    def memory_points(self) -> tuple[Point, ...]:
+        """The modelling points at which accesses to memory are sampled."""
+        asked = self.config.memory.points
+        if not sampled(self.config.metrics):
+            return ()
+        return self.points if asked is None else tuple(dict.fromkeys(map(Point.of, asked)))
 
     @property
     def simulated_on(self) -> str:

@@ -150,6 +150,7 @@ class _Loading:
         )
         self._check_budget(campaign)
         mistakes.add(*checks.comparison_mistakes(campaign), *checks.room_mistakes(campaign))
+        mistakes.add(*checks.memory_mistakes(campaign))
         mistakes.stop()
         return campaign
 

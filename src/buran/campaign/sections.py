@@ -275,6 +275,26 @@ class ParameterKeys(Keys, title="Parameter"):
     )
 
 
+CacheSizes = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1, max_length=4)]
+
+
+class MemoryKeys(Keys, title="Memory"):
+    """Where accesses to memory are sampled, and for which caches."""
+
+    points: OfPlan[Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None] = Field(
+        None,
+        description="Modelling points at which accesses are sampled, one run each; by default all that are measured. "
+        "Small ones are enough: reuse distances grow with the sizes long before a cache is left.",
+        examples=[[{"p": 1, "n": 8}, {"p": 1, "n": 12}]],
+    )
+    caches_kib: OfAnalysis[CacheSizes | None] = Field(
+        None,
+        description="Sizes of the caches whose misses are modelled, nearest first, in KiB (1024 bytes); by default as "
+        "the machine tells them. A change measures nothing again.",
+        examples=[[32, 1024]],
+    )
+
+
 class BudgetKeys(Keys, title="BudgetPart"):
     """What the campaign may cost; with both keys the smaller one counts."""
 

@@ -111,6 +111,11 @@ class CampaignFile(Keys):
     metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"), description="What is measured and modelled."
     )
+    memory: sections.MemoryKeys = Field(
+        default_factory=sections.MemoryKeys,
+        description="How accesses to memory are sampled, for the metrics `misses_level_1` to `misses_level_4` and "
+        "`first_touches`; needs clang, and builds of their own.",
+    )
     counters: OfTarget[tuple[CounterName, ...]] = Field(
         (),
         description="Counters of the processor and the kernel that the timed runs read at every visit, and that are "

@@ -12,12 +12,14 @@ import numpy as np
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD
+from buran.errors import ConfigError
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.loop.findings import Overhead
 from buran.loop.history import FinishedRun
 from buran.measure.bundle import PROFILE
 from buran.profile.call_paths import read_profile
+from buran.profile.reuse import caches_of, with_misses
 
 
 def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
@@ -44,6 +46,36 @@ def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Itera
     """Read the profiles of some runs, one after the other."""
     for run in runs:
         yield {name: run.point[name] for name in parameters}, run.repetition, read_profile(run.folder / PROFILE)
+
+
+def sampled_profiles(
+    runs: Iterable[FinishedRun], parameters: Sequence[str], caches_kib: Sequence[float] | None
+) -> Iterator[Run]:
+    """Read the profiles of runs that sampled accesses to memory, one after the other: misses instead of distances.
+
+    Parameters
+    ----------
+    caches_kib
+        Sizes of the caches, nearest first; None for those of the machine that the runs were made on.
+
+    Raises
+    ------
+    ConfigError
+        The caches of that machine are not known, or other runs were made on one with other caches.
+    """
+    asked = tuple(round(1024 * size) for size in caches_kib or ())
+    before = None
+    for point, repetition, profile in profiles_of(runs, parameters):
+        caches = asked or caches_of(profile)
+        if not caches or caches != (before or caches):
+            raise ConfigError(
+                "the misses of caches need their sizes",
+                where="key memory.caches_kib",
+                why="runs were made on machines with different caches" if caches else "the machine does not tell them",
+                hint="say them in KiB, as in memory: {caches_kib: [32, 1024]}; nothing is measured again",
+            )
+        before = caches
+        yield point, repetition, with_misses(profile, caches)
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode, Purpose
 from buran.errors import RunError
+from buran.experiment.build import experiment_from_profiles
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
@@ -39,6 +40,7 @@ from buran.model.space import wider_space
 from buran.prior.campaign import noise_resilient
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import counted as counted_metrics
+from buran.profile.metrics import sampled as sampled_metrics
 from buran.profile.metrics import uncounted
 from buran.profile.profile import NO_CALL_PATHS
 
@@ -62,6 +64,8 @@ class _Material:
         Times under the filter; None without any.
     counted
         Counts; None without any.
+    sampled
+        Misses of caches, from sampled accesses to memory; None without any.
     """
 
     filter_text: str
@@ -70,6 +74,7 @@ class _Material:
     imports: tuple[Judged, ...]
     pooled: PooledTimes | None
     counted: Experiment | None
+    sampled: Experiment | None
 
     @property
     def timed(self) -> Experiment | None:
@@ -127,7 +132,10 @@ def _gather(history: History) -> _Material:
     poolable = [run for run in modelled if earlier or run.filter_text == plan.filter_text]
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
     counted = collect.experiment_of([run for run in modelled if run.mode is Mode.EFFORT], parameters)
-    return _Material(plan.filter_text, runs, modelled, imports, pooled, counted)
+    memory = [run for run in modelled if run.mode is Mode.MEMORY]
+    profiles = collect.sampled_profiles(memory, parameters, session.campaign.config.memory.caches_kib)
+    sampled = experiment_from_profiles(profiles) if memory else None
+    return _Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled)
 
 
 def _timed_metrics(session: Session) -> list[str]:
@@ -149,7 +157,11 @@ def _fit(
     session = history.session
     campaign, config = session.campaign, session.campaign.config
     tables, sets = list[Experiment](), dict[str, ModelSet]()
-    sources = ((material.timed, _timed_metrics(session)), (material.counted, list(counted_metrics(config.metrics))))
+    sources = (
+        (material.timed, _timed_metrics(session)),
+        (material.counted, list(counted_metrics(config.metrics))),
+        (material.sampled, list(sampled_metrics(config.metrics))),
+    )
     for measured, metrics in sources:
         if measured is not None and metrics:
             tables.append(collect.only(measured, metrics))

@@ -67,6 +67,7 @@ def question_of(history: History) -> Question:
         models=config.goal != "filter",
         earlier=() if session.earlier is None else session.earlier.points,
         earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
+        memory_points=frozenset(campaign.memory_points),
         conditions=lambda point: digest(configuration(session.target, point), 8),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )

@@ -28,7 +28,7 @@ from buran.instrument.refine import predicted_overhead
 from buran.instrument.start import EVERY
 from buran.loop import program_model
 from buran.loop.calibrate import calibration_of
-from buran.loop.collect import baseline, estimated_times, in_store, lost, profiles_of, timed_filters
+from buran.loop.collect import baseline, estimated_times, in_store, lost, profiles_of, sampled_profiles, timed_filters
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
@@ -41,8 +41,11 @@ from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
 from buran.loop.session import Session
+from buran.measure.bundle import PROFILE
 from buran.model.model_set import ModelSet, write_models
-from buran.profile.metrics import REQUIREMENTS
+from buran.profile.call_paths import read_profile
+from buran.profile.metrics import MISSES, REQUIREMENTS
+from buran.profile.reuse import FIRST_RATE, LAST_RATE
 from buran.report.text import Report, total_at_target
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
@@ -64,6 +67,7 @@ def write_results(history: History, folder: Path) -> None:
     write_text(folder / "scorep.filter", recommended_filter(history))
     write_text(folder / "in-force.filter", history.plans[-1].filter_text)
     timed, counted = (_export(history, mode, folder / "extrap" / mode) for mode in (Mode.TIME, Mode.EFFORT))
+    _export(history, Mode.MEMORY, folder / "extrap" / Mode.MEMORY)
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
@@ -107,7 +111,11 @@ def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
         for run in history.runs
         if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
     )
-    runs = list(profiles_of(in_store(chosen), parameters))
+    whole = in_store(chosen)
+    if mode is Mode.MEMORY:
+        runs = list(sampled_profiles(whole, parameters, campaign.config.memory.caches_kib))
+    else:
+        runs = list(profiles_of(whole, parameters))
     shutil.rmtree(folder, ignore_errors=True)
     if runs:
         write_extrap_tree(folder, runs, parameters=parameters, prefix=campaign.name, compress=True)
@@ -175,15 +183,33 @@ def _lost_visits(history: History) -> list[str]:
 
 
 def _missing_requirements(history: History) -> list[str]:
-    """Say which requirements the campaign asks for in vain."""
-    asked = [name for name in history.session.campaign.config.metrics if name in REQUIREMENTS]
+    """Say which requirements and misses the campaign asks for in vain."""
+    asked = [name for name in history.session.campaign.config.metrics if name in (*REQUIREMENTS, *MISSES)]
     table = history.table(history.plans[-1].iteration - 1) if asked else None
     missing = [] if table is None else [name for name in asked if name not in table.values]
-    if not missing:
-        return []
+    uncounted, beyond = ([name for name in missing if name in names] for names in (REQUIREMENTS, MISSES))
+    said = {
+        "blocks were counted by an earlier version of Buran or without its compiler plugins. Runs in another results "
+        "folder, with clang or gcc and its headers, would have them.": uncounted,
+        "the machine has fewer levels of caches, or no run that samples accesses to memory succeeded. Sizes of further "
+        "caches can be named: memory.caches_kib.": beyond,
+    }
+    return [f"No run has {', '.join(names)} (key metrics): {why}" for why, names in said.items() if names]
+
+
+def _lowered_rates(history: History) -> list[str]:
+    """Say which runs touched more memory than the table of the sample has room for."""
+    runs = in_store(run for run in history.runs if run.mode is Mode.MEMORY)
+    rates: dict[int, list[str]] = {}
+    for run in runs:
+        attributes = read_profile(run.folder / PROFILE).attributes
+        first, last = (int(attributes.get(key, "0")) for key in (FIRST_RATE, LAST_RATE))
+        if last > first:
+            rates.setdefault(last, []).append(str(run.point))
     return [
-        f"No run has {', '.join(missing)} (key metrics): blocks were counted by an earlier version of Buran or without "
-        "its compiler plugins. Runs in another results folder, with clang or gcc and its headers, would have them."
+        f"Accesses to memory were sampled at a lower rate at {', '.join(points)}: one cache line in {rate} in the end, "
+        "as a thread touched more lines than are looked at together. Misses there are less certain."
+        for rate, points in sorted(rates.items())
     ]
 
 
@@ -356,6 +382,7 @@ def _notes(history: History, findings: Findings) -> list[str]:
     notes += _missing_counters(history)
     notes += _lost_visits(history)
     notes += _missing_requirements(history)
+    notes += _lowered_rates(history)
     notes += _builds_of_models(history, findings)
     notes += [judged["words"] for judged in findings.imported]
     return list(dict.fromkeys(notes))

@@ -18,6 +18,7 @@ from buran.errors import RunError
 from buran.measure.toolchain.mpi_table import ROLES
 from buran.profile.metrics import REQUIREMENTS, asked_for_by
 from buran.profile.profile import Region
+from buran.profile.reuse import BIN_METRICS
 
 MAGIC, END = b"BURANDMP", b"BURANEND"
 VERSION = 3
@@ -76,7 +77,8 @@ class Dump:
     threads
         By thread number, records of `NODE`; node 0 is the root, parents come first.
     counters
-        Names of the counters that were read, out of those that campaigns can ask for, and of counted requirements.
+        Names of the counters that were read, out of those that campaigns can ask for, of counted requirements, and of
+        bins of reuse distances.
     counts
         By thread number, shape (node, counter).
     """
@@ -129,7 +131,7 @@ def read_dump(path: Path, regions_read: dict[bytes, Region] | None = None) -> Du
             hint=FEWER_CALL_PATHS if NODE_LIMIT in why else "look at the run's output",
         )
     counters = tuple(cursor.text() for _ in range(cursor.plausible(n_counters, 4)))
-    if unknown := [name for name in counters if name not in (*asked_for_by("counters"), *REQUIREMENTS)]:
+    if unknown := [name for name in counters if name not in {*asked_for_by("counters"), *REQUIREMENTS, *BIN_METRICS}]:
         cursor.fail(f"it has a counter {unknown[0]!r}")
     regions = tuple(cursor.regions(cursor.plausible(n_regions, 20), info.get("executable", ""), regions_read))
     threads: dict[int, NDArray[np.void]] = {}

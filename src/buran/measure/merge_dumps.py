@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING
 from buran.profile.metrics import REQUIREMENTS, asked_for_by, metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import preorder
+from buran.profile.reuse import BIN_METRICS, FIRST_RATE, LAST_RATE
 
 TASK_CLOCK = "task_clock"  # counts nanoseconds
 NO_CLOCK = "none"
@@ -176,8 +177,27 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
         first = [at for at, (dump, thread) in enumerate(threads) if thread == min(dump.threads)]
         values["resident_bytes"] = np.zeros(shape)
         values["resident_bytes"][0, first] = resident
-    metrics = {name: metric_of(name) for name in values}
+    values |= _reuse_distances(dumps, threads, added_up)
+    metrics = {name: BIN_METRICS.get(name) or metric_of(name) for name in values}
     return Profile(tree, locations, metrics, values, _attributes(dumps, tree))
+
+
+def _reuse_distances(
+    dumps: Sequence[Dump],
+    threads: Sequence[tuple[Dump, int]],
+    added_up: Callable[[NDArray[np.generic], type[np.generic]], NDArray[np.generic]],
+) -> dict[str, NDArray[np.generic]]:
+    """Return accesses by reuse distance; a process names the bins that it has."""
+    out = {}
+    for name in (name for name in BIN_METRICS if any(name in dump.counters for dump in dumps)):
+        columns = (
+            dump.counts[thread][:, dump.counters.index(name)]
+            if name in dump.counters
+            else np.zeros(len(dump.threads[thread]), dtype=np.uint64)
+            for dump, thread in threads
+        )
+        out[name] = added_up(np.concatenate([*columns]), np.uint64)
+    return out
 
 
 def _ticks(
@@ -220,6 +240,18 @@ def _missing_cpu_clock(dumps: Sequence[Dump]) -> dict[str, str]:
     return {"cpu_clock_missing": reason} if reason else {}
 
 
+def _sampling(dumps: Sequence[Dump]) -> dict[str, str]:
+    """Return how accesses were sampled, where they were: one cache line in so many, first and last; and the caches.
+
+    Machines whose caches differ have none that could be named.
+    """
+    rates = {key: max(_numbers(dumps, key)) for key in (FIRST_RATE, LAST_RATE)}
+    if not rates[LAST_RATE]:
+        return {}
+    caches = {dump.info.get("caches", "") for dump in dumps}
+    return {**{key: str(rate) for key, rate in rates.items()}, "caches": caches.pop() if len(caches) == 1 else ""}
+
+
 # What the runtime says of each process, and how it is summed up for all of them.
 _ADDED_UP = (
     "visits_below_depth_limit",
@@ -250,6 +282,7 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         **{f"{key}_per_rank": str(max(_numbers(dumps, key))) for key in _GREATEST},
         **_unavailable_counters(dumps),
         **_missing_cpu_clock(dumps),
+        **_sampling(dumps),
         "placement": placement_of(
             {dump.rank: (dump.info.get("host", ""), dump.info.get("cpus", "")) for dump in dumps}
         ),

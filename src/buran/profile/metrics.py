@@ -15,7 +15,7 @@ from buran.errors import PluginError
 from buran.plugins import Door
 
 Role = Literal["time", "exact", "sampled"]
-Build = Literal["time", "effort"]
+Build = Literal["time", "effort", "memory"]
 Effort = Literal["", "computation", "communication"]
 Key = Literal["", "metrics", "counters"]
 Combine = Literal["add", "min", "max"]
@@ -95,6 +95,11 @@ class Metric:
         return self.builds[0] == "effort"
 
     @property
+    def timed(self) -> bool:
+        """Whether models are made from timed runs."""
+        return self.builds[0] == "time"
+
+    @property
     def noise_resilient(self) -> bool:
         """Whether neither noise nor the filter touches it, so that any difference is one of the program."""
         return self.counted and self.role == "exact"
@@ -112,6 +117,12 @@ def _requirement(name: str, title: str, description: str, unit: str = "occ") -> 
     return Metric(name, unit, "exclusive", "UINT64", title, description, "exact", builds, key="metrics", reported=True)
 
 
+def _sampled(name: str, title: str, description: str) -> Metric:
+    """Return something that follows from a sample of the accesses to memory."""
+    builds: tuple[Build, ...] = ("memory",)
+    return Metric(name, "occ", "exclusive", "DOUBLE", title, description, builds=builds, key="metrics", reported=True)
+
+
 def _counter(name: str, perf: str, title: str, description: str, effort: Effort = "") -> Metric:
     """Return a counter of the processor or the kernel that timed runs read at every visit."""
     return Metric(
@@ -121,6 +132,10 @@ def _counter(name: str, perf: str, title: str, description: str, effort: Effort 
 
 REQUIREMENTS = ("flops", "loads", "stores", "bytes_loaded", "bytes_stored")
 """What the embedded backend's compiler plugins count beside basic blocks."""
+
+FIRST_TOUCHES = "first_touches"
+MISSES = tuple(f"misses_level_{level}" for level in (1, 2, 3, 4))
+"""What builds that sample accesses to memory tell of caches, nearest first."""
 
 _EVERY: tuple[Build, ...] = ("effort", "time")
 _TIMED_FIRST: tuple[Build, ...] = ("time", "effort")
@@ -162,6 +177,11 @@ METRICS: Mapping[str, Metric] = {
         _requirement("stores", "Stores", "Writings to memory"),
         _requirement("bytes_loaded", "Bytes loaded", "What loads read", "bytes"),
         _requirement("bytes_stored", "Bytes stored", "What stores write", "bytes"),
+        _sampled(FIRST_TOUCHES, "Lines touched first", "Cache lines that a thread touches for the first time"),
+        *(
+            _sampled(name, f"Misses of level {level}", f"Accesses that miss a cache as large as that of level {level}")
+            for level, name in enumerate(MISSES, 1)
+        ),
         Metric(
             "resident_bytes", "bytes", "exclusive", "MAXDOUBLE", "Resident memory",
             "The most that was in memory at a time, at the root: of the program, its libraries and the measurement",
@@ -254,7 +274,12 @@ def counted(names: Iterable[str]) -> tuple[str, ...]:
 
 def uncounted(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of the metrics whose models are made from timed runs."""
-    return tuple(name for name in names if not metric_of(name).counted)
+    return tuple(name for name in names if metric_of(name).timed)
+
+
+def sampled(names: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the metrics whose models are made from runs that sample accesses to memory."""
+    return tuple(name for name in names if metric_of(name).builds[0] == "memory")
 
 
 def noise_resilient(names: Iterable[str]) -> tuple[str, ...]:

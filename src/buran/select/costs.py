@@ -37,7 +37,10 @@ class RunCosts:
         beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
         with_each, once = (1.0, 0.0) if question.paired else (0.0, beside)
         return replace(
-            space, overhead=timed + with_each, first_runs=question.warmup + effort + once, expected_s=expected
+            space,
+            overhead=timed + with_each,
+            first_runs=question.warmup + effort + self.ratio(Mode.MEMORY) * question.memory_runs + once,
+            expected_s=expected,
         )
 
     @cached_property

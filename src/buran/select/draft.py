@@ -100,7 +100,7 @@ class Draft(RunCosts):
         return self.done(f"{reason}; the evaluation points do not fit into the budget", budget_reached=True)
 
     def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
-        """Return the builds of an iteration; effort is always counted under the widest instrumentation."""
+        """Return the builds of an iteration; counts and samples are always those of the widest instrumentation."""
         if purpose is Purpose.COMPARISON and not self.knowledge.plans and self.question.earlier_counts:
             return [(Mode.EFFORT, "")]
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)]
@@ -109,6 +109,8 @@ class Draft(RunCosts):
         guard = purpose is Purpose.PILOT and not self.knowledge.run_plans
         if counted(self.question.metrics) and not guard:
             variants.append((Mode.EFFORT, ""))
+        if self.question.memory_points and purpose is Purpose.MODEL:
+            variants.append((Mode.MEMORY, ""))
         return variants
 
     def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
@@ -137,9 +139,11 @@ class Draft(RunCosts):
             elif mode is Mode.TIME:
                 first = earlier.get(name, 0)
                 repetitions[name, mode] = range(first, first + count)
+            elif mode is Mode.MEMORY:
+                repetitions[name, mode] = range(int(point in question.memory_points and name not in earlier))
             elif name not in earlier and not self.counts_settled:
                 repetitions[name, mode] = range(question.effort_repetitions)
-        timed = count > 0 and any(mode is not Mode.EFFORT for _, mode in repetitions)
+        timed = count > 0 and any(mode in (Mode.VANILLA, Mode.TIME) for _, mode in repetitions)
         warmup = question.warmup and timed and not earlier and purpose is not Purpose.PILOT
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
         return Bundle(point, purpose, runs, self.seconds(point), question.conditions(point))

@@ -51,6 +51,8 @@ class Question:
     paired
         Whether strategies that adapt need a baseline run for each timed one, as they choose by it; else the first
         timed run of a point under a filter has one beside it.
+    memory_points
+        Where accesses to memory are sampled.
     conditions
         Returns the digest of all beside the builds that decides how a point is run.
     """
@@ -84,6 +86,7 @@ class Question:
     earlier: tuple[Point, ...] = ()
     earlier_counts: bool = False
     paired: bool = False
+    memory_points: frozenset[Point] = frozenset()
     conditions: Callable[[Point], str] = lambda point: ""
 
     @cached_property
@@ -133,13 +136,18 @@ class Question:
         return self.effort_repetitions if counted(self.metrics) else 0
 
     @property
+    def memory_runs(self) -> float:
+        """Runs of a point, in the mean, that sample accesses to memory."""
+        return len(self.memory_points) / len(self.points)
+
+    @property
     def adaptive(self) -> bool:
         """Whether points are chosen by what was measured at others."""
         return not self.chooser.abilities.all_at_once
 
     def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
         """Return what measuring every point would cost; None where the run time of some point is unknown."""
-        runs = 2 * self.repetitions + self.warmup + self.effort_runs
+        runs = 2 * self.repetitions + self.warmup + self.effort_runs + self.memory_runs
         total = 0.0
         for point in self.points:
             run_s = seconds(point)

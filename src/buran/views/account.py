@@ -11,8 +11,8 @@ from buran.campaign.records import Status
 from buran.measure.store.ledger import Entry
 
 PHASES = (
-    "imported", "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "time", "evaluation", "failures",
-    "aborted", "duplicates", "other versions",
+    "imported", "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "memory", "time", "evaluation",
+    "failures", "aborted", "duplicates", "other versions",
 )  # fmt: skip
 """In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``comparison``: runs that
 only told whether the program changed; ``refinement``: pilots,
@@ -91,6 +91,6 @@ def _phase(
         return "evaluation"
     if mode is Mode.VANILLA:
         return "vanilla"
-    if mode is Mode.EFFORT:
-        return "effort"
+    if mode in (Mode.EFFORT, Mode.MEMORY):
+        return str(mode)
     return "time" if filter_text == last_filter else "refinement"

@@ -25,6 +25,7 @@ class Phase(StrEnum):
     COMPARISON = "comparison"
     PILOT = "pilot runs"
     COUNTS = "counts"
+    MEMORY = "memory runs"
     FIRST = "first iteration"
     REFINEMENT = "refinement"
     EVALUATION = "evaluation"
@@ -132,6 +133,8 @@ def _phase(purpose: Purpose, mode: Mode, rounds: int) -> Phase:
         return special[purpose]
     if mode is Mode.EFFORT:
         return Phase.COUNTS
+    if mode is Mode.MEMORY:
+        return Phase.MEMORY
     return Phase.REFINEMENT if rounds else Phase.FIRST
 
 

@@ -24,8 +24,9 @@ from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, lacking_functions
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain.toolchain import GCC_FALLBACK, NODE_GROUPS, Toolchain
+from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, NODE_GROUPS, Toolchain
 from buran.measure.toolchain.wrappers import ccache
+from buran.profile.metrics import sampled
 from buran.profile.profile import Profile
 
 _NO_HOOKS = "SCOREP_REGION_NAMES_BEGIN\n  EXCLUDE *\nSCOREP_REGION_NAMES_END\n"
@@ -235,7 +236,16 @@ class Embedded(MeasurementSystem):
         """Find a compiler and an MPI; for a simulated machine, SimGrid's."""
         compiler = campaign.config.compiler
         if not campaign.is_simulated:
-            return open_embedded(compiler, scratch, campaign.config.counters)
+            backend = open_embedded(compiler, scratch, campaign.config.counters)
+            if campaign.memory_points and backend.toolchain.kind != CLANG_PLUGIN:
+                metric, found = sampled(campaign.config.metrics)[0], backend.toolchain.compiler_version
+                raise ToolError(
+                    f"{metric} cannot be measured with {found}",
+                    where=f"{campaign.path}, key metrics",
+                    why="only clang's plugin samples accesses to memory",
+                    hint="apt install clang-16 llvm-16-dev, or leave the metric out",
+                )
+            return backend
         toolchain = find_toolchain(compiler=compiler, simulated=True)
         simulated = SimulatedMachine(campaign, scratch, Path(toolchain.objects["time"][0]).with_name(NODE_GROUPS))
         return SimulatedMachineBackend(toolchain, _described(toolchain, scratch), simulated=simulated)

@@ -98,7 +98,7 @@ class ScorePBackend(Backend):
         return "-".join([own, *filter(None, (self.effort_metric, *self.options.split()))])
 
     def _leaves_it_to_ours(self, mode: Mode) -> bool:
-        return mode is Mode.EFFORT and self.effort_metric is None
+        return mode is Mode.MEMORY or (mode is Mode.EFFORT and self.effort_metric is None)
 
     @property
     def description(self) -> Mapping[str, str | None]:

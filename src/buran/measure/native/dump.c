@@ -146,12 +146,14 @@ static uint64_t resident_bytes(void) {
     return at ? 1024 * strtoull(at + strlen("VmHWM:"), NULL, 10) : 0;
 }
 
-#define NUMBERS 12
-#define TEXTS 9
+#define NUMBERS 14
+#define TEXTS 10
 
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
-    char missing[2048];
+    char missing[2048], caches[256] = "";
     buran_missing_counters(missing, sizeof missing);
+    if (buran_samples_reuse)
+        buran_describe_caches(caches, sizeof caches);
     const char *texts[TEXTS][2] = {
         {"executable", source->executable},
         {"build_id", source->build_id},
@@ -162,6 +164,7 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
         {"recursion", source->settings->folds_recursion ? "fold" : "unfold"},
         {"incomplete", source->incomplete ? source->incomplete : ""},
         {"counters_unavailable", missing},
+        {"caches", caches},
     };
     for (int i = 0; i < TEXTS; i++) {
         put_text(out, texts[i][0]);
@@ -179,6 +182,8 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
     put_number(out, "threads_running_at_exit", sum->running);
     put_number(out, "forks", source->forks);
     put_number(out, "resident_bytes", resident_bytes());
+    put_number(out, "sampled_lines_first", buran_reuse_first_rate());
+    put_number(out, "sampled_lines_last", buran_reuse_last_rate());
     for (uint32_t i = 0; buran_build_info[i]; i++)
         put_text(out, buran_build_info[i]);
 }
@@ -195,8 +200,11 @@ _Static_assert(sizeof requirement_names / sizeof *requirement_names == BURAN_REQ
 
 static uint32_t requirements_in_dump(void) { return buran_counts_requirements ? BURAN_REQUIREMENTS : 0; }
 
+static uint8_t bin_is_used[BURAN_REUSE_BINS];
+static uint32_t bins_in_dump;
+
 static uint32_t counters_in_dump(void) {
-    uint32_t count = requirements_in_dump();
+    uint32_t count = requirements_in_dump() + bins_in_dump;
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         count += buran_counter_name(event) != NULL;
     return count;
@@ -218,6 +226,11 @@ static void put_counts(writer *out, const buran_thread *thread, uint32_t count) 
             for (uint32_t event = 0; event < BURAN_EVENTS; event++) {
                 uint64_t value = buran_count_of(thread, node, event);
                 if (buran_counter_name(event))
+                    put(out, &value, sizeof value);
+            }
+            for (uint32_t bin = 0; bins_in_dump && bin < BURAN_REUSE_BINS; bin++) {
+                uint64_t value = buran_reuse_count(thread, node, bin);
+                if (bin_is_used[bin])
                     put(out, &value, sizeof value);
             }
         }
@@ -279,6 +292,7 @@ static void put_threads(writer *out, const buran_dump_source *source) {
 static void put_all(writer *out, const buran_dump_source *source) {
     totals sum = add_up(source);
     buran_settle_counters();
+    bins_in_dump = buran_settle_reuse(source->threads, bin_is_used);
     put(out, "BURANDMP", 8);
     put_u32(out, DUMP_VERSION);
     put_u32(out, (source->incomplete ? 0u : 1u) | (buran_counts_blocks ? 2u : 0u));
@@ -295,6 +309,12 @@ static void put_all(writer *out, const buran_dump_source *source) {
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         if (buran_counter_name(event))
             put_text(out, buran_counter_name(event));
+    for (uint32_t bin = 0; bin < BURAN_REUSE_BINS; bin++) {
+        char name[32];
+        snprintf(name, sizeof name, "reuse_bin_%03u", bin);
+        if (bin_is_used[bin])
+            put_text(out, name);
+    }
     for (uint32_t i = 0; i < source->region_count; i++) {
         const buran_known_region *region = &source->regions[i];
         put_text(out, region->name);

@@ -512,8 +512,8 @@ private:
 
 // Objects of different modes must not be linked into one binary (build_info.c defines one of the two symbols).
 void addModeReference() {
-  const char *Name = Settings::get().Effort ? "buran_objects_are_for_effort" : "buran_objects_are_for_time";
-  tree Mark = build_decl(UNKNOWN_LOCATION, VAR_DECL, get_identifier(Name), char_type_node);
+  std::string Name = "buran_objects_are_for_" + Settings::get().Mode;
+  tree Mark = build_decl(UNKNOWN_LOCATION, VAR_DECL, get_identifier(Name.c_str()), char_type_node);
   TREE_PUBLIC(Mark) = DECL_EXTERNAL(Mark) = TREE_USED(Mark) = DECL_ARTIFICIAL(Mark) = TREE_ADDRESSABLE(Mark) = 1;
   tree Reference = build_decl(UNKNOWN_LOCATION, VAR_DECL, get_identifier("buran.mode"), ptr_type_node);
   TREE_STATIC(Reference) = TREE_USED(Reference) = DECL_ARTIFICIAL(Reference) = DECL_PRESERVE_P(Reference) = 1;

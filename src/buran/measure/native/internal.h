@@ -69,6 +69,7 @@ typedef struct buran_thread {
     uint32_t busy; /* inside a hook: a signal handler must not touch this structure */
     int counts_more; /* than time and blocks: requirements, or what follows */
     struct buran_counts *counts; /* counters.c; NULL if there are none */
+    struct buran_reuse *reuse;   /* reuse.c; NULL until a line of the sample is touched */
     buran_cpu_clock cpu_clock;
     uint64_t last_requirements[BURAN_REQUIREMENTS]; /* as last_blocks */
 
@@ -123,7 +124,7 @@ extern buran_settings buran_the_settings;
 
 /* Key, value, key, value, ..., NULL: what the toolchain knows of the build (build_info.c). */
 extern const char *const buran_build_info[];
-extern const int buran_counts_blocks, buran_counts_requirements;
+extern const int buran_counts_blocks, buran_counts_requirements, buran_samples_reuse;
 
 /* ---- runtime.c */
 
@@ -184,6 +185,29 @@ uint64_t buran_count_of(const buran_thread *thread, const buran_node *node, uint
 const char *buran_counter_name(uint32_t event);
 void buran_settle_counters(void);
 void buran_missing_counters(char *text, size_t size);
+
+/* ---- reuse.c */
+
+/* Distance 0, then four bins to each doubling up to 2^40 lines, then lines that were never touched before. */
+#define BURAN_REUSE_BINS 162u
+#define BURAN_REUSE_NEVER (BURAN_REUSE_BINS - 1)
+
+typedef struct buran_reuse buran_reuse;
+
+/* `rate` is BURAN_REUSE_RATE or NULL. Returns what is wrong with it, or NULL. */
+const char *buran_reuse_start(const char *rate);
+
+/* Of the thread that ends: its histograms stay. */
+void buran_close_reuse(buran_thread *thread);
+
+/* For the dump: one line in so many was looked at, in the beginning and in the end, 0 where none were; which bins
+ * have accesses, and how many are these; accesses of a call path; the sizes of this machine's caches in bytes, as in
+ * "1:32768 2:1048576", empty if it does not tell. */
+uint64_t buran_reuse_first_rate(void);
+uint64_t buran_reuse_last_rate(void);
+uint32_t buran_settle_reuse(const buran_thread *threads, uint8_t *is_used);
+uint64_t buran_reuse_count(const buran_thread *thread, const buran_node *node, uint32_t bin);
+void buran_describe_caches(char *text, size_t size);
 
 /* ---- process.c */
 

@@ -1,16 +1,18 @@
 // Compiler plugin for clang: hooks in selected functions, and counts of executed basic blocks and of what they ask of the
 // machine (llvm_requirements.h).
 //
-// Two passes:
+// Three passes:
 //   hooks    at the start of the pipeline, so that call paths are those of the source even where functions are
 //            inlined later;
 //   counting after inlining and scalar simplification, before vectorisation. Each count is kept in a local variable
 //            that becomes a virtual register; it is added to the thread's counter (`buran_blocks`,
 //            `buran_requirements`) before every instruction after which control may not come back here or the call
-//            path may change. Counted loops then shrink to "+ trip count" by the optimiser's own means.
+//            path may change. Counted loops then shrink to "+ trip count" by the optimiser's own means;
+//   sampling at the end of the pipeline, instead of counting: each access to memory asks whether its cache line is in
+//            the sample (llvm_sampling.h).
 //
 // One source for LLVM 14 and later. Settings come from the environment, set by the compiler wrapper:
-//   BURAN_PLUGIN_MODE     time | effort
+//   BURAN_PLUGIN_MODE     time | effort | memory
 //   BURAN_PLUGIN_COUNTER  register (default) | memory: adds to the thread's counter in every block; slow, inhibits
 //                         vectorisation, and so simple that it serves as the reference in tests
 //   BURAN_FILTER          filter file
@@ -47,6 +49,7 @@
 #include <string>
 
 #include "llvm_requirements.h"
+#include "llvm_sampling.h"
 #include "llvm_static.h"
 #include "plugin.h"
 #include "runtime.h"
@@ -314,7 +317,7 @@ private:
 // Objects of different modes must not be linked into one binary (build_info.c defines one of the two symbols).
 void addModeReference(Module &M) {
   Type *Byte = Type::getInt8Ty(M.getContext());
-  std::string Name = Settings::get().Effort ? "buran_objects_are_for_effort" : "buran_objects_are_for_time";
+  std::string Name = "buran_objects_are_for_" + Settings::get().Mode;
   if (M.getGlobalVariable(Name))
     return;
   auto *Mark = new GlobalVariable(M, Byte, true, GlobalValue::ExternalLinkage, nullptr, Name);
@@ -658,6 +661,18 @@ struct CountFunctionPass : PassInfoMixin<CountFunctionPass> {
 };
 #endif
 
+struct SamplePass : PassInfoMixin<SamplePass> {
+  static bool isRequired() { return true; }
+
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
+    buran::Sampling Sample(M);
+    for (Function &F : M)
+      if (canCarryCode(F))
+        Sample.add(F);
+    return nothingPreserved();
+  }
+};
+
 // Lets the optimiser turn "+1 per iteration" into "+ trip count" before the vectoriser looks at the loops.
 void addSimplification(FunctionPassManager &Passes) {
   Passes.addPass(InstCombinePass());
@@ -680,6 +695,14 @@ void addCounting(ModulePassManager &Passes, OptimizationLevel Level) {
 void registerPasses(PassBuilder &Builder) {
   Builder.registerPipelineStartEPCallback(
       [](ModulePassManager &Passes, OptimizationLevel) { Passes.addPass(HookPass()); });
+  if (Settings::get().Samples)
+#if LLVM_VERSION_MAJOR >= 20
+    Builder.registerOptimizerLastEPCallback(
+        [](ModulePassManager &Passes, OptimizationLevel, ThinOrFullLTOPhase) { Passes.addPass(SamplePass()); });
+#else
+    Builder.registerOptimizerLastEPCallback(
+        [](ModulePassManager &Passes, OptimizationLevel) { Passes.addPass(SamplePass()); });
+#endif
   if (!Settings::get().Effort)
     return;
 #if LLVM_VERSION_MAJOR >= 20

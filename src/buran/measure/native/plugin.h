@@ -21,7 +21,8 @@ constexpr unsigned TinyBlocks = 8;
 
 struct Settings {
   enum { Register, Memory, None } Counter = Register;
-  bool Effort = false;
+  std::string Mode = "time";
+  bool Effort = false, Samples = false;
   buran_filter Filter = {};
 
   static const Settings &get() {
@@ -36,7 +37,10 @@ private:
   }
 
   Settings() {
-    Effort = environment("BURAN_PLUGIN_MODE") == "effort";
+    if (std::string Asked = environment("BURAN_PLUGIN_MODE"); !Asked.empty())
+      Mode = Asked;
+    Effort = Mode == "effort";
+    Samples = Mode == "memory";
     std::string Which = environment("BURAN_PLUGIN_COUNTER");
     Counter = Which == "memory" ? Memory : Which == "none" ? None : Register;
     std::string Path = environment("BURAN_FILTER");

@@ -178,7 +178,8 @@ def _fortran_plugin(folder: Path, compiler: Compiler) -> str | None:
 
 def _object_names(kind: str, flavour: str, mode: str) -> tuple[str, ...]:
     differing = ("simulated.o",) if flavour == FLAVOUR else ("clock.o", "mpi_fortran.o")
-    common = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "threads.o", "dump.o", "mpi.o", *differing)
+    recording = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "reuse.o", "threads.o", "dump.o")
+    common = (*recording, "mpi.o", *differing)
     hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
     return (*common, *hooks, f"build_info-{mode}.o")
 
@@ -288,4 +289,5 @@ def _info_macros(toolchain: Toolchain, mode: str) -> list[str]:
         f"-DBURAN_INFO_MODE={mode}",
         f"-DBURAN_INFO_COUNTS_BLOCKS={int(counts)}",
         f"-DBURAN_INFO_COUNTS_REQUIREMENTS={int(by_plugin)}",
+        f"-DBURAN_INFO_SAMPLES_REUSE={int(mode == 'memory')}",
     ]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from buran.errors import FormatError, ToolError, UsageError
 
-MODES = ("time", "effort")
+MODES = ("time", "effort", "memory")
 
 EXPORTS = "exports.list"  # symbols of a program that shared libraries may need
 NODE_GROUPS = "node_groups.so"
@@ -48,7 +48,7 @@ class Toolchain:
     plugin
         Path of the compiler plugin; None for the fallback.
     objects
-        By mode (``time``, ``effort``): object files that go on the link line of a program.
+        By mode (``time``, ``effort``, ``memory``): object files that go on the link line of a program.
     mpicc, mpicxx, mpiexec
         Paths of the MPI's compiler wrappers and launcher.
     mpi
@@ -125,9 +125,21 @@ def flags_for_compiling(toolchain: Toolchain, mode: str, *, fortran: bool = Fals
     """Return the flags of a build mode for the C and C++ compilers, or for Fortran's.
 
     They stand before the user's, which so win.
+
+    Raises
+    ------
+    UsageError
+        If accesses to memory cannot be sampled with this compiler.
     """
     if mode not in MODES:
         return ()
+    if mode == "memory" and (fortran or toolchain.kind != CLANG_PLUGIN):
+        raise UsageError(
+            "accesses to memory cannot be sampled",
+            where="BURAN_MODE=memory",
+            why="Fortran code is compiled with gcc" if fortran else f"the compiler is {toolchain.compiler_version}",
+            hint="clang's plugin does that, for C and C++: `compiler: clang`, or leave out the metrics of memory runs",
+        )
     if fortran and toolchain.fortran_plugin:
         return (f"-fplugin={toolchain.fortran_plugin}",)
     if toolchain.kind == GCC_PLUGIN:

@@ -1,23 +1,20 @@
-"""The study `memory`: counted flops, loads and stores, beside formulas of the source and what valgrind counts."""
+"""The study `memory`: counted flops, loads and stores beside formulas and valgrind; misses beside its simulation."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.launcher import Placement, launch
 from buran.campaign.plan import Mode
-from buran.errors import FormatError, RunError, ToolError
 from buran.profile.metrics import REQUIREMENTS
 from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES, RUNS
+from buran_studies.memory import caches
+from buran_studies.memory.cachegrind import references_of
 from buran_studies.memory.kernels import theory
 from buran_studies.priors.runs import Workshop
 
@@ -28,20 +25,25 @@ _FLAGS = {
     Mode.EFFORT: "-O2",
     Mode.VANILLA: "-O2 -g -fno-tree-vectorize -fno-unroll-loops",  # a reference of the processor is one of the source
 }
-_TIME_LIMIT_S = 600
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for each example and compiler."""
-    return [
+    """One shard for each example and compiler, and one for each program whose misses are compared."""
+    counted = [
         {"example": example, "compiler": compiler, "sizes": [*sizes[:1]] if settings.quick else [*sizes]}
         for example, sizes in SIZES.items()
         for compiler in _COMPILERS
     ]
+    return [*counted, *caches.shards(settings)]
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
-    """Count each kernel's requirements on one rank, and let valgrind count those of a build without hooks."""
+    """Count each kernel's requirements on one rank, and let valgrind count those of a build without hooks.
+
+    Or compare misses; see `caches`.
+    """
+    if "program" in shard:
+        return caches.run_shard(shard, settings)
     example, sizes = shard["example"], shard["sizes"]
     with tempfile.TemporaryDirectory(prefix="buran-memory-") as name:
         workshop = Workshop.open(Path(name), shard["compiler"])
@@ -65,7 +67,7 @@ def _kernels(example: str, n: int, workshop: Workshop, binaries: Mapping[Mode, P
             "n": n,
             "counted": [counted[metric] for metric in REQUIREMENTS],
             "theory": [counted["visits"] * amount for amount in visit],
-            "valgrind": list(references[function]),
+            "valgrind": [references[function].reads, references[function].writes],
         }
 
 
@@ -76,61 +78,10 @@ def totals(profile: Profile, kernel: str) -> dict[str, float]:
     return {metric: float(profile.exclusive(metric)[rows].mean(axis=1).sum()) for metric in ("visits", *REQUIREMENTS)}
 
 
-def references_of(command: Sequence[str], workshop: Workshop) -> dict[str, tuple[int, int]]:
-    """Run a program under valgrind's cachegrind; return reads and writes of data by function, without parameters.
-
-    Raises
-    ------
-    ToolError
-        There is no valgrind.
-    RunError
-        The program fails under it.
-    """
-    valgrind = shutil.which("valgrind")
-    if valgrind is None:
-        raise ToolError("valgrind is not in PATH", hint="apt install valgrind")
-    out = workshop.folder / "cachegrind.out"
-    started = launch(
-        workshop.backend.mpi_flavour,
-        [valgrind, "--tool=cachegrind", "--cache-sim=yes", f"--cachegrind-out-file={out}", *command],
-        Placement(1),
-        program=workshop.backend.mpiexec,
-        oversubscribe=False,
-        as_root=os.geteuid() == 0,
-    )
-    environment = {**os.environ, **started.variables}
-    done = subprocess.run(
-        started.argv, env=environment, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False
-    )
-    if done.returncode:
-        raise RunError("a program fails under valgrind", where=command[0], why=done.stderr[-500:])
-    return read_cachegrind(out.read_text(encoding="utf-8"), out)
-
-
-def read_cachegrind(text: str, where: Path | str = "cachegrind's file") -> dict[str, tuple[int, int]]:
-    """Return reads and writes of data by function; raise `FormatError` for anything else than cachegrind's file."""
-    events: list[str] = []
-    found: dict[str, tuple[int, int]] = {}
-    function = ""
-    for line in text.splitlines():
-        key, _, rest = line.partition("=") if line[:3] == "fn=" else line.partition(": ")
-        if key == "events":
-            events = rest.split()
-        elif key == "fn":
-            function = rest.split("(")[0]
-        elif line[:1].isdigit() and {"Dr", "Dw"} <= set(events):
-            numbers = dict(zip(events, map(int, line.split()[1:]), strict=False))
-            reads, writes = found.get(function, (0, 0))
-            found[function] = (reads + numbers.get("Dr", 0), writes + numbers.get("Dw", 0))
-    if not found:
-        raise FormatError("this file has no reads and writes of functions", where=where)
-    return found
-
-
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
-    """Give the share of counts that are as theory says, and how far valgrind's references are from the counted ones."""
+    """Give the share of counts that are as theory says, and how far valgrind is from what is counted and sampled."""
     figures, rows = [], []
-    for result in results:
+    for result in (result for result in results if "example" in result):
         example, compiler, kernels = result["example"], result["compiler"], result["kernels"]
         pairs = [pair for kernel in kernels for pair in zip(kernel["counted"], kernel["theory"], strict=True)]
         equal = sum(counted == expected for counted, expected in pairs)
@@ -155,7 +106,8 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         rows += [_row(example, compiler, kernel) for kernel in kernels]
     header = ("example", "compiler", "kernel", "n", "flops", "loads", "valgrind's reads", "stores", "valgrind's writes")
     table = Table("One rank, whole run", header, tuple(rows))
-    return Evaluation("What programs ask of the memory, counted", tuple(figures), (table,))
+    of_caches, misses = caches.summarise([result for result in results if "program" in result])
+    return Evaluation("What programs ask of the memory", (*figures, *of_caches), (table, misses))
 
 
 def _beyond(kernel: Mapping[str, Any]) -> float:

@@ -1,0 +1,100 @@
+"""Reuse distances, and the cache misses that follow from them.
+
+The reuse distance of an access is how many other cache lines its thread has touched since it touched this one the last
+time. A cache that holds C lines, and drops the one that was unused for the longest time, misses where it is C or more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.profile.metrics import FIRST_TOUCHES, MISSES, Metric, metric_of
+from buran.profile.profile import Profile
+
+LINE = 64
+"""Bytes of a cache line, as native/runtime.h has it."""
+BINS = 162
+"""Distance 0, then four to each doubling, then lines that were never touched before; as in native/internal.h."""
+NEVER = BINS - 1
+FIRST_RATE, LAST_RATE = "sampled_lines_first", "sampled_lines_last"
+"""Attributes of profiles: one cache line in so many was looked at, in the beginning and in the end of the run."""
+_CACHE = re.compile(r"(\d+):(\d+)")
+
+
+def _least(number: int) -> float:
+    """Return the smallest distance of a bin, in lines."""
+    return 0.0 if number == 0 else float("inf") if number == NEVER else 2.0 ** ((number - 1) / 4)
+
+
+LEAST_DISTANCE: NDArray[np.float64] = np.array([_least(number) for number in range(BINS)])
+"""Shape (bin,): in lines; infinite for those that were never touched before."""
+
+
+def _described(number: int) -> str:
+    if number == NEVER:
+        return "Accesses to a cache line that its thread has not touched before"
+    least, end = LEAST_DISTANCE[number], LEAST_DISTANCE[number + 1]
+    span = "no other line" if number == 0 else f"{least:.4g} lines or more, fewer than {end:.4g},"
+    return f"Accesses before which {span} came since the last one to their cache line"
+
+
+BIN_METRICS: Mapping[str, Metric] = {
+    name: Metric(name, "occ", "exclusive", "UINT64", title, _described(number), builds=("memory",))
+    for number in range(BINS)
+    for name, title in [(f"reuse_bin_{number:03}", f"Reuse distance, bin {number}")]
+}
+"""The bins as metrics of a profile, in their order; a profile has those that are not empty."""
+
+
+def histogram(profile: Profile) -> NDArray[np.float64]:
+    """Return the accesses of a profile by reuse distance, shape (call path, location, bin); all 0 without any."""
+    out = np.zeros((len(profile.tree), len(profile.locations), BINS))
+    for number, name in enumerate(BIN_METRICS):
+        if name in profile.values:
+            out[..., number] = profile.values[name]
+    return out
+
+
+def misses(accesses: NDArray[np.float64], cache_bytes: float) -> NDArray[np.float64]:
+    """Return how many accesses miss a fully associative cache that drops what was unused for the longest time.
+
+    Parameters
+    ----------
+    accesses
+        Shape (..., bin), as `histogram` gives them.
+    cache_bytes
+        What the cache holds.
+
+    Returns
+    -------
+    NDArray
+        Shape (...). Within the bin that the cache's size falls into, distances are taken to be spread evenly over their
+        logarithms.
+    """
+    lines = cache_bytes / LINE
+    least, most = LEAST_DISTANCE[1:NEVER], LEAST_DISTANCE[1:NEVER] * 2**0.25
+    share = np.ones(BINS)
+    share[0] = 0.0
+    share[1:NEVER] = np.clip(np.log(most / lines) / np.log(most / least), 0.0, 1.0)
+    return np.asarray(accesses @ share)
+
+
+def caches_of(profile: Profile) -> tuple[int, ...]:
+    """Return the sizes of the caches where a profile is from, in bytes, nearest first; empty if unknown."""
+    found = {int(level): int(size) for level, size in _CACHE.findall(profile.attributes.get("caches", ""))}
+    return tuple(found[level] for level in sorted(found)) if sorted(found) == [*range(1, len(found) + 1)] else ()
+
+
+def with_misses(profile: Profile, caches: tuple[int, ...]) -> Profile:
+    """Return the profile with misses of caches of these sizes, in bytes and nearest first, instead of distances."""
+    accesses = histogram(profile)
+    values = {name: array for name, array in profile.values.items() if name not in BIN_METRICS}
+    values[FIRST_TOUCHES] = accesses[..., NEVER]
+    values |= {name: misses(accesses, size) for name, size in zip(MISSES, caches, strict=False)}
+    metrics = {name: profile.metrics.get(name) or metric_of(name) for name in values}
+    return replace(profile, metrics=metrics, values=values)

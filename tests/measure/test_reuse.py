@@ -1,0 +1,148 @@
+"""Sampled reuse distances: of walks whose distances are known, with threads, signals, mapped and unbounded memory."""
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from native_programs import HOOK_ALL, PROGRAMS, build, launch, profile_of, toolchain, write_filter
+
+from buran.errors import UsageError
+from buran.measure.toolchain.toolchain import GCC_FALLBACK
+from buran.measure.toolchain.wrappers.translate import CC, FC, translate
+from buran.profile.profile import Profile
+from buran.profile.reuse import FIRST_RATE, LAST_RATE, LINE, NEVER, caches_of, histogram, misses, with_misses
+
+LINES, ROUNDS = 20_000, 5
+TABLE = 65_536  # lines that a thread looks at together, as native/reuse.c has it
+
+
+@pytest.fixture(scope="module")
+def walks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("reuse")
+    tools = toolchain("clang")
+    return build("reuse.c", folder / "reuse", tools=tools, filter_file=write_filter(folder, HOOK_ALL), mode="memory")
+
+
+def accesses(profile: Profile, function: str) -> np.ndarray:
+    """Shape (location, bin): of the call paths that end with a function."""
+    rows = [row for row, name in enumerate(profile.tree.names) if name.split("->")[-1].split("(")[0] == function]
+    return histogram(profile)[rows].sum(axis=0)
+
+
+@pytest.mark.parametrize("how", ["", "mapped"])
+def test_a_walk_misses_every_cache_that_is_smaller(walks, tmp_path, how):
+    profile = profile_of(walks, tmp_path / "run", str(LINES), str(ROUNDS), *filter(None, [how]))
+    walk = accesses(profile, "walk")[0]
+    assert walk[NEVER] == pytest.approx(LINES, rel=0.01)
+    assert walk.sum() == pytest.approx(LINES * ROUNDS, rel=0.01)
+    assert misses(walk, 0.8 * LINES * LINE) == pytest.approx(LINES * ROUNDS, rel=0.01)
+    assert misses(walk, 1.25 * LINES * LINE) == pytest.approx(LINES, rel=0.01)  # only those never touched before
+    assert profile.attributes[FIRST_RATE] == profile.attributes[LAST_RATE] == "64"
+
+
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2",), ("-O3", "-march=native")], ids=" ".join)
+def test_neighbours_share_a_line_and_copies_touch_all_of_theirs(tmp_path, flags):
+    binary = build(
+        "reuse.c", tmp_path / "reuse", tools=toolchain("clang"), filter_file=write_filter(tmp_path, HOOK_ALL),
+        mode="memory", flags=flags,
+    )  # fmt: skip
+    profile = profile_of(binary, tmp_path / "run", str(LINES), "1", "values")
+    added = accesses(profile, "add_up")[0]
+    assert misses(added, LINES * LINE / 2) == pytest.approx(LINES, rel=0.02)
+    assert misses(added, LINES * LINE * 2) == 0
+    copied = accesses(profile, "copy")[0]
+    assert copied.sum() == pytest.approx(LINES, rel=0.02)  # half of it is read, the other half written
+
+
+def test_each_thread_has_distances_of_its_own(walks, tmp_path):
+    profile = profile_of(walks, tmp_path / "run", str(LINES), str(ROUNDS), "threads")
+    walk = accesses(profile, "walk")
+    assert not walk[0].any()
+    for own in walk[1:]:
+        assert own[NEVER] == pytest.approx(LINES / 2, rel=0.02)
+        assert misses(own, 0.3 * LINES * LINE) == pytest.approx(ROUNDS * LINES / 2, rel=0.02)
+        assert misses(own, 0.7 * LINES * LINE) == own[NEVER]
+
+
+def test_signal_handlers_that_touch_memory_do_not_disturb(walks, tmp_path):
+    profile = profile_of(walks, tmp_path / "run", str(LINES), "1", "signals")
+    walk = accesses(profile, "walk")[0]
+    assert walk[NEVER] == pytest.approx(LINES, rel=0.01)
+    assert misses(walk, 1.25 * LINES * LINE) == walk[NEVER]
+
+
+def test_addresses_that_never_repeat_miss_every_cache(walks, tmp_path):
+    profile = profile_of(walks, tmp_path / "run", str(LINES), str(ROUNDS), "once")
+    walk = accesses(profile, "walk")[0]
+    assert walk[:NEVER].sum() == 0
+    assert misses(walk, 1e15) == walk[NEVER] == pytest.approx(LINES, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_program_that_is_too_large_lowers_the_rate_and_says_so(walks, tmp_path, monkeypatch):
+    monkeypatch.setenv("BURAN_REUSE_RATE", "1")
+    lines, rounds = 3 * TABLE, 4
+    profile = profile_of(walks, tmp_path / "run", str(lines), str(rounds))
+    assert (profile.attributes[FIRST_RATE], profile.attributes[LAST_RATE]) == ("1", "4")
+    assert int(profile.attributes["memory_bytes_per_rank"]) < 4_000_000
+    walk = accesses(profile, "walk")[0]
+    assert walk[NEVER] == pytest.approx(lines, rel=0.02)
+    assert misses(walk, 0.8 * lines * LINE) == pytest.approx(rounds * lines, rel=0.02)
+    assert misses(walk, 1.25 * lines * LINE) == walk[NEVER]
+
+
+@pytest.mark.parametrize("rate", ["0", "3", "x", "2097152", "-1"])
+def test_a_rate_that_is_none_is_refused(walks, tmp_path, monkeypatch, rate):
+    monkeypatch.setenv("BURAN_REUSE_RATE", rate)
+    done = launch(walks, tmp_path / "run", "10", "1")
+    assert done.returncode == 2 and "BURAN_REUSE_RATE: must be a power of 2" in done.stderr
+
+
+def test_misses_stand_in_the_place_of_distances(walks, tmp_path):
+    profile = profile_of(walks, tmp_path / "run", str(LINES), str(ROUNDS))
+    shown = with_misses(profile, (LINES * LINE // 2, 2 * LINES * LINE))
+    assert not any(name.startswith("reuse_bin") for name in shown.values)
+    by_level = [float(shown.values[name].sum()) for name in ("misses_level_1", "misses_level_2", "first_touches")]
+    assert by_level[0] > 4 * by_level[1] and by_level[1] == by_level[2]
+    assert "misses_level_3" not in shown.values
+    assert not histogram(shown).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [("1:32768 2:1048576", (32768, 1048576)), ("2:9 1:3", (3, 9)), ("", ()), ("2:1048576", ()), ("1:", ())],
+)
+def test_caches_of_a_machine_that_does_not_tell_all_are_unknown(text, sizes):
+    profile = Profile(None, (), {}, {}, {"caches": text} if text else {})
+    assert caches_of(profile) == sizes
+
+
+@pytest.mark.parametrize("mode", ["time", "effort"])
+def test_other_builds_sample_nothing(tmp_path, mode):
+    binary = build("reuse.c", tmp_path / "reuse", tools=toolchain("clang"), mode=mode)
+    symbols = subprocess.run(["nm", binary], capture_output=True, text=True, check=True).stdout
+    assert "buran_enter" in symbols
+    code = subprocess.run(["objdump", "-d", binary], capture_output=True, text=True, check=True).stdout
+    main = code[code.index("<main>:") :].split("\n\n")[0]
+    assert "buran_reuse" not in main
+    profile = profile_of(binary, tmp_path / "run", "100", "1")
+    assert LAST_RATE not in profile.attributes and not histogram(profile).any()
+
+
+def test_objects_of_another_mode_do_not_link(tmp_path):
+    tools = toolchain("clang")
+    environment = {**os.environ, "BURAN_PLUGIN_MODE": "time", "BURAN_FILTER": ""}
+    objects = translate(
+        ["-c", str(PROGRAMS / "reuse.c"), "-o", str(tmp_path / "a.o")], wrapper=CC, mode="time", toolchain=tools
+    )
+    subprocess.run(objects, env=environment, check=True)
+    link = translate([str(tmp_path / "a.o"), "-o", str(tmp_path / "a")], wrapper=CC, mode="memory", toolchain=tools)
+    done = subprocess.run(link, env={**environment, "BURAN_PLUGIN_MODE": "memory"}, capture_output=True, text=True)
+    assert done.returncode and "buran_objects_are_for_time" in done.stderr
+
+
+@pytest.mark.parametrize(("compiler", "wrapper"), [("gcc", CC), (GCC_FALLBACK, CC), ("clang", FC)])
+def test_other_compilers_say_that_they_cannot(compiler, wrapper):
+    with pytest.raises(UsageError, match="accesses to memory cannot be sampled"):
+        translate(["-c", "a.c"], wrapper=wrapper, mode="memory", toolchain=toolchain(compiler))

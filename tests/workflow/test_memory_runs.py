@@ -1,0 +1,64 @@
+"""A campaign that samples accesses to memory: at the points asked for, and once, whatever caches are asked about."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from workbench import Workbench
+
+from buran.profile.cubex_read import read_cubex
+
+SOURCE = Path(__file__).parents[1] / "measure" / "programs" / "reuse.c"
+LINES = (4000, 8000, 12000, 16000, 20000)
+ROUNDS = 5
+
+pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+
+
+def misses_at(bench: Workbench, lines: int) -> dict[str, float]:
+    """Misses of all call paths in the profile that Extra-P gets."""
+    (profile,) = (bench.results / "latest" / "extrap" / "memory").glob(f"*n{lines}.r*/profile.cubex")
+    return {name: float(values.sum()) for name, values in read_cubex(profile).values.items()}
+
+
+def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    shutil.copy(SOURCE, tmp_path / "source")
+    bench = Workbench(tmp_path)
+    bench.write(
+        name="small",
+        compiler="clang",
+        target={
+            "source": "source",
+            "build": "{mpicc} {flags} reuse.c -o reuse -lpthread",
+            "binary": "reuse",
+            "run": "{binary} {n} " + str(ROUNDS),
+        },
+        parameters={"n": {"role": "size", "values": [*LINES, 24000]}},
+        metrics=["time", "visits", "misses_level_1", "misses_level_2", "first_touches"],
+        memory={"points": [{"n": n} for n in LINES], "caches_kib": [16, 8192]},
+        repetitions=1,
+        warmup=False,
+        refinement={"enabled": False, "target": {"n": 80000}},
+        resources={"ranks": 1, "time_limit_s": 120},
+    )
+    bench.buran("run", "campaign.yaml")
+    runs = bench.started()
+    records = [json.loads((bench.results / "store" / run / "run.json").read_text()) for run in runs]
+    sampled = sorted(record["point"]["n"] for record in records if record["mode"] == "memory")
+    assert sampled == [*LINES]
+    assert "memory" in bench.buran("status", "campaign.yaml")
+    report = json.loads((bench.results / "latest" / "report.json").read_text())
+    assert {"misses_level_1", "misses_level_2", "first_touches"} <= report["models"].keys()
+    misses = misses_at(bench, LINES[-1])
+    assert misses["misses_level_1"] == pytest.approx(ROUNDS * LINES[-1], rel=0.02)
+    assert misses["misses_level_2"] == misses["first_touches"] == pytest.approx(LINES[-1], rel=0.02)
+
+    bench.write(
+        memory={"points": [{"n": n} for n in LINES], "caches_kib": [1e6]}, metrics=["time", "visits", "misses_level_1"]
+    )
+    bench.buran("run", "campaign.yaml")
+    assert bench.started() == runs
