@@ -21,7 +21,7 @@ def test_the_quick_study_asks_the_same_of_fewer_ranks() -> None:
 def test_figures_follow_from_what_was_found() -> None:
     counts = {"asks": "counts", "example": "sweep", "mpi": "openmpi", "compared": 200, "unequal": 1, "differing": ["x"]}
     waiting = {
-        "asks": "waiting", "machine": "ideal", "target": 256, "executed": 2.0, "predicted": 2.2,
+        "asks": "waiting", "machine": "ideal", "target": 256, "predicted_over_executed": {"8": 1.1, "16": 1.02},
         "over_theory": [1.0, 1.02, 0.99],
         "spent": {"4": {"cpu_s": 0.1, "memory_mb": 30.0}, "256": {"cpu_s": 2.0, "memory_mb": 90.0}},
     }  # fmt: skip
@@ -32,7 +32,7 @@ def test_figures_follow_from_what_was_found() -> None:
         "rows": [{"p": 1, "n": 8, "call_path": name, "real": r, "simulated": s} for name, r, s in rows],
     }  # fmt: skip
     evaluation = study.summarise([counts, waiting, same, reality], QUICK)
-    assert [figure.value for figure in evaluation.figures] == pytest.approx([99.5, 10.0, 2.0, 2, 10.0, 20.0])
+    assert [figure.value for figure in evaluation.figures] == pytest.approx([99.5, 10.0, 2.0, 2.0, 2, 10.0, 20.0])
     assert evaluation.figures[-1].note == "50% within 10 %; worst 30 %: main->b at p=1, n=8"
     assert evaluation.figures[0].note == "x"
     assert evaluation.tables[0].rows == (("ideal", 4, 0.1, 30.0), ("ideal", 256, 2.0, 90.0))

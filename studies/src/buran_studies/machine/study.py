@@ -101,17 +101,19 @@ def _waiting(shard: Shard, folder: Path) -> dict[str, Any]:
             points.append((p, n))
             waited.append(seconds)
     model = PMNFRegressor().fit(np.array(points, dtype=np.float64), np.array(waited))
-    target = (_FARTHER * ranks[-1], _AIM)
-    executed, spent[target[0]] = _waited(bench, *target)
+    target, predicted = _FARTHER * ranks[-1], {}
+    for n in (_AIM, _WAVE_SIZES[-1]):
+        executed, of_run = _waited(bench, target, n)
+        predicted[str(n)] = float(model.predict(np.array([(target, n)], dtype=np.float64))[0]) / executed
+        spent.setdefault(target, of_run)
     # Of blocks of n^3 cells, beside which sums over faces of n^2 count little where n is large.
     n, block_s = _WAVE_SIZES[-1], MACHINES[shard["machine"]]["seconds_per_block"] * _WAVE_SIZES[-1] ** 3
     theory = [6 * (np.sqrt(p) - 1) * block_s for p in ranks]
     measured = [seconds for (_, size), seconds in zip(points, waited, strict=True) if size == n]
     return {
         "machine": shard["machine"],
-        "target": target[0],
-        "executed": executed,
-        "predicted": float(model.predict(np.array([target], dtype=np.float64))[0]),
+        "target": target,
+        "predicted_over_executed": predicted,
         "over_theory": (np.array(measured) / np.array(theory)).tolist(),
         "spent": {str(p): asdict(of_run) for p, of_run in spent.items()},
     }
@@ -198,9 +200,9 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         note = ", ".join(result["differing"][:3])
         figures.append(Figure(name, share, "%", samples=result["compared"], goal="100", kind=Kind.MEASURED, note=note))
     for result in waits:
-        error = 100 * abs(result["predicted"] / result["executed"] - 1)
-        name = f"waiting predicted at {result['target']} ranks, {result['machine']}, error"
-        figures.append(Figure(name, error, "%", goal="5", kind=Kind.MEASURED))
+        for size, ratio in result["predicted_over_executed"].items():
+            name = f"waiting predicted at {result['target']} ranks, {result['machine']}, n = {size}, error"
+            figures.append(Figure(name, 100 * abs(ratio - 1), "%", goal="5", kind=Kind.MEASURED))
         if result["machine"] == "ideal":
             off = 100 * float(np.max(np.abs(np.array(result["over_theory"]) - 1)))
             figures.append(
