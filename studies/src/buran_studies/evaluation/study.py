@@ -18,7 +18,7 @@ STUDIES: Mapping[str, str] = {
     "coverage": "how often intervals beyond the points hold, for truths of many kinds",
     "kills": "campaigns whose parts are killed at renames, checkpoint updates and any other call",
     "machine": "real programs on simulated machines, beside a real MPI and beside theory",
-    "memory": "counted flops, loads and stores, beside theory and beside valgrind",
+    "memory": "counted flops, loads and stores and sampled misses, beside theory and beside valgrind",
     "priors": "what noise-resilient priors save, and how much noise they bear",
     "refinement": "what finding and using a filter costs, and what it loses",
     "selection": "strategies that choose measurement points",
