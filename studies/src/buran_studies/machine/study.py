@@ -237,5 +237,6 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
             for result in waits
             for p, spent in result["spent"].items()
         ),
+        "Memory is never less than what the study itself takes when it starts the run.",
     )
     return Evaluation("Real programs on simulated machines", tuple(figures), (table,))
