@@ -109,6 +109,28 @@ def test_counts_that_too_few_points_explain_are_no_effort() -> None:
     assert effort_of(more, (n * (2 + np.log2(p)))[None]).steadiness == (Steadiness.EXACT,)
 
 
+@pytest.mark.parametrize(
+    ("parameter", "counts", "exponents"),
+    [(0, (753, 8493, 26057, 54031, 141741), ("3/2", 2)), (1, (487, 1901, 5877, 15983, 40067), ("4/5", 2))],
+)
+def test_formulas_of_rounded_loops_are_not_preferred(
+    parameter: int, counts: tuple[int, ...], exponents: tuple[str, int]
+) -> None:
+    """Counts of two generated kernels, of two basic blocks a round: three terms follow the rounding nearly exactly."""
+    place = np.unique(POINTS[:, parameter], return_inverse=True)[1]
+    effort = effort_of(POINTS, np.array(counts, dtype=float)[place][None])
+    expected = Term((Factor(parameter, PowerLog(Fraction(exponents[0]), exponents[1])),))
+    assert factors(effort.functions[0]) == {expected}
+
+
+def test_small_terms_beside_exact_ones_stay() -> None:
+    points = np.array(list(product((1.0, 2.0, 4.0, 8.0, 16.0), (20.0, 40.0, 60.0, 80.0, 120.0))))
+    counts = 6 + 6 * points[:, 0] + 12 * points[:, 0] * points[:, 1] ** 2
+    (function,) = effort_of(points, counts[None]).functions
+    assert function is not None and len(function.terms) == 2
+    assert function.coefficients == pytest.approx((12, 6))
+
+
 def test_counts_through_which_only_cancelling_terms_go_are_no_effort() -> None:
     points = np.array(list(product((1.0, 2.0, 4.0), (20.0, 40.0, 60.0, 80.0, 120.0))))
     shares = np.select([points[:, 0] == 1, points[:, 0] == 2], [0.0, 0.3], 0.1)

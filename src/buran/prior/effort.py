@@ -16,8 +16,10 @@ from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import added
-from buran.prior.exact import exact_functions, misfit
+from buran.prior.exact import exact_functions, misfit, unit_of
 from buran.prior.tuning import COUNTS
+
+_DIGITS = 1e-12  # share of a count that is rounding of the arithmetic
 
 
 class Steadiness(StrEnum):
@@ -200,9 +202,9 @@ def _functions(
 
 
 def _of_exact(points: Array, values: Array, space: HypothesisSpace | None) -> tuple[list[ModelFunction], Array]:
-    """Return proven formulas, or of two searches the function with fewer coefficients.
+    """Return proven formulas, or of two searches the function with fewer terms and factors.
 
-    Whole numbers leave a rest: where fewer terms leave no more than that, further ones describe the rounding, however
+    Whole numbers leave a rest: where fewer of them leave no more than that, further ones describe the rounding, however
     exact they are. Else a search that leaves much less than the other is taken however many coefficients it needs.
     """
     proven = fit_models(points, values, space=space, exact=np.ones(len(values), dtype=np.bool_)).models
@@ -210,11 +212,15 @@ def _of_exact(points: Array, values: Array, space: HypothesisSpace | None) -> tu
     residual = misfit(points, values, functions)
     other = exact_functions(points, values, space)
     units = np.abs(values - np.array([function.evaluate(points) for function in other.functions]).reshape(values.shape))
-    # What is counted several times over is rounded as often: by the largest common divisor of the counts.
-    steps = np.gcd.reduce(np.rint(np.minimum(values, 2.0**62)).astype(np.int64), axis=1)
-    is_rounding = (units <= COUNTS.whole * np.maximum(steps, 1)[:, None]).all(axis=1)
+    # What is counted several times over is rounded as often. Only what no formula gives exactly is rounded by more:
+    # else a small term would be taken for it, where all counts differ by multiples of its coefficient.
+    limits = [
+        COUNTS.whole * unit_of(np.append(counts, 0.0) if rest <= _DIGITS else counts)
+        for counts, rest in zip(values, residual.tolist(), strict=True)
+    ]
+    is_rounding = (units <= np.array(limits)[:, None]).all(axis=1)
     for row, (function, rest) in enumerate(zip(other.functions, other.residual.tolist(), strict=True)):
-        fewer = len(function.terms) < len(functions[row].terms)
+        fewer = _size(function) < _size(functions[row])
         better = fewer and bool(is_rounding[row])
         if residual[row] > COUNTS.exact:
             factor = COUNTS.close if fewer else 1 / COUNTS.close
@@ -222,3 +228,7 @@ def _of_exact(points: Array, values: Array, space: HypothesisSpace | None) -> tu
         if better:
             functions[row], residual[row] = function, rest
     return functions, residual
+
+
+def _size(function: ModelFunction) -> int:
+    return len(function.terms) + len({factor for term in function.terms for factor in term.factors})

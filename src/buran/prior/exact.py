@@ -202,16 +202,18 @@ class _FactorColumns:
         return out, largest
 
 
-def _rounding(values: Array, spread: float) -> float:
-    """Return what whole numbers may leave of counts; 0 where the counts differ by hardly more than that.
-
-    The unit is the largest number that divides all differences, as two basic blocks for each round do.
-    """
+def unit_of(values: Array) -> float:
+    """Return the largest number that divides all differences of counts, as two basic blocks for each round do."""
     whole = np.rint(values)
-    unit = 1.0
     if np.abs(values - whole).max(initial=0.0) <= COUNTS.rounding and whole.size and np.abs(whole).max() < 2.0**53:
-        unit = float(max(np.gcd.reduce(np.abs(whole - whole.flat[0]).astype(np.int64), axis=None), 1))
-    return COUNTS.whole * unit if spread >= COUNTS.signal * COUNTS.whole * unit else 0.0
+        return float(max(np.gcd.reduce(np.abs(whole - whole.flat[0]).astype(np.int64), axis=None), 1))
+    return 1.0
+
+
+def _rounding(values: Array, spread: float) -> float:
+    """Return what whole numbers may leave of counts; 0 where the counts differ by hardly more than that."""
+    most = COUNTS.whole * unit_of(values)
+    return most if spread >= COUNTS.signal * most else 0.0
 
 
 def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> ModelFunction:
