@@ -61,8 +61,8 @@ class Campaign:
         expressions with their ``=``.
     imported_core_hours
         For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
-    cores_per_node
-        Of the partition that is measured in; None where there is none.
+    cores_per_node, cpus_per_node
+        Of the partition that is measured in; None where there is none. CPUs are what is charged: hardware threads.
     """
 
     path: Path
@@ -80,6 +80,7 @@ class Campaign:
     computed: Mapping[str, Expression] = field(default_factory=dict)
     imported_core_hours: tuple[Expression | None, ...] = ()
     cores_per_node: int | None = None
+    cpus_per_node: int | None = None
     _platforms: dict[tuple[Value, ...], Platform] = field(default_factory=dict, init=False, repr=False)
 
     # -- what is asked ------------------------------------------------------------------------------
@@ -274,6 +275,13 @@ class Campaign:
         """Return the number of cores: ranks times threads."""
         return self.ranks(point) * self.threads(point)
 
+    def charged_cores(self, point: Mapping[str, Value]) -> int:
+        """Return the number of cores that a run is expected to be charged for: whole nodes, if jobs get them."""
+        resources = self.config.resources
+        if self.config.budget.charge == "program" or self.cpus_per_node is None or self.is_simulated:
+            return self.cores(point)
+        return self.nodes(point) * self.cpus_per_node if resources.exclusive else self.cores(point)
+
     def placement(self, point: Mapping[str, Value]) -> Placement:
         """Return how a run is spread over nodes; those of a simulated machine are filled one after the other."""
         per_node = self._tasks_per_node(point)
@@ -384,7 +392,7 @@ class Campaign:
         """Return what runs are expected to cost at least, in core hours; None without `expected_s`."""
         if self.formulas.expected_s is None:
             return None
-        seconds = sum(self.cores(point) * (self.expected_s(point) or 0.0) for point in points)
+        seconds = sum(self.charged_cores(point) * (self.expected_s(point) or 0.0) for point in points)
         return seconds * repetitions / 3600.0
 
     def budget_core_hours(self, full_matrix_core_hours: float | None) -> float | None:

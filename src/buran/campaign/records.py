@@ -151,6 +151,10 @@ class RunRecord(Record):
         The simulated machine that the program ran on, in words; None for a real one.
     clock_ahead_s
         Of the file system's clock, when the run began.
+    program_core_hours
+        Cost of the program alone: its cores while it ran; None where it is the cost.
+    charged_cores
+        That its job holds, if all of them are charged; None where it is charged for its own.
     scheduler, job, allocation
         In whose job it ran and what that was given; None outside of jobs.
     before, after
@@ -188,6 +192,8 @@ class RunRecord(Record):
     clock_ahead_s: float | None = None
     machine: str | None = None
     disturbances: tuple[str, ...] = ()
+    program_core_hours: float | None = None
+    charged_cores: int | None = None
     scheduler: str | None = None
     job: str | None = None
     allocation: Mapping[str, Any] | None = None

@@ -304,6 +304,11 @@ class BudgetKeys(Keys, title="BudgetPart"):
     percent_of_full_matrix: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
         None, description="Share of what measuring every modelling point would cost, in percent."
     )
+    charge: OfPlan[Literal["allocated", "program"]] = Field(
+        "allocated",
+        description="What a run in a job is charged. `allocated`: all CPUs that the job holds, from its start, "
+        "as sites do. `program`: ranks times threads while the program runs. Outside of jobs it is the latter.",
+    )
     build_cores: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None, description="Cores that the site charges for builds; by default builds cost nothing."
     )

@@ -68,7 +68,8 @@ def _show(state: Progress, *, as_json: bool) -> int:
     budget = "" if state.budget_core_hours is None else f" of {state.budget_core_hours:.4g}"
     left = "unknown" if state.remaining_core_hours is None else f"{state.remaining_core_hours:.4g}"
     claimed = f"{state.claimed_core_hours:.4g} being spent, " if state.claimed_core_hours else ""
-    print(f"core hours: {state.spent_core_hours:.4g}{budget} spent, {claimed}{left} left in the plans so far")
+    own = f" ({state.program_core_hours:.4g} by programs)" if state.program_core_hours < state.spent_core_hours else ""
+    print(f"core hours: {state.spent_core_hours:.4g}{budget} spent{own}, {claimed}{left} left in the plans so far")
     if state.account:
         print(table(("spent on", "runs", "core hours"), account_rows(state.account), right=(1, 2)))
     if state.eta_s:

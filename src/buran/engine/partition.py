@@ -36,7 +36,7 @@ def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], Non
     if partition is None:
         return session
     if session.partition is not None:
-        partition = replace(partition, cores_per_node=session.partition.cores_per_node)
+        partition = replace(partition, cores_per_node=session.partition.cores_per_node)  # decided once
     if partition != session.partition:
         write_json(session.layout.partition(keys.partition), {"schema": 1, **vars(partition)})
         session = replace(session).in_partition()

@@ -50,7 +50,7 @@ def question_of(history: History) -> Question:
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
         build=partial(_build_spec, session, [plan.filter_text for plan in history.plans if not plan.imported]),
-        cores=campaign.cores,
+        cores=campaign.charged_cores,
         ranks_parameter=campaign.ranks_parameter,
         expected_s=expected_s(history),
         budget=campaign.budget_core_hours,

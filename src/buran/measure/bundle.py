@@ -117,6 +117,7 @@ def measure_bundle(
             if allocation is not None and allocation.waited_s is not None:
                 _note(layout.waits, allocation.job, allocation.waited_s)
             outages = scheduler.outages()
+            meter = _meter_of(target, allocation) if not wait and allocation is not None else None
             booked = ledger.LedgerReader(layout.store)
 
             def spent() -> float:
@@ -131,7 +132,8 @@ def measure_bundle(
                     break
                 claims.beat(claim)
                 exact = not wait
-                _settle(_Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by))
+                attempt = _Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by)
+                _settle(replace(attempt, meter=meter))
                 dearest[run.mode] = max(dearest[run.mode], spent() - before)
                 spared_by = spared_by or _why_all_would_fail(run, slot)
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
@@ -139,7 +141,7 @@ def measure_bundle(
 
 def _foreseen(target: Target, bundle: Bundle) -> float:
     """Return what a run without hooks is expected to cost, in core hours; 0 where nothing is known."""
-    return (bundle.predicted_s or 0.0) * target.campaign.cores(bundle.point) / 3600.0
+    return (bundle.predicted_s or 0.0) * target.campaign.charged_cores(bundle.point) / 3600.0
 
 
 def _why_all_would_fail(run: Run, slot: store.Slot) -> str | None:
@@ -166,6 +168,37 @@ def outcome_of(layout: Layout, run: Run, slot: store.Slot) -> RunOutcome:
     )
 
 
+@dataclass
+class Meter:
+    """What a job is charged: all CPUs that it holds, from its start on.
+
+    Attributes
+    ----------
+    charged_until
+        On this process's monotonic clock: what came before is in the cost of some run.
+    """
+
+    cores: int
+    charged_until: float
+
+    def core_hours(self) -> float:
+        """Return what was held since this was asked last."""
+        now = time.monotonic()
+        held_s, self.charged_until = now - self.charged_until, now
+        return held_s * self.cores / 3600.0
+
+
+_meters: dict[str, Meter] = {}  # by job: bundles that share one go on from each other
+
+
+def _meter_of(target: Target, allocation: Allocation) -> Meter | None:
+    """Return the meter of a job; None where programs alone are charged."""
+    if target.campaign.config.budget.charge == "program" or target.campaign.is_simulated:
+        return None
+    begun = allocation.asked_s - allocation.elapsed_s
+    return _meters.setdefault(allocation.job, Meter(allocation.cpus, begun))
+
+
 @dataclass(frozen=True)
 class _Attempt:
     """One attempt to make a run.
@@ -182,6 +215,8 @@ class _Attempt:
         Whether the job was submitted for this bundle, and must have what that needs, not more.
     spared_by
         Why the program failed at this point without hooks, if it did.
+    meter
+        Of the job, if all that it holds is charged.
     temporary
         Folder that becomes the verdict, or is kept as an attempt without one; there is one once the slot is reserved.
     """
@@ -196,6 +231,7 @@ class _Attempt:
     outages: Outages | None
     exact: bool
     spared_by: str | None = None
+    meter: Meter | None = None
     temporary: Path = Path()
 
     def beat(self) -> None:
@@ -285,6 +321,7 @@ def _opened(attempt: _Attempt) -> RunRecord:
         job=None if allocation is None else allocation.job,
         allocation=None if allocation is None else _described(allocation),
         cores=target.campaign.cores(bundle.point),
+        charged_cores=None if attempt.meter is None else attempt.meter.cores,
     )
 
 
@@ -455,6 +492,9 @@ def _clean(*folders: Path) -> None:
 
 
 def _finish(attempt: _Attempt, record: RunRecord) -> None:
+    if attempt.meter is not None and record.cost_core_hours:  # what was not started costs nothing
+        program, cost = record.cost_core_hours, attempt.meter.core_hours()
+        record = replace(record, cost_core_hours=cost, program_core_hours=program)
     record.write(attempt.temporary)
     keep = store.commit if record.status is Status.MEASURED else store.keep_failure
     entry = ledger.entry_of(attempt.layout.store, keep(attempt.slot, attempt.temporary))

@@ -69,7 +69,7 @@ def estimate(history: History) -> Estimate:
     plans = tuple({made.iteration: made for made in (*history.plans, plan)}.values())
     entries = ledger.read(layout.store)
     program_s, source = _program_times(history)
-    made = run_times(plans, entries, campaign.cores, campaign.ranks_parameter) if history.plans else None
+    made = run_times(plans, entries, campaign.charged_cores, campaign.ranks_parameter) if history.plans else None
     times = made if made is not None and made.factors else None
     kinds, runs, points, costs = kinds_of(plans), 0, 0, list[float | None]()
     for bundle in plan.bundles:
@@ -78,7 +78,7 @@ def estimate(history: History) -> Estimate:
         points, runs = points + bool(open_runs), runs + len(open_runs)
         for run in () if plan.imported else open_runs:  # what is imported is made already: it costs nothing here
             run_s = program_s(point) if times is None else times.seconds(point, kinds[run.build])
-            costs.append(None if run_s is None else run_s * campaign.cores(point) / 3600.0)
+            costs.append(None if run_s is None else run_s * campaign.charged_cores(point) / 3600.0)
     return Estimate(
         iteration=plan.iteration,
         reason=plan.reason,

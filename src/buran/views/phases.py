@@ -75,7 +75,7 @@ def phase_costs(history: History) -> tuple[PhaseCost, ...]:
     plans, ahead = history.plans, _plans_ahead(history)
     entries = [entry for entry in ledger.read(session.layout.store) if entry.target == session.target.id]
     all_plans = (*plans, *(plan for plan in ahead if plan not in plans))
-    cores, campaign = session.campaign.cores, session.campaign
+    cores, campaign = session.campaign.charged_cores, session.campaign
     times = run_times(all_plans, entries, cores, campaign.ranks_parameter)
     phases, points = _phases_of_runs(all_plans)
     costs = {phase: PhaseCost(phase) for phase in Phase}
@@ -181,7 +181,7 @@ def _with_new_filter(
         for bundle in first.bundles:
             for _ in range(draft.again_runs(bundle)):
                 seconds = None if times is None else times.seconds(bundle.point, (Mode.VANILLA, ""))
-                cores = history.session.campaign.cores(bundle.point)
+                cores = history.session.campaign.charged_cores(bundle.point)
                 costs[Phase.REFINEMENT] = costs[Phase.REFINEMENT].with_run(seconds, cores, between_s)
     return {phase: cost for phase, cost in costs.items() if cost.made or cost.ahead}
 

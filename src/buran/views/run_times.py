@@ -107,7 +107,9 @@ def kinds_of(plans: Iterable[Plan]) -> dict[str, Kind]:
 
 def seconds_between(session: Session, plans: Sequence[Plan], entries: Iterable[Entry]) -> float:
     """Return what passes between the end of a run and the start of the next one, in seconds, as a median."""
-    cores = {bundle.point.key: session.campaign.cores(bundle.point) for plan in plans for bundle in plan.bundles}
+    cores = {
+        bundle.point.key: session.campaign.charged_cores(bundle.point) for plan in plans for bundle in plan.bundles
+    }
     measured = [entry for entry in entries if entry.status == Status.MEASURED and entry.key.point in cores]
     ends = []
     for entry in measured[-RUN_TIMES.newest :]:

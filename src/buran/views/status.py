@@ -145,6 +145,7 @@ class Progress:
     interruptions: tuple[Failure, ...]
     problems: tuple[str, ...]
     spent_core_hours: float
+    program_core_hours: float
     budget_core_hours: float | None
     remaining_core_hours: float | None
     claimed_core_hours: float
@@ -196,9 +197,9 @@ def progress_of(history: History) -> Progress:
     entries = ledger.read(layout.store)
     campaign = session.campaign
     ahead = _Ahead(
-        campaign.cores,
+        campaign.charged_cores,
         kinds_of(plans),
-        run_times(plans, entries, campaign.cores, campaign.ranks_parameter),
+        run_times(plans, entries, campaign.charged_cores, campaign.ranks_parameter),
         seconds_between(session, plans, entries),
     )
     waits = _waits(layout)
@@ -221,6 +222,7 @@ def progress_of(history: History) -> Progress:
         interruptions=tuple(ahead.interruptions),
         problems=() if last and last.done else (*scheduler.job_ends(layout.engine_log).words, *ahead.doubts),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
+        program_core_hours=ledger.program_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
         remaining_core_hours=None if ahead.unknown or not plans else ahead.core_hours,
         claimed_core_hours=ahead.claimed_core_hours,
@@ -439,7 +441,7 @@ class QuickCount:
         None where nothing is known.
         """
         session, campaign = self._session, self._session.campaign
-        times = run_times(self.plans, self.asked_entries, campaign.cores, campaign.ranks_parameter)
+        times = run_times(self.plans, self.asked_entries, campaign.charged_cores, campaign.ranks_parameter)
         if times is None:
             return None
         kinds, between_s = kinds_of(self.plans), seconds_between(session, self.plans, self.asked_entries)
@@ -448,6 +450,6 @@ class QuickCount:
             for run in bundle.runs:
                 if (run.build, bundle.point.key, run.name) not in self._settled:
                     seconds = times.seconds(bundle.point, kinds[run.build])
-                    core_hours += seconds * campaign.cores(bundle.point) / 3600.0
+                    core_hours += seconds * campaign.charged_cores(bundle.point) / 3600.0
                     total_s += seconds + between_s
         return core_hours, total_s

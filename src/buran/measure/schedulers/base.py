@@ -91,8 +91,8 @@ class Partition(Stored):
     ----------
     nodes
         That a job can have.
-    cores_per_node, memory_mb
-        Of the smallest of its nodes.
+    cores_per_node, cpus_per_node, memory_mb
+        Of the smallest of its nodes; CPUs are hardware threads.
     longest_s
         Time limit of its jobs.
     accounts, qos
@@ -104,6 +104,7 @@ class Partition(Stored):
     name: str
     nodes: int
     cores_per_node: int
+    cpus_per_node: int
     memory_mb: int | None = None
     longest_s: float | None = None
     accounts: tuple[str, ...] | None = None
@@ -128,6 +129,8 @@ class Allocation:
         Whether nobody else can be on its nodes.
     waited_s
         From being submitted to being started.
+    elapsed_s
+        Since it was started, when the scheduler was asked.
     purpose
         As in `Job`.
     node_list
@@ -151,6 +154,7 @@ class Allocation:
     constraint: str | None
     purpose: str
     node_list: str
+    elapsed_s: float = 0.0
 
     def is_for(self, bundle: str) -> bool:
         """Tell whether the job was submitted for a bundle, and not by a user for whatever runs inside."""

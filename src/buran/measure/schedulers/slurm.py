@@ -455,6 +455,7 @@ def allocation_of(fields: Mapping[str, str]) -> Allocation:
         constraint=_given(fields.get("Features")),
         purpose=fields.get("Comment", ""),
         node_list=nodes,
+        elapsed_s=seconds(fields.get("RunTime", "")) or 0.0,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -52,6 +53,7 @@ def partition_of(fields: Mapping[str, str], nodes: str, constraint: str | None, 
     rows = [line.split("|", 3) for line in nodes.splitlines() if line.count("|") >= 3]
     fitting = [row for row in rows if wanted <= set(row[3].split(","))]
     cores = [int(sockets) * int(each) for row in fitting for sockets, each, _ in [row[1].split(":")]]
+    cpus = [math.prod(map(int, row[1].split(":"))) for row in fitting]
     if not cores:
         raise ConfigError(
             f"no node of the partition {fields['PartitionName']} is like that",
@@ -69,6 +71,7 @@ def partition_of(fields: Mapping[str, str], nodes: str, constraint: str | None, 
         name=fields["PartitionName"],
         nodes=min(there, int(most_nodes)) if most_nodes.isdecimal() else there,
         cores_per_node=min(cores),
+        cpus_per_node=min(cpus),
         memory_mb=min([*memory, *([int(most_memory)] if most_memory.isdecimal() and int(most_memory) else [])]),
         longest_s=seconds(fields.get("MaxTime", "UNLIMITED")),
         accounts=_allowed(accounts, fields.get("AllowAccounts"), fields.get("DenyAccounts")),

@@ -27,6 +27,8 @@ class Entry:
         Its `RunKey`, written out.
     target
         Identity of the target; a changed target starts a new account.
+    program_core_hours
+        Of the program alone; None where that is the cost.
     """
 
     run: str
@@ -34,6 +36,7 @@ class Entry:
     mode: str
     status: str
     cost_core_hours: float
+    program_core_hours: float | None = None
 
     @property
     def key(self) -> RunKey:
@@ -103,6 +106,12 @@ def spent_core_hours(entries: Iterable[Entry], target: str) -> float:
     return math.fsum(entry.cost_core_hours for entry in entries if entry.target == target)
 
 
+def program_core_hours(entries: Iterable[Entry], target: str) -> float:
+    """Add up what a target's programs had of what it has cost."""
+    own = (entry for entry in entries if entry.target == target)
+    return math.fsum(e.cost_core_hours if e.program_core_hours is None else e.program_core_hours for e in own)
+
+
 def entry_of(store: Path, folder: Path) -> Entry | None:
     """Return the ledger line of a run's or a build's folder; None if it was not charged."""
     record = read_record(folder)
@@ -110,7 +119,8 @@ def entry_of(store: Path, folder: Path) -> Entry | None:
         return None
     what = record.spec if isinstance(record, BuildRecord) else record
     key = RunKey.parse(folder.relative_to(store))
-    return Entry(str(key), what.target, what.mode, record.status, record.cost_core_hours)
+    program = record.program_core_hours if isinstance(record, RunRecord) else None
+    return Entry(str(key), what.target, what.mode, record.status, record.cost_core_hours, program)
 
 
 def rebuild(store: Path) -> None:

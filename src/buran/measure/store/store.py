@@ -171,7 +171,9 @@ def _last_words(leftover: Path) -> Record:
         started = (leftover / RECORD).stat().st_mtime
         wall_s = max(path.stat().st_mtime for path in leftover.iterdir()) - started
         wall_s = 0.0 if record.clock in ("virtual", "elsewhere") else wall_s
-        record = replace(record, wall_s=wall_s, cost_core_hours=wall_s * record.cores / 3600.0)
+        record = replace(
+            record, wall_s=wall_s, cost_core_hours=wall_s * (record.charged_cores or record.cores) / 3600.0
+        )
     return replace(record, status=Status.INTERRUPTED, reason="the measuring process vanished")
 
 
