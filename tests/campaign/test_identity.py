@@ -59,6 +59,7 @@ NEW: dict[str, Any] = {
     },
     "parameters.n.role": "choice", "parameters.n.values": [10, 20, 80],
     "parameters.n.range.start": 5, "parameters.n.range.stop": 40, "parameters.n.range.factor": 4,
+    "budget.charge": "program",
     "budget.core_hours": 7.0, "budget.percent_of_full_matrix": 10.0, "budget.build_cores": 2,
     "scorep.process_memory_mb": 256, "scorep.effort_metric": "PAPI_TOT_INS", "scorep.options": "--user",
     "strategy.name": "lines", "strategy.max_iterations": 9, "strategy.batch": 3, "strategy.base": "lines",

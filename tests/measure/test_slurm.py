@@ -421,8 +421,8 @@ def playing(fake: Path) -> None:
 def test_a_partition_is_what_its_smallest_node_and_the_users_accounts_allow(fake: Path) -> None:
     playing(fake)
     usual = SLURM.partition(None, None)
-    assert usual == Partition("debug", 6, 4, 1000, 86400.0, ("mine", "other"), ("normal", "slow"))
-    assert SLURM.partition("fast", "big&gpu") == Partition("fast", 2, 8, 500, 1800.0, ("mine",), ("normal",))
+    assert usual == Partition("debug", 6, 4, 8, 1000, 86400.0, ("mine", "other"), ("normal", "slow"))
+    assert SLURM.partition("fast", "big&gpu") == Partition("fast", 2, 8, 8, 500, 1800.0, ("mine",), ("normal",))
     with pytest.raises(ConfigError, match="there is no partition 'slow'") as error:
         SLURM.partition("slow", None)
     assert "choose one of: debug, fast" in str(error.value)

@@ -80,6 +80,9 @@ def test_the_whole_loop_is_charged_no_more_than_its_jobs_held(accounting: Cluste
         used = math.fsum(3600 * record["cost_core_hours"] for record in own)
         assert used <= core_seconds + width, f"job {job}"  # Slurm counts whole seconds
     whole = math.fsum(held[job] for job in {record["job"] for record in records}) / 3600
+    own = math.fsum(record["program_core_hours"] for record in records if record["cost_core_hours"])
+    assert 0 < own < charged, "the programs alone had less"
+    assert charged > whole / 2, "what the site charges, but for the ends of jobs"
     print(f"ledger {charged:.4g} core hours, jobs {whole:.4g}, {len(held)} jobs, ended: {state['reason']}")
 
 

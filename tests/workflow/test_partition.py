@@ -12,10 +12,13 @@ from buran.engine.partition import check_now, measured_in
 from buran.errors import ConfigError, ToolError
 from buran.loop.plan import first_plan
 from buran.loop.session import open_session
+from buran.measure.bundle import Meter
 from buran.measure.schedulers.base import Partition, Scheduler
 
 pytestmark = [pytest.mark.mpi]
-SMALL = Partition("small", nodes=4, cores_per_node=1, memory_mb=1000, longest_s=600.0, accounts=("mine",), qos=())
+SMALL = Partition(
+    "small", nodes=4, cores_per_node=1, cpus_per_node=1, memory_mb=1000, longest_s=600.0, accounts=("mine",), qos=()
+)
 
 
 class Played(Scheduler):
@@ -73,3 +76,28 @@ def test_what_does_not_fit_is_named_before_anything_is_submitted(
         with pytest.raises(ConfigError) as error:
             compare()
         assert f"key resources.{key}" in str(error.value) and why in str(error.value)
+
+
+def test_what_is_expected_to_be_charged_is_whole_nodes(workbench: Workbench) -> None:
+    wide = replace(SMALL, cores_per_node=4, cpus_per_node=8)
+    for resources, budget, charged in (
+        ({}, {}, 8),
+        ({"nodes": "p"}, {}, 16),
+        ({"exclusive": False}, {}, 2),
+        ({}, {"charge": "program"}, 2),
+    ):
+        workbench.write(resources={"time_limit_s": 60, **resources}, budget=budget)
+        session = open_session(workbench.file)
+        point = session.campaign.points[-1]
+        assert session.campaign.charged_cores(point) == session.campaign.cores(point) == 2, "no partition yet"
+        campaign = check_now(session.campaign, Played(wide))
+        assert campaign.charged_cores(point) == charged
+
+
+def test_a_job_is_charged_from_its_start_to_the_end_of_its_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    meter = Meter(cores=8, charged_until=90.0)
+    assert meter.core_hours() == pytest.approx(8 * 10 / 3600)
+    now = 130.0
+    assert meter.core_hours() == pytest.approx(8 * 30 / 3600) and meter.core_hours() == 0.0
