@@ -20,7 +20,9 @@ SLOW = "sleep 2; exec {binary} 40"
 
 
 def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: SlurmBench, cluster: Cluster) -> None:
-    bench.program(SLOW)
+    hold = bench.folder / "hold"
+    hold.touch()
+    bench.program(f"while [ -e {hold} ]; do sleep 0.2; done; exec {{binary}} 40", resources={"time_limit_s": 600})
     killed = bench.start()
     wait_until(lambda: bench.starts().total() >= 2, "running programs")
     killed.send_signal(signal.SIGKILL)
@@ -33,6 +35,7 @@ def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: Slu
     assert interrupted.wait(PATIENCE_S) == 130
     assert "jobs go on in the queue" in bench.output
     assert cluster.jobs()
+    hold.unlink()
     bench.run()
     bench.assert_whole(before, interrupted=0)
     assert len({record["job"] for record in bench.records()}) == 2, "no second job measured anything"
