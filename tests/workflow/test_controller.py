@@ -191,3 +191,17 @@ def test_a_lock_that_fails_is_no_lock(layout: Layout, monkeypatch: pytest.Monkey
     assert storage_error(failure.value) is not None  # which the command line says in words
     with pytest.raises(ToolError, match="measurement lock"), exclusive_machine():
         pytest.fail("nobody may measure")
+
+
+@pytest.mark.parametrize("home", ["/proc/none", "/dev/null"])
+def test_who_has_no_home_has_a_cache_in_the_results(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", home)
+    said = tmp_path / "logs" / "said"
+    program = "import os; print(os.environ['XDG_CACHE_HOME'])"
+    with (tmp_path / "lock").open("w") as lock:
+        controller.run_engine([sys.executable, "-c", program], said, lock.fileno(), lambda: None)
+    assert said.read_text().strip() == str(tmp_path / ".snakemake" / "cache")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with (tmp_path / "lock").open("w") as lock:
+        assert controller.run_engine([sys.executable, "-c", program], said, lock.fileno(), lambda: None).code == 1

@@ -16,7 +16,32 @@ from buran.loop.report import link_latest, write_results
 from buran.loop.session import open_session
 from buran_studies.simulate.in_process import carry_out
 
-PROGRAM = Path(__file__).parents[1] / "measure" / "programs" / "ends.cpp"
+PROGRAM = r"""
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/time.h>
+
+__attribute__((noinline)) long work(long n) {
+    volatile long sum = 0;
+    for (long i = 0; i < n; i++)
+        sum = sum + i;
+    return sum;
+}
+
+__attribute__((noinline)) void on_signal(int number) { work(number); }
+
+int main(int argc, char **argv) {
+    struct sigaction action = {.sa_handler = on_signal};
+    struct itimerval often = {{0, 30}, {0, 30}}, never = {{0, 0}, {0, 0}};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (long i = argc > 1 ? atol(argv[1]) : 0; i > 0; i--)
+        work(1);
+    setitimer(ITIMER_REAL, &never, NULL);
+    return 0;
+}
+"""
+"""Nearly all of its time are hooks, so nearly every signal meets one."""
 
 
 @pytest.mark.mpi
@@ -25,15 +50,15 @@ def test_visits_that_signal_handlers_lose_are_in_the_report(tmp_path: Path, monk
     monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path / "lock"))
     source = tmp_path / "source"
     source.mkdir()
-    (source / PROGRAM.name).write_bytes(PROGRAM.read_bytes())
+    (source / "busy.c").write_text(PROGRAM)
     campaign = {
         "name": "lost",
         "target": {
             "source": "source",
-            "build": "{mpicxx} {flags} -o ends ends.cpp -ldl",
+            "build": "{mpicc} {flags} -o busy busy.c",
             "flags": "-O2",
-            "binary": "ends",
-            "run": "{binary} interrupted {n} 30",  # a signal each 30 microseconds, into loops of small functions
+            "binary": "busy",
+            "run": "{binary} {n}",
         },
         "parameters": {"n": {"role": "size", "values": [2_000_000, 3_000_000, 4_000_000]}},
         "resources": {"ranks": 1, "time_limit_s": 1800},

@@ -264,6 +264,16 @@ class End:
     hung: bool = False
 
 
+def _cache(instead: Path) -> dict[str, str]:
+    """Return the variable that names a cache for the engine, where the user has no home that can be written to."""
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+        cache.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return {"XDG_CACHE_HOME": str(instead / "cache")}
+    return {} if os.access(cache, os.W_OK) else {"XDG_CACHE_HOME": str(instead / "cache")}
+
+
 def run_engine(
     command: Sequence[str], log: Path, lock: int, watch: Callable[[], None], hangs: Callable[[int], bool] | None = None
 ) -> End:
@@ -296,6 +306,7 @@ def run_engine(
             stdin=subprocess.PIPE if hangs is None else subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            env={**os.environ, **_cache(log.parents[1] / ".snakemake")},
             pass_fds=(lock,),
             start_new_session=True,
             preexec_fn=None if hangs is None else lambda: die_with_parent(signal.SIGKILL),
