@@ -23,7 +23,7 @@ from buran.engine.controller import make_eligible
 from buran.errors import Exit
 from buran.files import file_sha256
 from buran.loop.session import open_session
-from buran.measure.store import store
+from buran.measure.store import ledger, store
 from buran.views.verify import differences
 from buran_studies.kills import hook
 from buran_studies.machine.laboratory import EXAMPLES
@@ -162,6 +162,7 @@ class Harassed:
                 session = open_session(self.folder / "campaign.yaml")
                 make_eligible(session.layout, session.id, retry_failed=False)
                 carry_out(session)
+                ledger.rebuild(session.layout.store)  # as `buran run` does: nobody booked attempts that vanished
                 end = Exit.DONE
             finally:
                 os._exit(end)
