@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parents[1] / "measure" / "programs" / "reuse.c"
 LINES = (4000, 8000, 12000, 16000, 20000)
 ROUNDS = 5
 
-pytestmark = [pytest.mark.mpi, pytest.mark.slow]
+pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 
 
 def misses_at(bench: Workbench, lines: int) -> dict[str, float]:
