@@ -82,6 +82,10 @@ NEW: dict[str, Any] = {
     "resources.exclusive": False, "resources.extra": "--nice", "resources.time_margin": 4.0,
     "resources.points_per_job": 2, "model.waiting": "always",
     "memory.points": [{"n": 10, "p": 4}], "memory.caches_kib": [32.0, 1024.0],
+    "command.wrapper": "perf stat --", "command.wraps": "launcher", "command.extra_flags": "-pg",
+    "command.variables": {"A": "b"}, "command.afterwards": "gprof > profile.txt", "command.profile": "*.csv",
+    "command.format": "gprof", "command.further_metrics": ["page_faults"],
+    "command.figures_of_merit": {"rate": "rate: ([0-9]+)"},
 }  # fmt: skip
 """Another value of each key."""
 
@@ -107,6 +111,11 @@ OTHER_MACHINES: dict[str, dict[str, Any]] = {
     "shape": {**MACHINE, "topology": "fat_tree"},
 }
 NEEDS: dict[str, dict[str, Any]] = {
+    **{
+        key: {"backend": "command", "command.wrapper": "time", "command.profile": "profile.txt"}
+        for key in NEW
+        if key.startswith("command.")
+    },
     **{
         key: {"environments.here.machine": dict(OTHER_MACHINES.get(key.rpartition(".")[2], MACHINE))}
         for key in NEW
@@ -191,9 +200,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         config = campaign.config
         own = config.scorep
         identity = f"{config.backend} {config.compiler} {config.counters} {own.effort_metric} {own.options}"
+        identity += str(asked(config.command))
         return SimpleNamespace(identity=identity)
 
-    for name in ("embedded", "scorep"):
+    for name in ("embedded", "scorep", "command"):
         monkeypatch.setattr(SYSTEMS.load(name), "open", backend)
     return tmp_path
 
