@@ -57,5 +57,5 @@ def test_everything_may_be_a_job(bench: SlurmBench) -> None:
     bench.run()
     bench.assert_whole({}, interrupted=0)
     scripts = {path.name.partition("-")[0] for path in (bench.results / "jobs").glob("*-*.sh")}
-    assert scripts == {"build", "plan", "model", "report"}
+    assert scripts == {"build", "plan", "refine", "model", "report"}
     assert len([*(bench.results / "logs" / "slurm").iterdir()]) > len(scripts), "and jobs that measure"
