@@ -13,8 +13,8 @@ from buran.experiment.table import Experiment
 from buran.profile.profile import Region
 
 _PERIOD = re.compile(r"^Each sample counts as ([0-9.e+-]+) seconds\.$", re.MULTILINE)
-_CALLS = r"(?:(?P<calls>\d+) +(?:[0-9.]+ +[0-9.]+ +)?)?"
-_FUNCTION = re.compile(rf"^ *[0-9.]+ +[0-9.]+ +(?P<time>[0-9.]+) +{_CALLS}(?P<name>\S.*)$")
+_CALLS = r"(?:(?P<calls>\d{1,30}) +(?:[0-9.]+ +[0-9.]+ +)?)?"
+_FUNCTION = re.compile(rf"^ *[0-9.]+ +[0-9.]+ +(?P<time>\d{{1,30}}(?:\.\d{{1,30}})?) +{_CALLS}(?P<name>\S.*)$")
 _ROOT = Region("program", paradigm="measurement", role="artificial")
 
 

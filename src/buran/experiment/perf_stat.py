@@ -13,7 +13,7 @@ from buran.experiment.table import Experiment
 from buran.profile.metrics import table
 
 _EXPECTED = "lines of `perf stat -x,`, as in 62,,page-faults,5464167,100.00,,"
-_LINE = re.compile(r"(?P<count>[0-9.]+|<not (?:supported|counted)>),(?P<unit>[^,]*),(?P<event>[^,]+),")
+_LINE = re.compile(r"(?P<count>\d{1,30}(?:\.\d{1,30})?|<not (?:supported|counted)>),(?P<unit>[^,]*),(?P<event>[^,]+),")
 _SECONDS = {"msec": 1e-3, "ns": 1e-9, "s": 1.0}
 
 
