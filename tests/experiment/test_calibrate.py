@@ -15,17 +15,17 @@ from buran.loop.calibrate import calibration_of
 
 CAMPAIGN: Any = SimpleNamespace(threads=lambda point: 1, parallel_parameters=("p",), choices=())
 POINTS = [(p, n) for p in (1, 2) for n in (10, 20, 40)]
-COUNTED = tree_of("prog", "prog/main", "prog/main/work", "prog/main/work/small", "prog/main/MPI_Recv")
-TIMED = tree_of("prog", "prog/main", "prog/main/work", "prog/main/MPI_Recv")  # without hooks in `small`
+COUNTED = tree_of("prog", "prog/main", "prog/main/solve", "prog/main/solve/small", "prog/main/MPI_Recv")
+TIMED = tree_of("prog", "prog/main", "prog/main/solve", "prog/main/MPI_Recv")  # without hooks in `small`
 
 
 def work_ns(p: int, n: int) -> float:
-    """Of a block of `work` and `small`: p^0.5 n^2 / 100."""
+    """Of a block of `solve` and `small`: p^0.5 n^2 / 100."""
     return math.sqrt(p) * n**2 / 100
 
 
 def runs() -> tuple[list[Run], list[Run]]:
-    """Two repetitions, the second of which is slower; work has 3 n blocks, a third of them in `small`."""
+    """Two repetitions, the second of which is slower; `solve` has 3 n blocks, a third of them in `small`."""
     timed: list[Run] = []
     counted: list[Run] = []
     for p, n in POINTS:
@@ -46,10 +46,10 @@ def costs(calibration: Calibration, **point: int) -> dict[str, float]:
 def test_the_least_time_for_each_block_counts_and_functions_without_hooks_are_part_of_their_callers() -> None:
     calibration = calibration_of(*runs(), CAMPAIGN)
     assert calibration is not None
-    assert calibration.symbols == ("", "_Zmain", "_Zwork")  # MPI_Recv computes nothing
+    assert calibration.symbols == ("", "_Zmain", "_Zsolve")  # MPI_Recv computes nothing
     for p, n in POINTS:
         found = costs(calibration, p=p, n=n)
-        assert found["_Zmain"] == pytest.approx(1e-9) and found["_Zwork"] == pytest.approx(work_ns(p, n) * 1e-9)
+        assert found["_Zmain"] == pytest.approx(1e-9) and found["_Zsolve"] == pytest.approx(work_ns(p, n) * 1e-9)
         mean = (10 * 1.0 + 3 * n * work_ns(p, n)) / (10 + 3 * n)
         assert found[""] == pytest.approx(mean * 1e-9)
 
@@ -57,8 +57,8 @@ def test_the_least_time_for_each_block_counts_and_functions_without_hooks_are_pa
 def test_between_points_a_power_law_is_exact_and_without_doubt() -> None:
     calibration = calibration_of(*runs(), CAMPAIGN)
     assert calibration is not None
-    assert costs(calibration, p=2, n=30)["_Zwork"] == pytest.approx(work_ns(2, 30) * 1e-9)
-    assert costs(calibration, p=64, n=40)["_Zwork"] == pytest.approx(work_ns(2, 40) * 1e-9)
+    assert costs(calibration, p=2, n=30)["_Zsolve"] == pytest.approx(work_ns(2, 30) * 1e-9)
+    assert costs(calibration, p=64, n=40)["_Zsolve"] == pytest.approx(work_ns(2, 40) * 1e-9)
     assert calibration.doubt == pytest.approx(0, abs=1e-9)
 
 
@@ -66,7 +66,7 @@ def test_lines_of_points_are_enough() -> None:
     timed, counted = ([run for run in side if 10 in run[0].values() or run[0]["p"] == 1] for side in runs())
     calibration = calibration_of(timed, counted, CAMPAIGN)
     assert calibration is not None and len(calibration.points) == 4
-    assert costs(calibration, p=2, n=40)["_Zwork"] == pytest.approx(work_ns(2, 40) * 1e-9)
+    assert costs(calibration, p=2, n=40)["_Zsolve"] == pytest.approx(work_ns(2, 40) * 1e-9)
 
 
 def test_doubt_is_what_leaving_a_value_out_shows() -> None:
@@ -76,7 +76,7 @@ def test_doubt_is_what_leaving_a_value_out_shows() -> None:
         times = [[0.0] * p, [1e-8] * p, [2 * 60 * work_ns(p, 20) * 1e-9] * p, [5.0] * p]
         slower.append(({"p": p, "n": 20}, 0, profile_of(TIMED, time=times)))
     calibration = calibration_of(slower, counted, CAMPAIGN)
-    assert calibration is not None and calibration.doubt == pytest.approx(0.5, rel=0.02)  # `work` but for `main`
+    assert calibration is not None and calibration.doubt == pytest.approx(0.5, rel=0.02)  # `solve` but for `main`
 
 
 def test_runs_that_do_not_tell_make_no_calibration() -> None:

@@ -266,12 +266,12 @@ class End:
 
 def _cache(instead: Path) -> dict[str, str]:
     """Return the variable that names a cache for the engine, where the user has no home that can be written to."""
-    try:
+    with contextlib.suppress(OSError, RuntimeError):
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
         cache.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return {"XDG_CACHE_HOME": str(instead / "cache")}
-    return {} if os.access(cache, os.W_OK) else {"XDG_CACHE_HOME": str(instead / "cache")}
+        if os.access(cache, os.W_OK):
+            return {}
+    return {"XDG_CACHE_HOME": str(instead / "cache")}
 
 
 def run_engine(

@@ -91,12 +91,12 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
     positive = bool((function.evaluate(far) >= 0).all())
     out = []
     for some in (*rising, *bounded):
-        columns, everywhere = (
-            np.stack([np.ones(len(at)), *(basis.evaluate(at) for basis in some)]) for at in (values, reach)
-        )
-        shares = np.linalg.solve(columns.T, shapes.T).T  # shape (term, new function)
+        shares = np.linalg.solve(_columns(some, values).T, shapes.T).T  # shape (term, new function)
         shares[np.abs(shares) < FEW_VALUES.nothing * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
-        falls = np.diff(shares @ everywhere).min() < -rounding if some[0].exponent < 0 else (shares[:, 1:] < 0).any()
+        if some[0].exponent < 0:
+            falls = np.diff(shares @ _columns(some, reach)).min() < -rounding
+        else:
+            falls = (shares[:, 1:] < 0).any()
         if falls:
             continue
         factors = [(), *((Factor(parameter, basis),) for basis in some)]
@@ -104,6 +104,11 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
         if other.function.terms != function.terms and not (positive and (other.function.evaluate(far) < 0).any()):
             out.append(other)
     return out
+
+
+def _columns(functions: Sequence[PowerLog], at: Array) -> Array:
+    """Return shape (function, value): a constant and the functions."""
+    return np.stack([np.ones(len(at)), *(function.evaluate(at) for function in functions)])
 
 
 def _split(term: Term, parameter: int) -> tuple[tuple[Factor, ...], tuple[Factor, ...]]:

@@ -16,10 +16,8 @@ from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import added
-from buran.prior.exact import exact_functions, misfit, unit_of
+from buran.prior.exact import DIGITS, exact_functions, misfit, unit_of
 from buran.prior.tuning import COUNTS
-
-_DIGITS = 1e-12  # share of a count that is rounding of the arithmetic
 
 
 class Steadiness(StrEnum):
@@ -215,7 +213,7 @@ def _of_exact(points: Array, values: Array, space: HypothesisSpace | None) -> tu
     # What is counted several times over is rounded as often. Only what no formula gives exactly is rounded by more:
     # else a small term would be taken for it, where all counts differ by multiples of its coefficient.
     limits = [
-        COUNTS.whole * unit_of(np.append(counts, 0.0) if rest <= _DIGITS else counts)
+        COUNTS.whole * unit_of(np.append(counts, 0.0) if rest <= DIGITS else counts)
         for counts, rest in zip(values, residual.tolist(), strict=True)
     ]
     is_rounding = (units <= np.array(limits)[:, None]).all(axis=1)

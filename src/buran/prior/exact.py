@@ -23,7 +23,7 @@ from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.least_squares import least_norm
 from buran.prior.tuning import COUNTS
 
-_DIGITS = 1e-12  # of the largest value: rounding of the arithmetic
+DIGITS = 1e-12  # of the largest value: rounding of the arithmetic
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Arra
 
 
 def _searched(points: Array, values: Array, space: HypothesisSpace) -> list[ModelFunction]:
-    floor = COUNTS.rounding + _DIGITS * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    floor = COUNTS.rounding + DIGITS * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
     fit = fit_models(
         points, values, space=space, weights=np.broadcast_to(1 / floor, values.shape), options=SearchOptions(beam=48)
     )
@@ -130,7 +130,7 @@ class _FactorColumns:
         """Return the factors of one call path; empty if the parameter does not matter."""
         targets = [values[line] - values[line].mean(axis=1, keepdims=True) for line in self.lines]
         count = sum(target.size for target in targets)
-        noise = COUNTS.rounding + _DIGITS * float(np.abs(values).max(initial=0.0))
+        noise = COUNTS.rounding + DIGITS * float(np.abs(values).max(initial=0.0))
         floor = count * noise**2
         rounding = _rounding(values, max(float(np.ptp(target, axis=1).max()) for target in targets))
         shortest = min(line.shape[1] for line in self.lines)
@@ -223,7 +223,7 @@ def _combined(points: Array, values: Array, factors: list[list[Factor]]) -> Mode
     if len(terms) > COUNTS.most_products:
         terms = [term for term in terms if len(term.factors) <= 2]
     columns = [np.ones(len(points)), *(term.evaluate(points) for term in terms)]
-    noise = COUNTS.rounding + _DIGITS * float(np.abs(values).max(initial=0.0))
+    noise = COUNTS.rounding + DIGITS * float(np.abs(values).max(initial=0.0))
     kept = _selected(np.stack(columns, axis=1), values, noise)
     coefficients = least_norm(np.stack(columns, axis=1)[:, kept], values)
     constant = 0.0
