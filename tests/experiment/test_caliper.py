@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -123,3 +124,56 @@ def test_without_the_package_its_extra_is_named(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(ToolError) as caught:
         read_experiment(path)
     assert caught.value.hint == "pip install 'buran[caliper]'"
+
+
+def json_split(
+    path: Path, rows: Sequence[Sequence[object]], *, unit: str = "", metadata: Mapping[str, str] = {}
+) -> Path:
+    """Write a file as Caliper does with format=json-split."""
+    document = {
+        "data": rows,
+        "columns": ["mpi.rank", "sum#time.duration", "path"],
+        "column_metadata": [
+            {"is_value": True},
+            {"is_value": True, **({"attribute.unit": unit} if unit else {})},
+            {"is_value": False},
+        ],
+        "nodes": [{"label": "main", "column": "path"}, {"label": "solve", "column": "path", "parent": 0}],
+        **metadata,
+    }
+    path.write_text(json.dumps(document, indent=1))
+    return path
+
+
+def test_json_split_is_read_as_cali_is_and_needs_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "caliperreader", None)
+    rows = [[0, 5.0, None], [1, 5.0, None], [0, 1.0, 0], [1, 3.0, 0], [0, 7.0, 1]]
+    for n in (10, 20):
+        told = {"n": str(n), "jobsize": "2", "executablepath": "/x/solver"}
+        json_split(tmp_path / f"{n}.json", rows, unit="sec", metadata=told)
+    table = read_experiment(tmp_path)
+    assert (table.parameters, table.points.tolist()) == (("n",), [[10], [20]])
+    assert value(tmp_path, "solver->main") == [2.0, 2.0, 1.0, 3.0, 4.0]
+    assert value(tmp_path, "solver->main->solve") == [3.5, 3.5, 0.0, 7.0, 7.0]
+
+
+def test_json_split_of_old_versions_is_in_microseconds(tmp_path: Path) -> None:
+    path = json_split(tmp_path / "a.json", [[0, 2e6, 0]])
+    assert value(path, "program->main")[0] == 2.0
+    assert (
+        value(json_split(tmp_path / "b.json", [[0, 2e6, 0]], unit="usec", metadata={"n": "1"}), "program->main")[0] == 2
+    )
+
+
+@pytest.mark.parametrize("rows", [[[0, 1.0]], [[0, 1.0, 7]], [[0, float("nan"), 0]]])
+def test_damaged_json_split_is_refused(tmp_path: Path, rows: Sequence[Sequence[object]]) -> None:
+    with pytest.raises(FormatError):
+        read_experiment(json_split(tmp_path / "a.json", rows))
+
+
+def test_repetitions_that_differ_in_a_word_are_noted(tmp_path: Path) -> None:
+    for number, variant in enumerate(("Base_Seq", "Base_OpenMP")):
+        cali(tmp_path / f"{number}.cali", [(("a",), {"sum#time.duration": 1})], {"n": "8.000", "variant": variant})
+    table = read_experiment(tmp_path)
+    assert table.points.tolist() == [[8]]
+    assert table.notes == ("runs that count as repetitions differ in variant, such as Base_OpenMP and Base_Seq",)

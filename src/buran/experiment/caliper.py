@@ -1,11 +1,12 @@
-"""Profiles that Caliper writes as ``.cali``: a run in each file, its parameters in the metadata that Adiak collects."""
+"""Profiles of Caliper, ``.cali`` and json-split: a run in each file, its parameters in the metadata of Adiak."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from buran.errors import BuranError, FormatError
 from buran.experiment.collect import Collector
 from buran.experiment.formats import Reader, Sample
+from buran.experiment.run_metadata import difference_note, parameters_of
 from buran.experiment.table import Experiment
 from buran.plugins import from_extra
 from buran.profile.metrics import metric_of
@@ -21,11 +23,6 @@ from buran.profile.profile import SEPARATOR, Region
 
 _MAGIC = b"__rec="
 _RANKS = ("jobsize", "mpi.world.size")
-_OF_THE_MACHINE = frozenset(
-    {"cluster", "hostlist", "hostname", "launchdate", "launchday", "numhosts", "uid", "walltime"}
-)
-"""What Adiak collects by itself and no program is given."""
-_OF_CALIPER = ("cali.", "opts:", "spot.", "starttime.")
 _ACROSS = {"avg": "mean", "min": "min", "max": "max", "sum": "sum"}
 _OURS = {"time": "time", "time.duration": "time", "time.duration.ns": "time", "count": "visits", "rc.count": "visits"}
 _UNITS = {"sec": 1.0, "usec": 1e-6, "nsec": 1e-9}
@@ -66,6 +63,12 @@ class _CaliperRun:
     units: Mapping[str, str]
 
     @property
+    def told(self) -> Mapping[str, str]:
+        """The metadata, with the number of ranks last."""
+        names = sorted(self.metadata, key=lambda name: 1 + _RANKS.index(name) if name in _RANKS else 0)
+        return {name: self.metadata[name] for name in names}
+
+    @property
     def ranks(self) -> int:
         """Their number; 1 if the metadata do not tell."""
         return next((int(self.metadata[name]) for name in _RANKS if self.metadata.get(name, "").isdigit()), 1)
@@ -79,11 +82,22 @@ class _CaliperRun:
 
 def recognises(sample: Sample) -> bool:
     """Tell whether a file, or a file in a folder, is Caliper's."""
-    return sample.head.startswith(_MAGIC) or (sample.path.is_dir() and bool(_files(sample.path)))
+    if sample.path.is_dir():
+        return bool(_files(sample.path))
+    return sample.head.startswith(_MAGIC) or _is_json(sample)
+
+
+def _is_json(sample: Sample) -> bool:
+    return sample.first_key == "data"
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted({*folder.glob("*.cali"), *folder.glob("*/*.cali")})
+    """Return the profiles in a folder and two levels below it, as benchmarks sort theirs."""
+    levels = ("", "*/", "*/*/")
+    cali = {path for level in levels for path in folder.glob(f"{level}*.cali")}
+    return sorted(
+        cali or {path for level in levels[:2] for path in folder.glob(f"{level}*.json") if _is_json(Sample(path))}
+    )
 
 
 def read_caliper(path: Path, problems: list[BuranError] | None = None) -> Experiment:
@@ -108,7 +122,8 @@ def read_caliper(path: Path, problems: list[BuranError] | None = None) -> Experi
             problems.append(error)
     if not runs:
         raise FormatError("no profile can be read", where=path, why=str(problems[0]) if problems else None)
-    parameters = _parameters(runs)
+    metadata = [run.told for run in runs]
+    parameters = parameters_of(metadata, [run.path for run in runs])
     table = Collector(tuple(parameters))
     paths = {(run.program, path) for run in runs for cells in run.cells.values() for path in cells}
     repetitions: Counter[int] = Counter()
@@ -126,68 +141,72 @@ def read_caliper(path: Path, problems: list[BuranError] | None = None) -> Experi
                 number = table.call_path(SEPARATOR.join(region.name for region in regions), regions)
                 values = _statistics(cells.get(names, {}) if program == run.program else {}, run.ranks)
                 table.add(number, metric, point, values, repetition)
-    return table.finish(path)
+    note = difference_note(metadata, parameters)
+    return replace(table.finish(path), notes=() if note is None else (note,))
 
 
 def _paradigm(region: str) -> Any:
     return "mpi" if region.startswith("MPI_") else "compiler"
 
 
-def _parameters(runs: Sequence[_CaliperRun]) -> list[str]:
-    """Return the metadata that are parameters: whole numbers that vary, one of those that vary together."""
-    first = runs[0].metadata
-    usual = [
-        name
-        for name in first
-        if not name.startswith(("cali.", "opts:", "spot.", "starttime.")) and name not in _OF_THE_MACHINE
-    ]
-    names = [*(name for name in usual if name not in _RANKS), *(name for name in _RANKS if name in first)]
-    columns: dict[str, tuple[int, ...]] = {}
-    for name in names:
-        texts = [run.metadata.get(name) for run in runs]
-        if None in texts and any(text is not None and text.lstrip("-").isdigit() for text in texts):
-            at = runs[texts.index(None)].path
-            raise FormatError(f"the run has no {name}", where=at, why="others have it in their metadata")
-        if all(text is not None and text.lstrip("-").isdigit() for text in texts):
-            columns[name] = tuple(int(str(text)) for text in texts)
-    varied = {column: name for name, column in reversed(columns.items()) if len(set(column)) > 1}
-    if varied:
-        return [name for name in columns if name in varied.values()]
-    if len(runs) == 1:
-        return list(columns)
-    if not columns:
-        raise FormatError(
-            "the runs do not say what was varied",
-            where=runs[0].path,
-            why="no whole number is in their metadata",
-            hint="let the program tell its parameters with adiak, or cali_set_global_int_byname",
-        )
-    return list(columns)[-1:]
-
-
 def _read_run(path: Path) -> _CaliperRun:
-    library = from_extra("caliperreader", "caliper", "files of Caliper")
-    reader = library.CaliperReader()
     try:
-        reader.read(str(path))
-        columns = {name: column for name in reader.attributes() if (column := _column(reader.attribute(name), name))}
-        cells, units = _cells(reader.records, columns)
+        records, attributes, metadata = _json_split(path) if _is_json(Sample(path)) else _cali(path)
+        columns = {name: column for name, unit in attributes.items() if (column := _column(name, unit))}
+        cells, units = _cells(records, columns)
     except BuranError:
         raise
-    except Exception as error:  # the library checks nothing
-        why = f"caliper-reader ends with {type(error).__name__}: {error}"
+    except Exception as error:  # neither file nor library is checked otherwise
+        why = f"it ends with {type(error).__name__}: {error}"
         raise FormatError("the profile cannot be read", where=path, why=why, hint="is it whole?") from error
     if not cells:
         raise FormatError("the profile has no values", where=path, why="no attribute of its records is a number")
-    return _CaliperRun(path, {name: str(value) for name, value in reader.globals.items()}, cells, units)
+    return _CaliperRun(path, {name: str(value) for name, value in metadata.items()}, cells, units)
 
 
-def _column(attribute: Any, name: str) -> _Column | None:
+_Records = Iterable[Mapping[str, Any]]
+
+
+def _cali(path: Path) -> tuple[_Records, dict[str, str | None], Mapping[str, Any]]:
+    """Return records, the unit of each attribute that is a number, and metadata."""
+    reader = from_extra("caliperreader", "caliper", "files of Caliper").CaliperReader()
+    reader.read(str(path))
+    numbers: dict[str, str | None] = {}
+    for name in reader.attributes():
+        attribute = reader.attribute(name)
+        if attribute.is_value() and attribute.attribute_type() in ("double", "int", "uint"):
+            numbers[name] = attribute.get("attribute.unit")
+    return reader.records, numbers, reader.globals
+
+
+def _json_split(path: Path) -> tuple[_Records, dict[str, str | None], Mapping[str, Any]]:
+    """Return the same of a file with a table of numbers, and nodes that are the rows' call paths."""
+    document = json.loads(path.read_bytes())
+    names, kinds, nodes, data = (document.pop(key) for key in ("columns", "column_metadata", "nodes", "data"))
+    if len({len(names), len(kinds), *map(len, data)}) > 1:
+        raise FormatError("the profile is damaged", where=path, why="its rows have different lengths")
+    paths: list[_CallPath] = []
+    for node in nodes:  # callers come first
+        above = node.get("parent")
+        paths.append((*(() if above is None else paths[above]), node["label"]))
+    # Stacks of samples come as function names; without both, all is of the whole program.
+    places = [name for name in ("path", "source.function#callpath.address") if name in names]
+    values = [column for column, kind in enumerate(kinds) if kind["is_value"]]
+    records = []
+    for row in data:
+        record = {names[column]: row[column] for column in values if row[column] is not None}
+        at = row[names.index(places[0])] if places else None
+        records.append(record if at is None else {**record, "path": paths[at]})
+    # Before Caliper 2.2, which told nothing of itself, times were microseconds.
+    told = {} if document else dict.fromkeys((name for name in names if name.endswith("#time.duration")), "usec")
+    numbers = [column for column in values if not any(isinstance(row[column], str) for row in data)]
+    return records, {names[c]: kinds[c].get("attribute.unit") or told.get(names[c]) for c in numbers}, document
+
+
+def _column(name: str, told: str | None) -> _Column | None:
     """Return what an attribute measures; None if it is no number to be added up."""
     *steps, base = name.split("#")
-    if attribute.attribute_type() not in ("double", "int", "uint") or base in ("aggregate.slot", "mpi.rank"):
-        return None
-    if not attribute.is_value() or {"scale", "iscale", "ratio", "percent_total"} & set(steps):
+    if base in ("aggregate.slot", "mpi.rank") or {"scale", "iscale", "ratio", "percent_total"} & set(steps):
         return None
     inclusive = "inclusive" in steps or ".inclusive." in base
     steps = [step for step in steps if step != "inclusive"]
@@ -195,7 +214,7 @@ def _column(attribute: Any, name: str) -> _Column | None:
     if across is None or base.startswith(("cali.", "spot.")):
         return None
     metric = _OURS.get(base.replace(".inclusive.", "."), base.replace(".", "_"))
-    unit = attribute.get("attribute.unit") or ("nsec" if base.endswith(".ns") else metric_of(metric).unit)
+    unit = told or ("nsec" if base.endswith(".ns") else metric_of(metric).unit)
     return _Column(metric, "sec" if unit in _UNITS else unit, _UNITS.get(unit, 1.0), inclusive, across)
 
 
@@ -255,4 +274,4 @@ def _statistics(cell: _Cell, ranks: int) -> tuple[float, ...]:
     return (mean, math.nan, cell.get("min", math.nan), cell.get("max", math.nan), cell.get("sum", mean * ranks))
 
 
-READER = Reader("a .cali file of Caliper, or a folder of them", recognises, read_caliper)
+READER = Reader("a .cali or json-split file of Caliper, or a folder of them", recognises, read_caliper)

@@ -164,9 +164,14 @@ def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate =
     write_text(path, json.dumps(data, indent=1) + "\n")
 
 
+_OF_OTHERS = {"data", "timemory", "experiments", "workspace_hash", "workspace_name"}
+"""Keys that JSON of Caliper, timemory and Ramble begins with."""
+
+
 def recognises(sample: Sample) -> bool:
     """Tell whether a file begins with an object that is none of the formats with an object a line."""
-    return sample.first_line.startswith("{") and not jsonl.recognises(sample) and not talpas.recognises(sample)
+    by_lines = jsonl.recognises(sample) or talpas.recognises(sample)
+    return sample.first_line.startswith("{") and not by_lines and sample.first_key not in _OF_OTHERS
 
 
 READER = Reader("a JSON file of Extra-P", recognises, lambda path, problems: read_extrap_json(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -50,6 +51,12 @@ class Sample:
                 return next((line.strip() for line in file if line.strip()), "")
         except UnicodeDecodeError:
             return ""
+
+    @cached_property
+    def first_key(self) -> str:
+        """The first key of a file with one JSON object; empty for others."""
+        key = re.match(rb'\s*\{\s*"(\w+)"\s*:', self.head)
+        return key[1].decode() if key else ""
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,10 @@ READERS: Door[Reader] = Door(
         "perf": "buran.experiment.perf_stat:READER",
         "gprof": "buran.experiment.gprof:READER",
         "caliper": "buran.experiment.caliper:READER",
+        "tau": "buran.experiment.hatchet_profiles:TAU",
+        "hpctoolkit": "buran.experiment.hatchet_profiles:HPCTOOLKIT",
+        "timemory": "buran.experiment.hatchet_profiles:TIMEMORY",
+        "ramble": "buran.experiment.ramble:READER",
         "parquet": "buran.experiment.frames:READER",
     },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,13 +12,16 @@ from numpy.typing import NDArray
 
 from buran.errors import FormatError, UsageError
 from buran.experiment.collect import Collector
-from buran.experiment.table import Experiment
+from buran.experiment.run_metadata import of_program
+from buran.experiment.table import AGGREGATES, Experiment
 from buran.plugins import from_extra
 from buran.profile.profile import SEPARATOR, Region
 
 EXTRA = "hatchet"
 _INCLUSIVE = " (inc)"
 _UNITS = "units"
+_ROUNDING = 1e-9
+"""Share of an inclusive value; it is a sum of many doubles."""
 
 
 def to_graphframe(experiment: Experiment, point: Mapping[str, float], repetition: int = 0) -> Any:
@@ -119,7 +123,7 @@ def from_graphframes(runs: Iterable[tuple[Mapping[str, float], Any]]) -> Experim
     paths = list(dict.fromkeys(path for _, values, _ in tables for cells in values.values() for path in cells))
     collector = Collector(parameters)
     for number, (point, values, units) in enumerate(tables):
-        if set(point) != set(parameters) or not parameters:
+        if set(point) != set(parameters):
             why = f"run {number} has {', '.join(point) or 'none'}, the first one {', '.join(parameters) or 'none'}"
             raise FormatError("graph frames need the same parameters", why=why)
         place = collector.point([float(point[name]) for name in parameters])
@@ -128,7 +132,7 @@ def from_graphframes(runs: Iterable[tuple[Mapping[str, float], Any]]) -> Experim
                 collector.set_unit(metric, units[metric])
             for path in paths:
                 node = collector.call_path(SEPARATOR.join(region.name for region in path), path)
-                collector.add_value(node, metric, place, cells.get(path, 0.0))
+                collector.add(node, metric, place, cells.get(path, (0.0,) * len(AGGREGATES)))
     return collector.finish()
 
 
@@ -141,7 +145,7 @@ def from_thicket(thicket: Any) -> Experiment:
         No number differs; see `from_graphframes` for the rest.
     """
     metadata = thicket.metadata.drop(columns=["repetition"], errors="ignore")
-    numbers = [name for name in metadata if metadata[name].dtype.kind in "iuf"]
+    numbers = [name for name in metadata if of_program(name) and metadata[name].dtype.kind in "iuf"]
     varied = [name for name in numbers if metadata[name].nunique(dropna=False) > 1] or numbers[:1]
     if not varied:
         raise FormatError("no number in the metadata differs between profiles", why=f"it has {', '.join(metadata)}")
@@ -156,31 +160,67 @@ def from_thicket(thicket: Any) -> Experiment:
 
 
 _Path = tuple[Region, ...]
+_FUNCTIONS = {"function", "region", "entry", None}
+"""Types of nodes that are call paths; what others take, as lines and loops, is their function's."""
 
 
-def _exclusive(frame: Any) -> tuple[dict[str, dict[_Path, float]], dict[str, str]]:
-    """Return exclusive values by metric and call path, and units as far as they are told."""
+def _call_paths(graph: Any) -> dict[Any, _Path]:
     paths: dict[Any, _Path] = {}
-    for node in frame.graph.traverse():
+    for node in graph.traverse():
         if len(node.parents) > 1:
             raise FormatError("a node has two callers", where=str(node.frame), why="graph frames must be trees here")
-        region = Region(str(node.frame["name"]), str(node.frame.get("mangled", "") or ""))
-        paths[node] = (*(paths[node.parents[0]] if node.parents else ()), region)
+        above = paths[node.parents[0]] if node.parents else ()
+        if above and node.frame.get("type") not in _FUNCTIONS:
+            paths[node] = above
+            continue
+        described = node.frame.attrs
+        name = str(described.get("name") or f"{described.get('type')} {described.get('file')}:{described.get('line')}")
+        # HPCToolkit's names of callees have the line that they are called from.
+        region = Region(re.sub(r"^\d+:(?!:)", "", name), str(described.get("mangled") or ""))
+        paths[node] = (*above, region)
+    return paths
+
+
+def _exclusive(frame: Any) -> tuple[dict[str, dict[_Path, tuple[float, ...]]], dict[str, str]]:
+    """Return exclusive values by metric and call path, in the order of `AGGREGATES`; and units as far as told."""
+    paths = _call_paths(frame.graph)
+    number = {path: position for position, path in enumerate(dict.fromkeys(paths.values()))}
+    order = {node: position for position, node in enumerate(paths)}
     rows = frame.dataframe
-    if rows.index.nlevels > 1:  # values of ranks
-        rows = rows.groupby(level="node").mean(numeric_only=True)
-    values: dict[str, dict[_Path, float]] = {}
+    node = np.array([order[each] for each in rows.index.get_level_values("node")], dtype=np.int64)
+    place, places = np.zeros(len(rows), dtype=np.int64), 1
+    if rows.index.nlevels > 1:  # of ranks and threads: one without a row of a call path was not there
+        locations = rows.index.droplevel("node").to_flat_index()
+        place, places = locations.factorize()[0], locations.nunique()
+    values: dict[str, dict[_Path, tuple[float, ...]]] = {}
     for column in (*frame.exc_metrics, *frame.inc_metrics):
         name = column.removesuffix(_INCLUSIVE)
         if name in values or column not in rows or rows[column].dtype.kind not in "iuf":
             continue
-        cells = dict(zip(rows.index, rows[column].to_numpy(dtype=float), strict=True))
+        table = np.zeros((len(paths), places))
+        table[node, place] = rows[column].to_numpy(dtype=float)
         if column in frame.inc_metrics and column not in frame.exc_metrics:
-            cells = {node: own - sum(cells.get(child, 0.0) for child in node.children) for node, own in cells.items()}
-        together: dict[_Path, float] = {}
-        for node, number in cells.items():
-            together[paths[node]] = together.get(paths[node], 0.0) + number  # two nodes may have one name
-        values[name] = together
+            table = _without_callees(table, np.isin(np.arange(len(paths)), node), paths, order)
+        together = np.zeros((len(number), places))  # two nodes may have one name
+        np.add.at(together, [number[path] for path in paths.values()], table)
+        if places == 1:
+            statistics = [(value, value, value, value, np.nan) for value in together[:, 0].tolist()]
+        else:
+            parts = [getattr(np, statistic)(together, axis=1).tolist() for statistic in AGGREGATES]
+            statistics = list(zip(*parts, strict=True))
+        values[name] = dict(zip(number, statistics, strict=True))
     if not values:
         raise FormatError("the graph frame has no metric", why=f"it has {', '.join(map(str, rows.columns))}")
     return values, json.loads((frame.metadata or {}).get(_UNITS, "{}"))
+
+
+def _without_callees(
+    inclusive: NDArray[np.float64], has_row: NDArray[np.bool_], paths: Mapping[Any, _Path], order: Mapping[Any, int]
+) -> NDArray[np.float64]:
+    """Return exclusive values, shape (node, location); differences within rounding are 0."""
+    exclusive = inclusive.copy()
+    for node in paths:
+        if node.parents and has_row[order[node.parents[0]]]:
+            exclusive[order[node.parents[0]]] -= inclusive[order[node]]
+    rounding = (exclusive < 0) & (exclusive >= -_ROUNDING * inclusive)
+    return np.where(rounding, 0.0, exclusive)
