@@ -105,3 +105,19 @@ def test_metadata_without_numbers_are_named() -> None:
     thicket.metadata = thicket.metadata[["units"]]
     with pytest.raises(FormatError, match="no number in the metadata"):
         from_thicket(thicket)
+
+
+def test_inclusive_columns_of_caliper_lose_their_callees_and_metadata_of_the_machine_are_no_parameters() -> None:
+    pytest.importorskip("thicket")
+    measured = table([[1, 10], [2, 10]], metrics=("time",))
+    thicket = measured.to_thicket()
+    rows = thicket.dataframe
+    thicket.dataframe = rows.assign(**dict.fromkeys(("Avg time/rank", "Min time/rank"), rows["time (inc)"]))
+    thicket.dataframe = thicket.dataframe.drop(columns=["time", "time (inc)"])
+    thicket.exc_metrics, thicket.inc_metrics = ["Avg time/rank", "Min time/rank"], []
+    told = {"mpi.world.size": thicket.metadata["p"], "elapsed": [0.5, 0.7], "launchdate": [7, 8]}
+    thicket.metadata = thicket.metadata.assign(**told).drop(columns=["units", "n"])
+    back = from_thicket(thicket)
+    assert back.parameters == ("p",)
+    order = [back.tree.names.index(name) for name in measured.tree.names]
+    np.testing.assert_allclose(back.over_locations("time")[order], measured.over_locations("time"))

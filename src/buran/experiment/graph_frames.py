@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from buran.errors import FormatError, UsageError
 from buran.experiment.collect import Collector
-from buran.experiment.run_metadata import of_program
+from buran.experiment.run_metadata import of_program, parameters_of
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.plugins import from_extra
 from buran.profile.profile import SEPARATOR, Region
@@ -20,6 +21,10 @@ from buran.profile.profile import SEPARATOR, Region
 EXTRA = "hatchet"
 _INCLUSIVE = " (inc)"
 _UNITS = "units"
+_INCLUSIVE_TOO = {"Avg time/rank": "time", "Total time": "total_time"}
+"""Columns that Caliper fills with inclusive times, and Hatchet takes for exclusive ones."""
+_EXTREMES = {"Min time/rank", "Max time/rank"}
+"""Of inclusive times: those of exclusive ones are not known."""
 _ROUNDING = 1e-9
 """Share of an inclusive value; it is a sum of many doubles."""
 
@@ -139,6 +144,9 @@ def from_graphframes(runs: Iterable[tuple[Mapping[str, float], Any]]) -> Experim
 def from_thicket(thicket: Any) -> Experiment:
     """Return the table of a Thicket; parameters are the numbers in its metadata that differ between profiles.
 
+    Of Thickets that Buran did not make these are whole numbers, without those of the machine and of Caliper; of numbers
+    that vary together, one is taken.
+
     Raises
     ------
     FormatError
@@ -147,6 +155,9 @@ def from_thicket(thicket: Any) -> Experiment:
     metadata = thicket.metadata.drop(columns=["repetition"], errors="ignore")
     numbers = [name for name in metadata if of_program(name) and metadata[name].dtype.kind in "iuf"]
     varied = [name for name in numbers if metadata[name].nunique(dropna=False) > 1] or numbers[:1]
+    if _UNITS not in thicket.metadata and numbers:
+        told = metadata[numbers].astype(str).to_dict("records")
+        varied = parameters_of(told, [Path(str(profile)) for profile in metadata.index])
     if not varied:
         raise FormatError("no number in the metadata differs between profiles", why=f"it has {', '.join(metadata)}")
     hatchet = from_extra("hatchet", EXTRA, "Thickets")
@@ -194,12 +205,12 @@ def _exclusive(frame: Any) -> tuple[dict[str, dict[_Path, tuple[float, ...]]], d
         place, places = locations.factorize()[0], locations.nunique()
     values: dict[str, dict[_Path, tuple[float, ...]]] = {}
     for column in (*frame.exc_metrics, *frame.inc_metrics):
-        name = column.removesuffix(_INCLUSIVE)
-        if name in values or column not in rows or rows[column].dtype.kind not in "iuf":
+        name = _INCLUSIVE_TOO.get(column, column.removesuffix(_INCLUSIVE))
+        if name in values or column not in rows or rows[column].dtype.kind not in "iuf" or column in _EXTREMES:
             continue
         table = np.zeros((len(paths), places))
         table[node, place] = rows[column].to_numpy(dtype=float)
-        if column in frame.inc_metrics and column not in frame.exc_metrics:
+        if column in _INCLUSIVE_TOO or column not in frame.exc_metrics:
             table = _without_callees(table, np.isin(np.arange(len(paths)), node), paths, order)
         together = np.zeros((len(number), places))  # two nodes may have one name
         np.add.at(together, [number[path] for path in paths.values()], table)
