@@ -302,12 +302,19 @@ OF_OTHERS = {
     "perf": "# started\n\n5.46,msec,task-clock,5464167,100.00,0.9,CPUs utilized\n62,,page-faults,5464167,100.00,,\n",
     "gprof": "Flat profile:\n\nEach sample counts as 0.01 seconds.\n  %   cumulative   self      self     total\n"
     " time   seconds   seconds  calls  ms/call  ms/call  name\n 66.67      0.02     0.02     10  2.00  2.00  solve\n",
+    "ramble": '{"workspace_hash": "0", "experiments": [{"name": "a", "RAMBLE_STATUS": "SUCCESS", "N_REPEATS": 0, '
+    '"RAMBLE_VARIABLES": {"n": "4"}, "CONTEXTS": [{"name": "null", '
+    '"foms": [{"name": "rate", "value": 1.5, "units": "s"}]}]}]}',
 }
+
+
+NO_TEXT = ("cubex", "caliper", "parquet", "tau", "hpctoolkit", "timemory")
+"""Formats of folders, and those that packages read."""
 
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    kind=st.sampled_from([name for name in READERS.names if name not in ("cubex", "caliper", "parquet")]),
+    kind=st.sampled_from([name for name in READERS.names if name not in NO_TEXT]),
     cut=st.integers(0, 400),
     insert=st.text(max_size=4) | st.sampled_from(['"', "}", "null", "1e999", "\n", "DATA", "(", "nan"]),
     length=st.integers(0, 30),
