@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 
 from buran_studies.evaluation.study import Settings
 from buran_studies.machine import study
+from buran_studies.machine.counts import _matched
 
 QUICK = Settings("machine", quick=True)
 
@@ -36,6 +38,14 @@ def test_figures_follow_from_what_was_found() -> None:
     assert evaluation.figures[-1].note == "50% within 10 %; worst 30 %: main->b at p=1, n=8"
     assert evaluation.figures[0].note == "x"
     assert evaluation.tables[0].rows == (("ideal", 4, 0.1, 30.0), ("ideal", 256, 2.0, 90.0))
+
+
+def test_call_paths_are_the_same_whatever_a_handle_of_mpi_is_called() -> None:
+    here = {("visits", "main->f(ompi_communicator_t*)->g(int)"): np.array([1]), ("visits", "main"): np.array([2])}
+    there = {("visits", "main->f(simgrid::smpi::Comm*)->g(int)"): np.array([3]), ("visits", "main"): np.array([4])}
+    assert (
+        _matched(here, there).keys() == _matched(there, here).keys() == {("visits", "main->f->g"), ("visits", "main")}
+    )
 
 
 @pytest.mark.slow

@@ -116,7 +116,12 @@ def waiting(profile: Profile) -> float:
 @pytest.mark.parametrize("compiler", ["clang", pytest.param("gcc", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("sweep/sweep.c", ["6", "4"]), ("stencil/stencil.cpp", ["12", "4"]), ("treesort/treesort.cpp", ["2000"])],
+    [
+        ("sweep/sweep.c", ["6", "4"]),
+        ("stencil/stencil.cpp", ["12", "4"]),
+        ("treesort/treesort.cpp", ["2000"]),
+        ("../studies/benchmarks/relax/relax.f90", ["12"]),
+    ],
 )
 def test_counts_and_bytes_are_those_of_a_real_mpi(
     name: str, arguments: list[str], compiler: str, tmp_path: Path
@@ -126,13 +131,55 @@ def test_counts_and_bytes_are_those_of_a_real_mpi(
         real_tools, simulated_tools = real_toolchain(compiler), find_toolchain(compiler=compiler, simulated=True)
     except ToolError as error:
         pytest.skip(error.what)
-    here = build(EXAMPLES / name, tmp_path / "here", flags=("-O2", "-lm"), tools=real_tools)
-    there = build(EXAMPLES / name, tmp_path / "there", tools=simulated_tools)
+    flags = ("-O2", *(("-J", str(tmp_path)) if name.endswith(".f90") else ()))  # where modules are written
+    here = build(EXAMPLES / name, tmp_path / "here", flags=(*flags, "-lm"), tools=real_tools)
+    there = build(EXAMPLES / name, tmp_path / "there", flags=flags, tools=simulated_tools)
     for ranks in (1, 2, 4):
         real = profile_of(here, tmp_path / f"real{ranks}", *arguments, ranks=ranks)
         _, at_the_desk = run(there, arguments, ranks, tmp_path / f"simulated{ranks}", **TREE)
         for metric in ("visits", "basic_blocks", "bytes_sent", "bytes_received"):
             assert table(at_the_desk, metric) == table(real, metric), (metric, ranks)
+
+
+_FORTRAN = """
+program constants
+  use mpi
+  implicit none
+  integer :: rank, ranks, error, dims(2), status(MPI_STATUS_SIZE)
+  real(8) :: total(3), got(3), begin
+  call MPI_Init(error)
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
+  begin = MPI_Wtime()
+  total = 1d0
+  call MPI_Allreduce(MPI_IN_PLACE, total, 3, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, error)
+  call MPI_Sendrecv(total, 3, MPI_DOUBLE_PRECISION, mod(rank + 1, ranks), 1, got, 3, MPI_DOUBLE_PRECISION, &
+    mod(rank + ranks - 1, ranks), 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE, error)
+  call MPI_Sendrecv(got, 3, MPI_DOUBLE_PRECISION, mod(rank + 1, ranks), 2, total, 3, MPI_DOUBLE_PRECISION, &
+    mod(rank + ranks - 1, ranks), 2, MPI_COMM_WORLD, status, error)
+  dims = 0
+  call MPI_Dims_create(9, 2, dims, error)
+  if (any(total /= ranks) .or. status(MPI_TAG) /= 2 .or. dims(1) /= 3 .or. MPI_Wtime() <= begin) &
+    call MPI_Abort(MPI_COMM_WORLD, 1, error)
+  call MPI_Finalize(error)
+end program
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@needs_simgrid
+def test_constants_of_fortran_mean_what_they_do_under_a_real_mpi(tmp_path: Path) -> None:
+    (tmp_path / "constants.f90").write_text(_FORTRAN)
+    try:
+        here = build(tmp_path / "constants.f90", tmp_path / "here")
+    except ToolError as error:
+        pytest.skip(error.what)
+    there = build(tmp_path / "constants.f90", tmp_path / "there", tools=the_toolchain())
+    real = profile_of(here, tmp_path / "real", ranks=4)
+    _, at_the_desk = run(there, [], 4, tmp_path / "simulated", **TREE)
+    for metric in ("visits", "bytes_sent", "bytes_received"):
+        assert table(at_the_desk, metric) == table(real, metric), metric
 
 
 @pytest.mark.slow

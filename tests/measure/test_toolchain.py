@@ -49,6 +49,17 @@ def test_mpi_beside_python_is_found(bare_machine, tmp_path):
     assert "no C and C++ compiler found" in str(caught.value)
 
 
+def test_of_two_mpis_in_a_folder_the_parts_of_one_are_taken(bare_machine, monkeypatch):
+    for ending in ("", ".mpich"):
+        for name in ("mpicc", "mpicxx", "mpiexec", "mpifort"):
+            script(bare_machine, f"{name}{ending}", 'echo "#define MPICH_VERSION \\"5.0.2\\""')
+    monkeypatch.setenv("BURAN_MPICC", "mpicc.mpich")
+    mpi = installed.find_mpi()
+    assert [Path(path).name for path in (mpi.mpicc, mpi.mpicxx, mpi.mpiexec, mpi.mpifort)] == [
+        "mpicc.mpich", "mpicxx.mpich", "mpiexec.mpich", "mpifort.mpich",
+    ]  # fmt: skip
+
+
 def test_mpi_that_does_not_work(bare_machine):
     script(bare_machine, "mpicc", "echo no licence >&2; exit 1")
     for name in ("mpicxx", "mpiexec"):

@@ -34,6 +34,7 @@ NOTHING = CommandLine(compiles=False, links=False, lto=False)
 COMPILE = CommandLine(compiles=True, links=False, lto=False)
 LINK = CommandLine(compiles=False, links=True, lto=False)
 BOTH = CommandLine(compiles=True, links=True, lto=False)
+READ = CommandLine(compiles=False, links=False, lto=False, reads=True)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +44,11 @@ BOTH = CommandLine(compiles=True, links=True, lto=False)
         ("-O2 -c -o a.o a.cpp", COMPILE),
         ("-c a.c b.c", COMPILE),
         ("-S a.c", COMPILE),
-        ("-E a.c", NOTHING),
-        ("-M a.c", NOTHING),
-        ("-MM a.c", NOTHING),
+        ("-E a.c", READ),
+        ("-M a.c", READ),
+        ("-MM a.c", READ),
         ("-MD -MF a.d -MT a.o -c a.c", COMPILE),
-        ("-fsyntax-only a.c", NOTHING),
+        ("-fsyntax-only a.c", READ),
         ("a.o b.o -o program", LINK),
         ("a.o -o program.c", LINK),  # the name of the output is no source
         ("a.o -L dir.c -lfoo", LINK),
@@ -58,8 +59,8 @@ BOTH = CommandLine(compiles=True, links=True, lto=False)
         ("-x c -", BOTH),
         ("-xc++ source", BOTH),
         ("a.o -x none", LINK),
-        ("-E -x c -", NOTHING),
-        ("-dM -E -x c /dev/null", NOTHING),
+        ("-E -x c -", READ),
+        ("-dM -E -x c /dev/null", READ),
         ("-MD -c a.c", COMPILE),
         ("-S -o - a.c", COMPILE),
         ("-shared a.o -o liba.so", CommandLine(compiles=False, links=False, shares=True)),
@@ -142,6 +143,12 @@ def test_lto_is_refused(line, mode):
     for harmless in ("-flto --version", "-flto -E a.c"):
         assert translate(harmless.split(), wrapper=MPICC, mode=mode, toolchain=CLANG)
     assert translate(line.split(), wrapper=MPICC, mode="vanilla", toolchain=CLANG)
+
+
+def test_where_options_stand_for_the_mpis_own_wrapper_sources_are_read_with_them_too():
+    tools = Toolchain(**{**vars(CLANG), "mpi_compiling": ("-I/smpi", "-fPIC")})
+    assert translate(["-E", "a.c"], wrapper=MPICC, mode="time", toolchain=tools)[1:3] == ["-I/smpi", "-fPIC"]
+    assert "-I/smpi" not in translate(["a.o"], wrapper=MPICC, mode="time", toolchain=tools)
 
 
 def test_precompiled_headers_are_refused():

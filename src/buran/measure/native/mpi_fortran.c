@@ -9,14 +9,21 @@
  *                the operations of mpi_f08 with a buffer: doing something about these would count twice. Those of
  *                mpi_f08 without a buffer call PMPI, and are defined here.
  *
+ *     SimGrid    has no mpi_f08; all others call its own C operations, past mpi.c, and are defined here as for Open MPI.
+ *
  * Each converts its arguments and calls the C operation of mpi.c. Handles and integers are one Fortran INTEGER, logicals
  * are 0 or 1; `ierror` may be missing in mpi_f08.
  */
 #include <mpi.h>
 
-#if defined(OPEN_MPI) || defined(MPICH)
+#if defined(OPEN_MPI) || defined(BURAN_SIMULATED)
+#define GOES_PAST_MPI_C
+#endif
+
+#if defined(GOES_PAST_MPI_C) || defined(MPICH)
 
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert(sizeof(MPI_Fint) == sizeof(int), "an MPI whose INTEGERs are not as large as int is not supported");
 
@@ -24,22 +31,27 @@ _Static_assert(sizeof(MPI_Fint) == sizeof(int), "an MPI whose INTEGERs are not a
 
 static inline int is(const void *argument, const char *constant) { return constant && argument == constant; }
 
+#if defined(GOES_PAST_MPI_C)
 #if defined(OPEN_MPI)
-extern char mpi_fortran_bottom_ __attribute__((weak));
-extern char mpi_fortran_in_place_ __attribute__((weak));
-extern char mpi_fortran_status_ignore_ __attribute__((weak));
-extern char mpi_fortran_statuses_ignore_ __attribute__((weak));
-extern char unweighted __asm__("mpi_fortran_unweighted_") __attribute__((weak));
-extern char weights_empty __asm__("mpi_fortran_weights_empty_") __attribute__((weak));
+#define CONSTANT(NAME) NAME __asm__("mpi_fortran_" #NAME "_") __attribute__((weak))
+#else
+#define CONSTANT(NAME) NAME __asm__("mpi_" #NAME "_") __attribute__((weak))
+#endif
+extern char CONSTANT(bottom);
+extern char CONSTANT(in_place);
+extern char CONSTANT(status_ignore);
+extern char CONSTANT(statuses_ignore);
+extern char CONSTANT(unweighted);
+extern char CONSTANT(weights_empty);
 
 static inline void *address(void *buffer) {
-    if (is(buffer, &mpi_fortran_in_place_))
+    if (is(buffer, &in_place))
         return MPI_IN_PLACE;
-    return is(buffer, &mpi_fortran_bottom_) ? MPI_BOTTOM : buffer;
+    return is(buffer, &bottom) ? MPI_BOTTOM : buffer;
 }
 
 static inline int is_ignored(const MPI_Fint *status) {
-    return is(status, &mpi_fortran_status_ignore_) || is(status, &mpi_fortran_statuses_ignore_);
+    return is(status, &status_ignore) || is(status, &statuses_ignore);
 }
 #else
 /* Under other names, because mpi.h has them only if the MPI was built with mpi_f08. */
@@ -70,9 +82,15 @@ static inline int *weights(int *values) {
 
 #define STATUS_INTS ((int)(sizeof(MPI_Status) / sizeof(MPI_Fint)))
 
+#if defined(BURAN_SIMULATED) /* there, PMPI_Status_c2f ends the program; a Fortran status is a C one */
+static inline void convert_status(MPI_Status *from, MPI_Fint *to) { memcpy(to, from, sizeof *from); }
+#else
+static inline void convert_status(MPI_Status *from, MPI_Fint *to) { PMPI_Status_c2f(from, to); }
+#endif
+
 static inline void give_status(MPI_Status *from, MPI_Fint *to) {
     if (from != MPI_STATUS_IGNORE)
-        PMPI_Status_c2f(from, to);
+        convert_status(from, to);
 }
 
 static inline void finish(int result, MPI_Fint *error) {
@@ -81,7 +99,7 @@ static inline void finish(int result, MPI_Fint *error) {
 }
 
 /* One operation. */
-#if defined(OPEN_MPI)
+#if defined(GOES_PAST_MPI_C)
 #define ENTRY(NAME, PARAMETERS)                                                 \
     void mpi_##NAME##_ PARAMETERS;                                              \
     void mpi_##NAME##_f08_ PARAMETERS __attribute__((alias("mpi_" #NAME "_"))); \
@@ -130,9 +148,21 @@ static inline void finish(int result, MPI_Fint *error) {
 
 /* ---- beginning and end */
 
-ENTRY(init, (F error)) { finish(MPI_Init(NULL, NULL), error); }
+#if defined(BURAN_SIMULATED)
+extern void smpi_init_fortran_types(void); /* of libsimgrid: what Fortran's handles of data types stand for */
+#else
+static inline void smpi_init_fortran_types(void) {}
+#endif
 
-ENTRY(init_thread, (F required, F provided, F error)) { finish(MPI_Init_thread(NULL, NULL, *required, provided), error); }
+ENTRY(init, (F error)) {
+    smpi_init_fortran_types();
+    finish(MPI_Init(NULL, NULL), error);
+}
+
+ENTRY(init_thread, (F required, F provided, F error)) {
+    smpi_init_fortran_types();
+    finish(MPI_Init_thread(NULL, NULL, *required, provided), error);
+}
 
 ENTRY(finalize, (F error)) { finish(MPI_Finalize(), error); }
 
@@ -209,7 +239,7 @@ static void give_back_statuses(int count, MPI_Status *from, MPI_Fint *statuses) 
     if (from == MPI_STATUSES_IGNORE)
         return;
     for (int i = 0; i < count; i++)
-        PMPI_Status_c2f(&from[i], &statuses[i * STATUS_INTS]);
+        convert_status(&from[i], &statuses[i * STATUS_INTS]);
     free(from);
 }
 
@@ -400,7 +430,7 @@ ENTRY(win_test, (F win, F flag, F error)) {
 
 /* ---- operations with buffers */
 
-#if defined(OPEN_MPI)
+#if defined(GOES_PAST_MPI_C)
 
 #define SEND(NAME, CNAME)                                                            \
     DIRECT(NAME, CNAME, (void *buf, F n, F type, F to, F tag, F comm, F error),      \

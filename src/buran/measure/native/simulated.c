@@ -115,6 +115,8 @@ double MPI_Wtime(void) {
     return PMPI_Wtime();
 }
 
+double mpi_wtime_(void) { return MPI_Wtime(); } /* Fortran's */
+
 /* SimGrid 3.32 makes 9 x 1 of 9 ranks, which would be another program. Here, as the standard wants it, lengths are as
  * close as divisors allow: the largest prime factors come first, each to the shortest dimension. */
 int MPI_Dims_create(int ranks, int count, int *dims) {
@@ -143,4 +145,8 @@ int MPI_Dims_create(int ranks, int count, int *dims) {
         if (!dims[i])
             dims[i] = lengths[next++];
     return MPI_SUCCESS;
+}
+
+void mpi_dims_create_(const int *ranks, const int *count, int *dims, int *error) {
+    *error = MPI_Dims_create(*ranks, *count, dims);
 }

@@ -57,13 +57,16 @@ class Mpi:
 
 def find_mpi() -> Mpi:
     """Find the MPI of BURAN_MPICC, in PATH or beside Python; raise `ToolError` if a part of it is missing."""
-    mpicc = os.environ.get("BURAN_MPICC") or find_tool("mpicc")
+    named = os.environ.get("BURAN_MPICC") or "mpicc"
+    mpicc = named if os.sep in named else find_tool(named)
     if not mpicc:
-        raise ToolError("no MPI found", why="there is no mpicc in PATH or beside Python", hint=NO_MPI_HINT)
+        raise ToolError("no MPI found", why=f"there is no {named} in PATH or beside Python", hint=NO_MPI_HINT)
     folder = Path(mpicc).parent
+    ending = Path(mpicc).name.removeprefix("mpicc")  # of several MPIs in one folder, as in mpicc.mpich
 
     def in_folder(name: str) -> str | None:
-        return str(folder / name) if os.access(folder / name, os.X_OK) else None
+        paths = [folder / known for known in (f"{name}{ending}", name)]
+        return next((str(path) for path in paths if os.access(path, os.X_OK)), None)
 
     def beside(*names: str) -> str:
         for name in names:

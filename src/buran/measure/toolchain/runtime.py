@@ -147,13 +147,12 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
 
 
 def _for_simulation(compiler: Compiler, mpi: Mpi) -> tuple[Compiler, Mpi]:
-    """Return what of a compiler can be used, and the MPI with that compiler in the place of its wrappers."""
+    """Return the compiler, if it can be used, and the MPI with that compiler in the place of its wrappers."""
     if compiler.kind == GCC_FALLBACK:
         hint = "apt install clang-16 llvm-16-dev, or gcc-12-plugin-dev for gcc 12"
         raise ToolError("a simulated machine needs a compiler with a plugin, which counts basic blocks", hint=hint)
-    missing = "Fortran programs cannot run on a simulated machine yet"
-    without = replace(compiler, fortran=None, fortran_headers=None, fortran_missing=missing)
-    return without, replace(mpi, mpicc=compiler.cc, mpicxx=compiler.cxx)
+    mpifort = compiler.fortran.fc if compiler.fortran else None
+    return compiler, replace(mpi, mpicc=compiler.cc, mpicxx=compiler.cxx, mpifort=mpifort)
 
 
 def _fingerprint(compiler: Compiler, mpi: Mpi, wrappers: str) -> str:
@@ -166,7 +165,7 @@ def _fingerprint(compiler: Compiler, mpi: Mpi, wrappers: str) -> str:
     flags = (_RUNTIME_FLAGS, _PLUGIN_FLAGS, _GCC_PLUGIN_FLAGS, CLANG_FLAGS, FALLBACK_FLAGS, LINK_FLAGS)
     identity = [compiler.kind, compiler.version, mpi.flavour, mpi.version, flags, total.hexdigest()]
     if mpi.compiling:
-        identity.append(mpi.compiling[:1])
+        identity.append([word for word in mpi.compiling if word.startswith(("-D", "-f"))])
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
@@ -177,9 +176,9 @@ def _fortran_plugin(folder: Path, compiler: Compiler) -> str | None:
 
 
 def _object_names(kind: str, flavour: str, mode: str) -> tuple[str, ...]:
-    differing = ("simulated.o",) if flavour == FLAVOUR else ("clock.o", "mpi_fortran.o")
+    clock = "simulated.o" if flavour == FLAVOUR else "clock.o"
     recording = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "reuse.o", "threads.o", "dump.o")
-    common = (*recording, "mpi.o", *differing)
+    common = (*recording, "mpi.o", clock, "mpi_fortran.o")
     hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
     return (*common, *hooks, f"build_info-{mode}.o")
 

@@ -45,7 +45,8 @@ def find_simgrid() -> Mpi:
     if not folders or not helpers:
         raise ToolError("SimGrid's compiler wrapper is of an unknown kind", where=smpicc, why=shlex.join(words))
     # Its own malloc is for arrays that ranks share, and its macro breaks classes that have a member `free`.
-    compiling = ("-DSMPI_NO_OVERRIDE_MALLOC", "-include", helpers[0], *folders, "-fPIC")
+    # Of a library, gcc inlines and counts as of a program only where nobody may replace its functions.
+    compiling = ("-DSMPI_NO_OVERRIDE_MALLOC", "-include", helpers[0], *folders, "-fPIC", "-fno-semantic-interposition")
     linking = (*(word for word in words if word.startswith("-L")), "-lsimgrid", "-lm")
     version = run_tool([smpicc, "--version"], what="SimGrid's compiler wrapper does not work").split()[-1]
     header = run_tool(

@@ -141,7 +141,8 @@ def flags_for_compiling(toolchain: Toolchain, mode: str, *, fortran: bool = Fals
             hint="clang's plugin does that, for C and C++: `compiler: clang`, or leave out the metrics of memory runs",
         )
     if fortran and toolchain.fortran_plugin:
-        return (f"-fplugin={toolchain.fortran_plugin}",)
+        of_mpi = (word for word in toolchain.mpi_compiling if word.startswith(("-I", "-f")))  # the rest is for C
+        return (*of_mpi, f"-fplugin={toolchain.fortran_plugin}")
     if toolchain.kind == GCC_PLUGIN:
         return (*toolchain.mpi_compiling, f"-fplugin={toolchain.plugin}")
     if toolchain.kind == CLANG_PLUGIN:

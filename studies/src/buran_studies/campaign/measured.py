@@ -10,8 +10,8 @@ judged. Programs make so many steps that most of a run is theirs, not the start 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,18 @@ class Example:
 
     Attributes
     ----------
-    binary, arguments
-        The program and its arguments, ``{n}`` being its size.
+    name
+        Of the program, and of the file that its build makes unless `further` names another.
+    arguments
+        ``{n}`` being its size.
     ranks, sizes
         All combinations are measured.
     target
         Ranks and size of P+.
+    source
+        Folder of the program; None for the bundled example.
+    further
+        Keys of its campaign.
     """
 
     name: str
@@ -63,6 +69,13 @@ class Example:
     sizes: tuple[int, ...]
     target: tuple[int, int]
     repetitions: int = 3
+    source: Path | None = None
+    further: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it runs on a simulated machine: there, waiting is no chance, and each call path is judged."""
+        return "environments" in self.further
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -115,17 +128,21 @@ def rows(preset: str) -> list[Shard]:
 
 
 def run_shard(shard: Shard, preset: str, seed: int) -> list[dict[str, Any]]:
+    """Measure an example both ways."""
+    return both_ways(PRESETS[preset][shard["example"]], SHARES, seed)
+
+
+def both_ways(example: Example, shares: Sequence[float], seed: int) -> list[dict[str, Any]]:
     """Measure an example the manual way, the truth at P+, and with Buran for each budget."""
-    example = PRESETS[preset][shard["example"]]
     with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
         folder = Path(name)
         manual = _campaign(folder, "manual", example, seed, **_everything(example))
         carry_out(manual)
-        truth = _Truth.of(_timed(manual, Purpose.EVALUATION)[0])
+        truth = _Truth.of(_timed(manual, Purpose.EVALUATION)[0], by_call_path=example.is_simulated)
         table, hours = _timed(manual, Purpose.MODEL)
         predicted, modeller = _manual_models(table, example, folder)
         told = [_told(hours, hours, truth, predicted, "the full matrix is measured", modeller)]
-        for share in SHARES:
+        for share in shares:
             told.append(_loop(example, folder, seed, share, hours, truth))
     return told
 
@@ -135,10 +152,10 @@ def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: A
         "name": f"{example.name}-{name}",
         "results": name,
         "target": {
-            "source": str(assets.folder("examples") / example.name),
+            "source": str(example.source or assets.folder("examples") / example.name),
             "build": example.build,
-            "flags": "-O2",
-            "binary": example.name,
+            **({"flags": "-O2"} if "{flags}" in example.build else {}),
+            "binary": example.further.get("binary", example.name),
             "run": f"{{binary}} {example.arguments}",
         },
         "parameters": example.parameters,
@@ -146,6 +163,7 @@ def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: A
         "resources": {"time_limit_s": 300},
         "seed": seed,
         "warmup": False,
+        **{key: value for key, value in example.further.items() if key != "binary"},
         **changes,
     }
     path = folder / f"{name}.yaml"
@@ -183,33 +201,36 @@ class _Truth:
     call_paths
         All that were seen.
     seconds
-        Of each function that may have hooks, the mean over ranks, its callees not included.
+        Mean over ranks without callees, of each call path, or of each function that may have hooks.
+    by_call_path
+        Which of both.
     """
 
     call_paths: tuple[str, ...]
     seconds: Mapping[str, float]
+    by_call_path: bool
 
     @classmethod
-    def of(cls, table: Experiment) -> _Truth:
+    def of(cls, table: Experiment, *, by_call_path: bool) -> _Truth:
         """Take the medians of runs at one point."""
         seconds = np.nanmedian(table.over_locations("time")[:, 0], axis=1)
         region = table.tree.region.tolist()
         own = {
             name: value
             for name, number, value in zip(table.tree.names, region, seconds.tolist(), strict=True)
-            if table.tree.regions[number].paradigm in FILTERABLE
+            if by_call_path or table.tree.regions[number].paradigm in FILTERABLE
         }
-        return cls(tuple(table.tree.names), _by_function(own))
+        return cls(tuple(table.tree.names), own if by_call_path else _by_function(own), by_call_path)
 
     def predicted(self, by_path: Mapping[str, float]) -> dict[str, float]:
-        """Return predictions by function; of call paths that are not among these, with the nearest caller's."""
+        """Return predictions in its units; of call paths that are not among these, with the nearest caller's."""
         places = fold(tuple(by_path), self.call_paths).tolist()
         folded: dict[str, float] = {}
         for place, value in zip(places, by_path.values(), strict=True):
             if place >= 0:
                 path = self.call_paths[place]
                 folded[path] = folded.get(path, 0.0) + value
-        return _by_function(folded)
+        return folded if self.by_call_path else _by_function(folded)
 
 
 def _by_function(by_path: Mapping[str, float]) -> dict[str, float]:

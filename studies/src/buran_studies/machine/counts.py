@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ def differences(here: Bench, there: Bench, points: Sequence[Point]) -> dict[str,
     for point in points:
         ranks = here.campaign.ranks(point)
         real, other = (_by_call_path(bench.run_at(point)[0]) for bench in (here, there))
+        real, other = _matched(real, other), _matched(other, real)
         for key in real.keys() | other.keys():
             nothing = np.full(ranks, -1)  # a call path that the other does not have
             differs = np.asarray(real.get(key, nothing) != other.get(key, nothing))
@@ -30,7 +32,25 @@ def differences(here: Bench, there: Bench, points: Sequence[Point]) -> dict[str,
     return {"compared": compared, "unequal": unequal, "differing": sorted(differing)}
 
 
-def _by_call_path(profile: Profile) -> dict[tuple[str, str], NDArray[np.generic]]:
+_Counts = dict[tuple[str, str], NDArray[np.generic]]
+_PARAMETERS = re.compile(r"\([^()]*\)")
+
+
+def _matched(counts: _Counts, other: _Counts) -> _Counts:
+    """Name call paths that the other side lacks without types of parameters: those of MPI have other names there."""
+    matched: _Counts = {}
+    for (metric, name), values in counts.items():
+        key = (metric, name if (metric, name) in other else _without_parameters(name))
+        matched[key] = np.add(matched[key], values) if key in matched else values
+    return matched
+
+
+def _without_parameters(name: str) -> str:
+    shorter = _PARAMETERS.sub("", name)
+    return name if shorter == name else _without_parameters(shorter)
+
+
+def _by_call_path(profile: Profile) -> _Counts:
     """Return shape (location,) by metric and call path without the name of the program."""
     names = [name.partition("->")[2] for name in profile.tree.names]
     return {(metric, name): profile.values[metric][at] for metric in METRICS for at, name in enumerate(names)}

@@ -57,6 +57,8 @@ class CommandLine:
         The linker is told to refuse a shared library with undefined symbols.
     names_mpi
         An MPI library is named among the inputs.
+    reads
+        There is source among the inputs, of which no code is made.
     """
 
     compiles: bool
@@ -66,6 +68,7 @@ class CommandLine:
     precompiles: bool = False
     refuses_undefined: bool = False
     names_mpi: bool = False
+    reads: bool = False
 
 
 def inspect(arguments: Sequence[str]) -> CommandLine:
@@ -122,6 +125,7 @@ def inspect(arguments: Sequence[str]) -> CommandLine:
         precompiles=precompiles and not only_reads,
         refuses_undefined=_refuses_undefined(linker),
         names_mpi=names_mpi,
+        reads=has_source and only_reads,
     )
 
 

@@ -85,6 +85,8 @@ def translate(
     before = runtime_objects(toolchain, mode, mpi=mpi) if does.links else ()
     if does.compiles:
         before = (*before, *flags_for_compiling(toolchain, mode, fortran=wrapper.fortran))
+    if does.reads:
+        before = (*before, *toolchain.mpi_compiling)
     after: tuple[str, ...] = flags_for_linking(toolchain, mode, filter_file, mpi=mpi) if does.links else ()
     if does.shares and does.refuses_undefined:
         after = ("-Wl,--unresolved-symbols=ignore-all",)  # the runtime is in the executable, and only there

@@ -1,0 +1,88 @@
+"""Examples and public codes, really executed on simulated machines: the loop against the manual way.
+
+Ranks and sizes are small, so that a run takes seconds; P+ has four times the largest number of ranks (LULESH, whose
+ranks make a cube, 512 for 125), and twice the largest size. Sizes are those of one rank.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from buran_studies.campaign.measured import EXAMPLES as BUNDLED
+from buran_studies.campaign.measured import Example
+
+CHECKOUTS = "BURAN_CHECKOUTS"
+"""Names a folder with checkouts of public codes in the environment."""
+SHARES = (0.1, 1.0)
+"""Budgets of Buran, over what the manual way costs."""
+_GRID = {"values": {"px": "grid3(p, 1)", "py": "grid3(p, 2)", "pz": "grid3(p, 3)"}}
+_CMAKE = "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER={mpicxx} && cmake --build build"
+_SQUARES, _CUBES, _TWOS = (4, 9, 16, 25, 36), (1, 8, 27, 64, 125), (2, 4, 8, 16, 32)
+
+CODES: Mapping[str, Example] = {
+    code.name: code
+    for code in (
+        Example("sweep", BUNDLED["sweep"].build, "{n} 8", _SQUARES, (4, 6, 8, 10, 12), (144, 24), 1),
+        Example("stencil", BUNDLED["stencil"].build, "{n} 5", _TWOS, (8, 10, 12, 14, 16), (128, 32), 1),
+        Example("treesort", BUNDLED["treesort"].build, "{n}", _TWOS, (1000, 2000, 3000, 4000, 5000), (128, 10000), 1),
+        Example(
+            "LULESH", _CMAKE, "-s {n} -i 5", _CUBES, (3, 4, 5, 6, 7), (512, 14), 1, Path("LULESH"),
+            {"binary": "build/lulesh2.0"},
+        ),
+        Example(
+            "HPCCG", "make LINKER={mpicxx} CXX={mpicxx} CC={mpicxx} USE_MPI=-DUSING_MPI", "{n} {n} {n}",
+            _TWOS, (3, 4, 5, 6, 7), (128, 14), 1, Path("HPCCG"), {"binary": "test_HPCCG", "compiler": "gcc"},
+        ),
+        Example(
+            "miniFE", "make -C src CXX={mpicxx} CC={mpicc}", "nx={=n * px} ny={=n * py} nz={=n * pz}",
+            _TWOS, (3, 4, 5, 6, 7), (128, 14), 1, Path("miniFE/ref"), {"binary": "src/miniFE.x", **_GRID},
+        ),
+        Example(
+            "CoMD", "cd src-mpi && cp Makefile.vanilla Makefile && make CC={mpicc} OPTFLAGS='-O2 -g'",
+            "-e -i {px} -j {py} -k {pz} -x {=n * px} -y {=n * py} -z {=n * pz} -N 5 -n 5 -d {build}/pots",
+            _TWOS, (4, 5, 6, 7, 8), (128, 16), 1, Path("CoMD"), {"binary": "bin/CoMD-mpi", **_GRID},
+        ),
+        Example(
+            "miniMD", "make openmpi CC='{mpicxx} -O2' LINK={mpicxx}",
+            "-t 1 -nx {=n * pz} -ny {=n * py} -nz {=n * px} -n 10 -i {build}/in.lj.miniMD",
+            _TWOS, (3, 4, 5, 6, 7), (128, 14), 1, Path("miniMD/ref"), {"binary": "miniMD_openmpi", **_GRID},
+        ),
+        Example(
+            "miniAMR", "make CC={mpicc} LD={mpicc}",
+            "--num_refine 1 --max_blocks 500 --init_x 1 --init_y 1 --init_z 1 --npx {px} --npy {py} --npz {pz} "
+            "--nx {n} --ny {n} --nz {n} --num_vars 2 --num_tsteps 3 --stages_per_ts 2",
+            _TWOS, (4, 6, 8, 10, 12), (128, 24), 1, Path("miniAMR/ref"), {"binary": "miniAMR.x", **_GRID},
+        ),
+        Example(
+            "Quicksilver", "make -C src CXX={mpicxx} CPPFLAGS='-DHAVE_MPI -Wno-unused-result' LDFLAGS=''",
+            "-I {px} -J {py} -K {pz} -x {=px * n} -y {=py * n} -z {=pz * n} -X {=px * n} -Y {=py * n} -Z {=pz * n} "
+            "-n {=20 * n**3 * p}",
+            _TWOS, (2, 3, 4, 5, 6), (128, 12), 1, Path("Quicksilver"), {"binary": "src/qs", **_GRID},
+        ),
+    )
+}  # fmt: skip
+
+
+def available() -> tuple[str, ...]:
+    """Return the names of the codes that are here: bundled examples, and checkouts."""
+    return tuple(name for name, code in CODES.items() if code.source is None or (checkouts() / code.source).is_dir())
+
+
+def checkouts() -> Path:
+    """Return where checkouts of public codes are."""
+    return Path(os.environ.get(CHECKOUTS) or "checkouts").resolve()
+
+
+def on(machine: Mapping[str, Any], name: str) -> Example:
+    """Return a code on a simulated machine."""
+    code = CODES[name]
+    environments = {"simulated": {"machine": dict(machine)}}
+    # A run without hooks costs as much as one with them, and tells nothing of a simulated machine.
+    further = {**code.further, "environments": environments, "effort_repetitions": 1}
+    source = code.source and checkouts() / code.source
+    return Example(
+        code.name, code.build, code.arguments, code.ranks, code.sizes, code.target, code.repetitions, source, further
+    )
