@@ -15,6 +15,7 @@ LAUNCHERS = ("auto", "openmpi", "mpich", "srun", "none")
 PLACEHOLDERS = ("command", "ranks", "threads", "nodes", "ranks_per_node")
 _AS_ROOT = MappingProxyType({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
 _PROGRAMS = MappingProxyType({"openmpi": "mpirun", "mpich": "mpiexec", "srun": "srun"})
+_SESSION_BASES = tuple(f"OMPI_MCA_orte_{where}tmpdir_base" for where in ("", "local_", "remote_"))
 _TLS_OF_A_RANK = 4096  # bytes; the runtime's own are 856
 
 
@@ -100,6 +101,18 @@ def launch(
 def resolve(kind: str, mpi_flavour: str) -> str:
     """Return the launcher that ``auto`` stands for with an MPI: ``openmpi`` or ``mpich``."""
     return mpi_flavour if kind == "auto" else kind
+
+
+def session_variable(mpi_flavour: str, nodes: int, variables: Collection[str]) -> str | None:
+    """Return the variable that gives the MPI of a run a folder of its own for its files; None if it needs none.
+
+    The runs of a user with Open MPI 4 share a folder, which is removed with the last run in it, be it that another
+    is just starting; and what a killed run left there is found by those that get its process id later. Several nodes
+    would need the folder on each, and who has set one of these variables knows why.
+    """
+    if mpi_flavour != "openmpi" or nodes > 1 or any(name in variables for name in _SESSION_BASES):
+        return None
+    return _SESSION_BASES[0]
 
 
 def with_modules(script: str, modules: Sequence[str]) -> str:

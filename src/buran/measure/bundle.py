@@ -16,7 +16,7 @@ from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.identity import Decides, asked, decides
-from buran.campaign.launcher import usable_cores
+from buran.campaign.launcher import session_variable, usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.campaign.point import Point
@@ -352,10 +352,11 @@ def _job(attempt: _Attempt) -> RunJob:
         if attempt.allocation is None
         else attempt.scheduler.launch_variables(attempt.allocation, campaign.placement(point))
     )
+    environment = {**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)}
     return RunJob(
         argv=argv,
         cwd=work / campaign.config.target.start_in,
-        environment={**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)},
+        environment=environment,
         stdout=temporary / "stdout.log",
         stderr=temporary / "stderr.log",
         time_limit_s=campaign.time_limit_s(point),
@@ -368,6 +369,7 @@ def _job(attempt: _Attempt) -> RunJob:
         key=f"{run.build} {point.key} {attempt.slot.key.slot} {len(attempt.slot.failures())}",
         beat=attempt.beat,
         output_limit=campaign.output_limit,
+        session_variable=session_variable(backend.mpi_flavour, campaign.nodes(point), environment),
     )
 
 

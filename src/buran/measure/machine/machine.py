@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -20,6 +22,7 @@ from buran.measure.machine.provenance import machine_state, read_system_file
 from buran.measure.schedulers.registry import current_scheduler
 
 _LOCK = "buran-measurement.lock"
+_SESSION = "buran-"  # begins the name of an MPI's folder, a short one: paths of sockets end after 107 characters
 Clock = Literal["real", "virtual"]
 
 
@@ -67,6 +70,8 @@ class RunJob(Command):
         To be called every few seconds.
     output_limit
         Bytes that are kept of what it prints, and of its errors.
+    session_variable
+        By which the MPI is told where to keep its own files while it runs; None if it need not be told.
     """
 
     mode: Mode
@@ -77,6 +82,7 @@ class RunJob(Command):
     key: str
     beat: Callable[[], None]
     output_limit: int = OUTPUT_LIMIT
+    session_variable: str | None = None
 
 
 class Machine(Protocol):
@@ -128,7 +134,10 @@ class ThisMachine:
 
     def run(self, job: RunJob) -> Outcome:
         """Start the program."""
-        return self._start(job, new_marker(), job.output_limit, job.beat)
+        marker = new_marker()
+        with _session_folder(job.session_variable, marker) as variables:
+            with_session = replace(job, environment={**job.environment, **variables})
+            return self._start(with_session, marker, job.output_limit, job.beat)
 
     def _start(self, job: Command, marker: str, output_limit: int, beat: Callable[[], None]) -> Outcome:
         return run_limited(
@@ -161,6 +170,20 @@ def new_marker() -> str:
 def free_marker() -> str:
     """Return a unique name for a build or a run that does not hold the machine: no measurement beside it ends it."""
     return f"free-{os.urandom(8).hex()}"
+
+
+@contextmanager
+def _session_folder(variable: str | None, marker: str) -> Iterator[Mapping[str, str]]:
+    """Make the MPI's folder of a run, named as the run's processes are; yield the variable that tells it."""
+    if variable is None:
+        yield {}
+        return
+    folder = Path(tempfile.gettempdir()) / f"{_SESSION}{marker}"
+    folder.mkdir(mode=0o700)
+    try:
+        yield {variable: str(folder)}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -202,7 +225,10 @@ def exclusive_machine() -> Iterator[None]:
     The lock is the kernel's, on an open file: it vanishes with its holder, however that ends.
     """
     with _held_lock():
-        kill_marked(digest(str(lock_path())) + "-")
+        prefix = f"{digest(str(lock_path()))}-"
+        kill_marked(prefix)
+        for folder in Path(tempfile.gettempdir()).glob(f"{_SESSION}{prefix}*"):
+            shutil.rmtree(folder, ignore_errors=True)
         yield
 
 
