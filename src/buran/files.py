@@ -6,7 +6,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -96,6 +96,14 @@ def check_room(folder: Path) -> None:
 
 def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def remove_half_written(folders: Iterable[Path]) -> None:
+    """Remove what killed processes of this machine left of files that they were writing, in folders and below them."""
+    for path in (path for folder in folders for path in folder.rglob(".*.tmp")):
+        pid = path.name.split(".")[-2]
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            path.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:

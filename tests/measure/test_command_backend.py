@@ -230,21 +230,6 @@ def test_perf_stat_is_read_with_our_names_and_units(tmp_path: Path) -> None:
     assert table.units["ext_read_bytes_"] == "MiB"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("<not supported>,,cycles,0,100.00,,\n", "perf counted nothing"),
-        ("1,,cycles,0,100.00,,\nnonsense\n", "line 2"),
-        ("1,,cycles,0,100.00,,\n1,,cycles:u,0,100.00,,\n", "twice"),
-    ],
-)
-def test_perf_output_that_cannot_be_used_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    path = tmp_path / "perf.csv"
-    path.write_text(text)
-    with pytest.raises(FormatError, match=words):
-        read_perf_stat(path)
-
-
 def test_gprof_is_read_as_functions_of_the_program(tmp_path: Path) -> None:
     path = tmp_path / "profile.txt"
     path.write_text(GPROF)
@@ -260,17 +245,22 @@ def test_gprof_is_read_as_functions_of_the_program(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("read", "text", "words"),
     [
-        ("Flat profile:\n\nno time accumulated\n", "empty"),
-        (GPROF + GPROF.splitlines()[-1] + "\n", "twice"),
+        (read_perf_stat, "<not supported>,,cycles,0,100.00,,\n", "perf counted nothing"),
+        (read_perf_stat, "1,,cycles,0,100.00,,\nnonsense\n", "line 2"),
+        (read_perf_stat, "1,,cycles,0,100.00,,\n1,,cycles:u,0,100.00,,\n", "twice"),
+        (read_gprof, "Flat profile:\n\nno time accumulated\n", "empty"),
+        (read_gprof, GPROF + GPROF.splitlines()[-1] + "\n", "twice"),
     ],
 )
-def test_a_gprof_profile_that_cannot_be_used_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    path = tmp_path / "profile.txt"
+def test_output_of_a_tool_that_cannot_be_used_is_refused(
+    tmp_path: Path, read: Callable[[Path], object], text: str, words: str
+) -> None:
+    path = tmp_path / "output.txt"
     path.write_text(text)
     with pytest.raises(FormatError, match=words):
-        read_gprof(path)
+        read(path)
 
 
 def test_a_file_with_several_runs_is_no_single_run(tmp_path: Path) -> None:

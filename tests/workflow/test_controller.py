@@ -205,3 +205,21 @@ def test_who_has_no_home_has_a_cache_in_the_results(home: str, tmp_path: Path, m
     monkeypatch.setenv("HOME", str(tmp_path))
     with (tmp_path / "lock").open("w") as lock:
         assert controller.run_engine([sys.executable, "-c", program], said, lock.fileno(), lambda: None).code == 1
+
+
+def test_what_killed_jobs_had_half_written_is_removed(layout: Layout) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    plan, record = layout.plan("c", 0), layout.store / "b" / "p" / "rep-00" / "run.json"
+    stay = [plan, plan.with_name(f".plan.json.{os.getpid()}.tmp"), plan.with_name(".plan.json.tmp")]
+    stay += [
+        record,
+        record.with_name(f".run.json.{ended.pid}.tmp"),
+    ]  # a program's own, in the checksums
+    litter = [plan, layout.build_pointer("b"), layout.store / "nodes" / "n.json"]
+    litter = [path.with_name(f".{path.name}.{ended.pid}.tmp") for path in litter]
+    for path in (*stay, *litter):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    controller.forget_dead_engine(layout)
+    assert [path for path in (*stay, *litter) if path.exists()] == stay

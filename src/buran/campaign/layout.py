@@ -166,6 +166,11 @@ class Layout:
         """Path of what the workflow had made when nothing was left to do."""
         return self.results(campaign) / "finished.json"
 
+    def folders_of_small_files(self) -> list[Path]:
+        """Return where this package writes files beside the builds and runs, whose folders hold programs' files too."""
+        names = ("decisions", "claims", "jobs", "pointers", "iterations", "reports", "store/nodes")
+        return [self.root / name for name in names]
+
     @property
     def latest(self) -> Path:
         """Link to the results of the last finished campaign run."""

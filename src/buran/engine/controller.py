@@ -22,6 +22,7 @@ from buran.budget import read_yaml_data
 from buran.campaign.layout import Layout
 from buran.campaign.records import BuildRecord, BundleOutcome, RunKey, Status, read_record
 from buran.errors import UsageError
+from buran.files import remove_half_written
 from buran.loop.history import read_plans
 from buran.measure.machine.process import die_with_parent
 from buran.measure.schedulers.base import Scheduler
@@ -152,9 +153,13 @@ def engines(folder: Path) -> list[int]:
 
 
 def forget_dead_engine(layout: Layout) -> None:
-    """Remove the locks of an engine that was killed; only a sole controller may."""
+    """Remove the locks of an engine that was killed, and files that its jobs had half written.
+
+    Only a sole controller may, while no job of the campaign is under way.
+    """
     for lock in (layout.root / ".snakemake" / "locks").glob("*"):
         lock.unlink(missing_ok=True)
+    remove_half_written(layout.folders_of_small_files())
 
 
 def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
