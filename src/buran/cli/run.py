@@ -167,7 +167,7 @@ class _Drivers:
         finally:
             watcher.close()
         if end.code == 0:
-            ledger.rebuild(layout.store)  # attempts that vanished had nobody to book them
+            ledger.complete(layout.store)  # attempts that vanished had nobody to book them
         if end.code == 0 and not self.extra:
             finished.remember(self.session)
         return end

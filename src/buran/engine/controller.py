@@ -167,7 +167,7 @@ def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
 
     The workflow engine makes a missing file only if what was made from it is missing too.
     """
-    ledger.rebuild(layout.store)
+    ledger.complete(layout.store)
     _drop_incomplete(layout, retry_failed=retry_failed)
     bundles = (bundle for plan in read_plans(layout, campaign) for bundle in plan.bundles)
     if not all(layout.bundle_pointer(bundle.id).is_file() for bundle in bundles):

@@ -118,15 +118,11 @@ def measure_bundle(
                 _note(layout.waits, allocation.job, allocation.waited_s)
             outages = scheduler.outages()
             meter = _meter_of(target, allocation) if not wait and allocation is not None else None
-            booked = ledger.LedgerReader(layout.store)
-
-            def spent() -> float:
-                return ledger.spent_core_hours(booked.read(), target.id)
-
+            totals = ledger.RunningTotals(layout.store)
             spared_by = None
             dearest = {run.mode: _foreseen(target, bundle) for run, _ in slots}
             for run, slot in slots:
-                before = spent()
+                before = totals.spent_core_hours(target.id)
                 left = math.inf if budget_core_hours is None else budget_core_hours - before
                 if slot.verdict() is None and (left <= 0 or left < dearest[run.mode]):
                     break
@@ -134,7 +130,7 @@ def measure_bundle(
                 exact = not wait
                 attempt = _Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by)
                 _settle(replace(attempt, meter=meter))
-                dearest[run.mode] = max(dearest[run.mode], spent() - before)
+                dearest[run.mode] = max(dearest[run.mode], totals.spent_core_hours(target.id) - before)
                 spared_by = spared_by or _why_all_would_fail(run, slot)
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
 

@@ -205,9 +205,11 @@ def progress_of(history: History) -> Progress:
     waits = _waits(layout)
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
     queue = _queue(layout, scheduler, waits)
-    listed: set[store.Slot] = set()
+    listed: set[str] = set()
+    measured = frozenset(entry.run for entry in entries if entry.status == Status.MEASURED)
     for plan in plans:
-        rows.extend(_rows(session, plan, failures, ahead, queue.bundles if queue else frozenset(), listed))
+        in_queue = queue.bundles if queue else frozenset()
+        rows.extend(_rows(session, plan, failures, ahead, in_queue, listed, measured))
         if plan.imported:
             failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
     failures |= dict(_not_mixed(history))
@@ -306,22 +308,27 @@ def _rows(
     failures: dict[Path, Failure],
     ahead: _Ahead,
     in_queue: frozenset[str],
-    listed: set[store.Slot],
+    listed: set[str],
+    measured: frozenset[str],
 ) -> list[Row]:
-    """Return the rows of an iteration; runs that an earlier one asked for are `listed` there."""
+    """Return the rows of an iteration; runs that an earlier one asked for are `listed` there.
+
+    Of runs that are `measured` by the ledger, nothing else is looked at.
+    """
     layout = session.layout
-    for build in plan.builds:
-        slot = store.Slot.of_build(layout.store, build.hash)
-        verdict = slot.verdict()
-        if verdict and verdict != slot.folder:
-            reason = read_record(verdict).reason or "unknown"
-            failures[verdict] = Failure(f"build {build.mode}", reason, _log(layout, verdict, LOG))
+    failures |= dict(_failed_builds(layout, plan))
     counts: dict[tuple[Mode, str], Counter[str]] = {}
     for bundle in plan.bundles:
+        if places := _measured_places(layout, bundle, measured):
+            for run, place in places.items():
+                if place not in listed:
+                    listed.add(place)
+                    counts.setdefault((run.mode, bundle.purpose), Counter())["measured"] += 1
+            continue
         for run, slot in slots_of(session.target, layout, bundle):
-            if slot in listed:
+            if str(slot.key) in listed:
                 continue
-            listed.add(slot)
+            listed.add(str(slot.key))
             what = f"{run.mode} run, {bundle.point.key}, {run.name}"
             verdict, state = slot.verdict(), "missing"
             if verdict == slot.folder:
@@ -349,6 +356,28 @@ def _rows(
         Row(plan.iteration, mode, purpose, states.total(), **{state: states[state] for state in _STATES})
         for (mode, purpose), states in counts.items()
     ]
+
+
+def _failed_builds(layout: Layout, plan: Plan) -> Iterator[tuple[Path, Failure]]:
+    for build in plan.builds:
+        slot = store.Slot.of_build(layout.store, build.hash)
+        verdict = slot.verdict()
+        if verdict and verdict != slot.folder:
+            reason = read_record(verdict).reason or "unknown"
+            yield verdict, Failure(f"build {build.mode}", reason, _log(layout, verdict, LOG))
+
+
+def _measured_places(layout: Layout, bundle: Bundle, measured: frozenset[str]) -> dict[Run, str]:
+    """Return the place of each run of a bundle in the store if all are measured, under the conditions of the plan."""
+    if not bundle.conditions:
+        return {}
+    point = f"{bundle.point.key}~{bundle.conditions}"
+    places = {run: f"{run.build}/{point}/{run.name}" for run in bundle.runs}
+    if not measured.issuperset(places.values()):
+        return {}
+    builds = {run.build for run in bundle.runs}
+    again = any(store.current_generation(layout.store / build / point) for build in builds)
+    return {} if again else places
 
 
 def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
