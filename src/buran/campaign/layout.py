@@ -117,6 +117,11 @@ class Layout:
         """Made when all bundles of a job have their pointers."""
         return self.root / "pointers" / "batches" / f"{batch}.json"
 
+    @property
+    def shared_cores(self) -> Path:
+        """What the records of runs say of cores that were shared, so that they need not be read again."""
+        return self.root / "pointers" / "shared-cores.json"
+
     def made_pointers(self, kind: Literal["builds", "bundles", "batches"]) -> list[Path]:
         """Return the pointers that exist, without the specifications beside them, sorted."""
         paths = (self.root / "pointers" / kind).glob("*.json")

@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -136,15 +137,15 @@ class Bundle(Stored):
     predicted_s: float | None = None
     conditions: str = ""
 
-    @property
+    @cached_property
     def id(self) -> str:
         """Identity: the point, the runs in order, and how they are made."""
         conditions = [self.conditions] if self.conditions else []
-        return digest([self.point.items_, [asdict(run) for run in self.runs], *conditions], 16)
+        return digest([self.point.items_, [vars(run) for run in self.runs], *conditions], 16)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
-        runs = [asdict(run) for run in self.runs]
+        runs = [dict(vars(run)) for run in self.runs]
         return {"id": self.id, **vars(self), "point": dict(self.point), "runs": runs}
 
 

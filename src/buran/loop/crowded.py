@@ -2,60 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import usable_cores
-from buran.campaign.plan import Mode
+from buran.campaign.plan import SCHEMA, Mode, Plan
 from buran.campaign.point import Point
-from buran.campaign.records import RunRecord
+from buran.campaign.records import RECORD, RunRecord
+from buran.errors import FormatError
+from buran.files import not_synced, read_document, write_json
 from buran.loop.collect import in_store
 from buran.loop.history import FinishedRun, History
 from buran.measure.machine.machine import disturbances
 
 _LEAST_SHARE = 0.95  # of the wall-clock time of computation that its CPU time is on a core of its own
+_WORTH_KEEPING = 1000  # records: reading so many takes a third of a second
 _MOST_STOLEN = 0.01  # of a run's cores, by the host of a virtual machine
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What the record of a run says of cores that were shared.
+
+    Attributes
+    ----------
+    machine
+        That is simulated.
+    is_real
+        Whether its times are those of a clock.
+    share
+        Of the time of computation in which a core worked for the run, if that was measured.
+    load, switches
+        When it began, and how often others took a core from it.
+    stolen
+        Share of its cores that the host gave to others.
+    clock_missing
+        Why times of computation are not CPU times, if they are not.
+    """
+
+    point: str
+    machine: str | None
+    is_real: bool
+    is_crowded: bool
+    share: float | None
+    load: float | None
+    switches: int
+    stolen: float
+    clock_missing: str | None
+
+    @classmethod
+    def of(cls, record: RunRecord) -> Sharing:
+        """Read a record."""
+        is_timed = record.mode is Mode.TIME and bool(record.computation)
+        return cls(
+            record.point.key,
+            record.machine,
+            record.clock == "real",
+            _is_crowded(record),
+            _share(record) if is_timed else None,
+            float(record.before["load"][0]) if is_timed and record.before else None,
+            (record.involuntary_switches or 0) if is_timed else 0,
+            _stolen(record),
+            record.cpu_clock_missing,
+        )
 
 
 def crowded_points(history: History, runs: Iterable[FinishedRun]) -> list[Point]:
     """Return the points at which some runs had more ranks and threads than cores, as far as their records tell."""
-    return list(dict.fromkeys(record.point for record in _records(history, runs) if _is_crowded(record)))
+    records = (history.run_record(run.folder) for run in in_store(runs))
+    return list(dict.fromkeys(record.point for record in records if record.clock == "real" and _is_crowded(record)))
 
 
-def sharing(history: History) -> list[str]:
-    """Say in which runs cores were shared, and what that means for their times; or which machine is simulated."""
-    ended = [
-        replace(plan, bundles=tuple(b for b in plan.bundles if history.layout.bundle_pointer(b.id).is_file()))
-        for plan in history.plans
-    ]
-    made = in_store(history.runs_of(ended))
-    if simulated := {machine for run in made if (machine := history.run_record(run.folder).machine)}:
+def sharing(history: History, folders: Iterable[Path] | None = None) -> list[str]:
+    """Say in which runs cores were shared, and what that means for their times; or which machine is simulated.
+
+    Parameters
+    ----------
+    folders
+        Of the runs; by default of all that the ended bundles have.
+    """
+    if folders is None:
+        folders = [run.folder for run in in_store(history.runs_of(_ended(history)))]
+    made = _index(history, folders)
+    if simulated := {run.machine for run in made if run.machine}:
         return [_simulated(min(simulated) if len(simulated) == 1 else history.session.campaign.simulated_on)]
-    records = _records(history, made)
+    runs = [run for run in made if run.is_real]
     said = []
-    if crowded := {record.point for record in records if _is_crowded(record)}:
-        points = {record.point for record in records}
+    if crowded := {run.point for run in runs if run.is_crowded}:
+        points = {run.point for run in runs}
         said.append(f"more ranks and threads than cores at {len(crowded)} of {len(points)} points")
-    timed = [record for record in records if record.mode is Mode.TIME and record.computation]
-    shares = [_share(record) for record in timed]
-    if short := [share for share in shares if share < _LEAST_SHARE]:
-        loads = [float(record.before["load"][0]) for record in timed if record.before]
-        switches = sum(record.involuntary_switches or 0 for record in timed)
+    timed = [run for run in runs if run.share is not None]
+    if short := [run.share for run in timed if run.share is not None and run.share < _LEAST_SHARE]:
+        loads = [run.load for run in timed if run.load is not None]
+        switches = sum(run.switches for run in timed)
         said.append(
             f"computing, {len(short)} of {len(timed)} timed runs had a core for as little as {100 * min(short):.0f} % "
             f"of the time (load up to {max(loads, default=0.0):.0f}, {switches} involuntary switches)"
         )
-    stolen = [_stolen(record) for record in records]
+    stolen = [run.stolen for run in runs]
     if any(share > _MOST_STOLEN for share in stolen):
         said.append(f"the host took {100 * max(stolen):.0f} % of the cores from a run")
-    missing = next((record.cpu_clock_missing for record in records if record.cpu_clock_missing), None)
+    missing = next((run.clock_missing for run in runs if run.clock_missing), None)
     if said and missing is None and timed:
         said.append("times of computation are CPU times, those of MPI are not")
     out = [f"Cores were shared: {'; '.join(said)}."] if said else []
     if missing is not None:
         out.append(f"Times of computation are wall-clock times, also while others had the core: {missing}.")
     return out
+
+
+def _ended(history: History) -> list[Plan]:
+    """Return the plans with those of their bundles that have ended."""
+    return [
+        replace(plan, bundles=tuple(b for b in plan.bundles if history.layout.bundle_pointer(b.id).is_file()))
+        for plan in history.plans
+    ]
+
+
+def _index(history: History, folders: Iterable[Path]) -> list[Sharing]:
+    """Return what is known of runs; their records, which never change, are read once for a campaign."""
+    path, store = history.layout.shared_cores, history.layout.store
+    known: dict[str, list[Any]] = {}
+    with contextlib.suppress(FormatError):
+        known = read_document(path, SCHEMA, lambda data: dict(data["runs"]), what="index of runs")
+    found, new = list[Sharing](), 0
+    for folder in folders:
+        name = str(folder.relative_to(store))
+        values = known.get(name)
+        if values is None or len(values) != len(fields(Sharing)):
+            if not (folder / RECORD).is_file():
+                continue
+            values = known[name] = list(vars(Sharing.of(history.run_record(folder))).values())
+            new += 1
+        found.append(Sharing(*values))
+    if new > _WORTH_KEEPING:
+        with not_synced(), contextlib.suppress(OSError):  # it only saves time
+            write_json(path, {"schema": SCHEMA, "runs": known}, depth=2)
+    return found
 
 
 def sharing_ahead(campaign: Campaign) -> list[str]:
@@ -77,10 +164,6 @@ def sharing_ahead(campaign: Campaign) -> list[str]:
 
 def _simulated(machine: str) -> str:
     return f"Simulated, not measured: times and core hours are those of {machine}."
-
-
-def _records(history: History, runs: Iterable[FinishedRun]) -> Sequence[RunRecord]:
-    return [record for run in in_store(runs) if (record := history.run_record(run.folder)).clock == "real"]
 
 
 def _is_crowded(record: RunRecord) -> bool:

@@ -205,7 +205,7 @@ def progress_of(history: History) -> Progress:
     waits = _waits(layout)
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
     queue = _queue(layout, scheduler, waits)
-    listed: set[str] = set()
+    listed: dict[str, bool] = {}
     measured = frozenset(entry.run for entry in entries if entry.status == Status.MEASURED)
     for plan in plans:
         in_queue = queue.bundles if queue else frozenset()
@@ -233,7 +233,7 @@ def progress_of(history: History) -> Progress:
         other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
         changes=changes_in_words(history),
-        sharing=tuple(sharing(history)),
+        sharing=tuple(sharing(history, [layout.store / run for run, is_told in listed.items() if is_told])),
     )
 
 
@@ -308,12 +308,13 @@ def _rows(
     failures: dict[Path, Failure],
     ahead: _Ahead,
     in_queue: frozenset[str],
-    listed: set[str],
+    listed: dict[str, bool],
     measured: frozenset[str],
 ) -> list[Row]:
     """Return the rows of an iteration; runs that an earlier one asked for are `listed` there.
 
-    Of runs that are `measured` by the ledger, nothing else is looked at.
+    What is listed says whether it is a run whose measurement counts. Of runs that are `measured` by the ledger,
+    nothing else is looked at.
     """
     layout = session.layout
     failures |= dict(_failed_builds(layout, plan))
@@ -322,13 +323,13 @@ def _rows(
         if places := _measured_places(layout, bundle, measured):
             for run, place in places.items():
                 if place not in listed:
-                    listed.add(place)
+                    listed[place] = run.repetition >= 0
                     counts.setdefault((run.mode, bundle.purpose), Counter())["measured"] += 1
             continue
         for run, slot in slots_of(session.target, layout, bundle):
             if str(slot.key) in listed:
                 continue
-            listed.add(str(slot.key))
+            listed[str(slot.key)] = run.repetition >= 0 and slot.is_measured()
             what = f"{run.mode} run, {bundle.point.key}, {run.name}"
             verdict, state = slot.verdict(), "missing"
             if verdict == slot.folder:
