@@ -20,10 +20,10 @@ from buran.loop.specs import plan_in_force
 pytestmark = [pytest.mark.mpi]
 
 
-def planned(workbench: Workbench, points_per_job: int) -> tuple[Session, Plan]:
+def planned(workbench: Workbench, points_per_job: int | str, expected_s: str | None = None) -> tuple[Session, Plan]:
     workbench.write(
         parameters={"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 30, 40]}},
-        resources={"time_limit_s": 60, "points_per_job": points_per_job},
+        resources={"time_limit_s": 900, "points_per_job": points_per_job, "expected_s": expected_s},
     )
     session = open_session(workbench.file)
     path = session.layout.plan(session.id, 0)
@@ -59,6 +59,18 @@ def test_what_is_measured_is_in_no_job(workbench: Workbench) -> None:
     assert not any(first in group for group in batches_of(again, plan).values())
     alone, plan = planned(workbench, 1)
     assert batches_of(alone, plan) == {}
+
+
+def test_as_many_points_share_a_job_as_take_ten_minutes(workbench: Workbench) -> None:
+    session, plan = planned(workbench, "auto", "n + 600 * (p - 1)")
+    points = {bundle.id: bundle.point for bundle in plan.bundles}
+    runs = len(plan.bundles[0].runs)
+    (group,) = batches_of(session, plan).values()
+    shared = [points[bundle] for bundle in group]
+    assert {point["p"] for point in shared} == {1}, "others take ten minutes alone"
+    assert len(shared) > 1 and sum(runs * float(point["n"]) for point in shared) <= 600
+    unknown, plan = planned(workbench, "auto")
+    assert batches_of(unknown, plan) == {}, "nothing is known of how long they take"
 
 
 @pytest.mark.slow

@@ -12,6 +12,9 @@ from buran.errors import ConfigError
 AUTO = "auto"
 """As `resources.nodes`: they follow from ranks, threads and the cores of the partition's nodes."""
 
+JOB_S = 600.0
+"""Seconds that a job is expected to take with `points_per_job: auto`: long beside its start, short beside a day."""
+
 
 @dataclass(frozen=True)
 class Formulas:

@@ -665,8 +665,9 @@ class ResourcesKeys(Keys, title="Resources"):
         description="A job's time limit is the predicted time of its runs times this; it doubles each time a job runs "
         "out of time, up to the sum of its runs' own limits. Only for jobs of a scheduler.",
     )
-    points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)]] = Field(
+    points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"]] = Field(
         1,
         description="Up to so many points that need the same resources share a job and are measured in it one after "
-        "the other; each keeps its own records, and one that fails does not stop the others.",
+        "the other; each keeps its own records, and one that fails does not stop the others. `auto`: as many as are "
+        "expected to take ten minutes together.",
     )

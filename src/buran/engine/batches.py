@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from buran.campaign.plan import SCHEMA, Bundle, Plan
 from buran.campaign.records import read_batch
+from buran.campaign.resources import JOB_S
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
 from buran.files import Stored, digest, write_json
 from buran.loop.session import Session
 from buran.measure.schedulers.base import JobRequest
+
+_BESIDE_A_RUN_S = 0.3  # reading and sealing: what a run took beside the program with twenty points a job
 
 
 @dataclass(frozen=True)
 class _Batches(Stored):
     kind_of_file = "division into jobs"
 
-    points_per_job: int
+    points_per_job: int | Literal["auto"]
     batches: Mapping[str, tuple[str, ...]]
 
 
@@ -42,7 +47,7 @@ def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
     return dict(decided.batches)
 
 
-def _groups(session: Session, plan: Plan, most: int) -> list[list[Bundle]]:
+def _groups(session: Session, plan: Plan, most: int | Literal["auto"]) -> list[list[Bundle]]:
     shapes: dict[JobRequest | None, list[Bundle]] = {}
     virtual = session.target.backend.machine.clock == "virtual"  # nothing is held while a simulated point is measured
     for bundle in plan.bundles:
@@ -50,10 +55,27 @@ def _groups(session: Session, plan: Plan, most: int) -> list[list[Bundle]]:
             request = None if virtual else job_request(session, bundle)
             shape = request and replace(request, minutes=0)
             shapes.setdefault(shape, []).append(bundle)
-    groups = []
+    groups = list[list[Bundle]]()
     for bundles in shapes.values():
-        groups += [bundles[first : first + most] for first in range(0, len(bundles), most)]
+        if isinstance(most, int):
+            groups += [bundles[first : first + most] for first in range(0, len(bundles), most)]
+        else:
+            groups += _of_ten_minutes(bundles, is_simulated=session.campaign.is_simulated)
     return [group for group in groups if len(group) > 1]
+
+
+def _of_ten_minutes(bundles: Sequence[Bundle], *, is_simulated: bool) -> list[list[Bundle]]:
+    """Return bundles in groups that are expected to take ten minutes; of what nothing is known, each is alone."""
+    groups, taken_s = list[list[Bundle]](), math.inf
+    for bundle in bundles:
+        run_s = math.inf if bundle.predicted_s is None or is_simulated else bundle.predicted_s
+        bundle_s = len(bundle.runs) * (run_s + _BESIDE_A_RUN_S)
+        if taken_s + bundle_s > JOB_S:
+            groups.append([])
+            taken_s = 0.0
+        groups[-1].append(bundle)
+        taken_s += bundle_s
+    return groups
 
 
 def batch_request(session: Session, batch: str) -> JobRequest:

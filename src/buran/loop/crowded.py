@@ -83,11 +83,13 @@ def sharing(history: History, folders: Iterable[Path] | None = None) -> list[str
     Parameters
     ----------
     folders
-        Of the runs; by default of all that the ended bundles have.
+        Of the runs, whose records are read once for a campaign; by default those of bundles that have ended.
     """
     if folders is None:
-        folders = [run.folder for run in in_store(history.runs_of(_ended(history)))]
-    made = _index(history, folders)
+        ended = in_store(history.runs_of(_ended(history)))
+        made = [Sharing.of(history.run_record(run.folder)) for run in ended]
+    else:
+        made = _index(history, folders)
     if simulated := {run.machine for run in made if run.machine}:
         return [_simulated(min(simulated) if len(simulated) == 1 else history.session.campaign.simulated_on)]
     runs = [run for run in made if run.is_real]
@@ -124,7 +126,7 @@ def _ended(history: History) -> list[Plan]:
 
 
 def _index(history: History, folders: Iterable[Path]) -> list[Sharing]:
-    """Return what is known of runs; their records, which never change, are read once for a campaign."""
+    """Return what the records of runs say, which never change: what is known by now is not read again."""
     path, store = history.layout.shared_cores, history.layout.store
     known: dict[str, list[Any]] = {}
     with contextlib.suppress(FormatError):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan, Run
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, Status, read_batch, read_record
+from buran.campaign.resources import JOB_S
 from buran.loop.crowded import sharing
 from buran.loop.history import History, read_plans
 from buran.loop.imported import ImportOutcome
@@ -263,7 +265,7 @@ class _Ahead:
         if running:
             self.claimed_core_hours += core_hours
 
-    def eta_s(self, queue: Queue | None, points_per_job: int) -> float | None:
+    def eta_s(self, queue: Queue | None, points_per_job: int | Literal["auto"]) -> float | None:
         """Return the time left: one after the other here, as many jobs at a time as run now in a queue."""
         if self.unknown:
             return None
@@ -271,7 +273,8 @@ class _Ahead:
         if queue is None or not self.seconds:
             return total
         at_once = max(queue.running, 1)
-        waves = -(-len(self.seconds) // (at_once * points_per_job))
+        jobs = len(self.seconds) / points_per_job if isinstance(points_per_job, int) else total / JOB_S
+        waves = math.ceil(jobs / at_once)
         return max(total / at_once, max(self.seconds.values())) + waves * (queue.median_wait_s or 0.0)
 
 
