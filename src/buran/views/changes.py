@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from buran.campaign.plan import BuildSpec, Mode
@@ -13,6 +13,7 @@ from buran.loop.history import History
 from buran.loop.session import Session
 from buran.measure.same_program import measured_targets
 from buran.measure.store import ledger
+from buran.measure.store.ledger import Entry
 from buran.measure.target import Target
 
 _TOOLS = {
@@ -26,10 +27,17 @@ _WRAPPER = re.compile(r"'?/[^'=:;&|]*/((?:buran|scorep)-\w+)'?")
 _RUNTIME = re.compile(r"embedded-([0-9a-f]{16})")
 
 
-def changes_in_words(history: History) -> tuple[str, ...]:
-    """Say which finished runs are not used as they are, and why; nothing once today's target has runs in its plans."""
+def changes_in_words(history: History, entries: Iterable[Entry] | None = None) -> tuple[str, ...]:
+    """Say which finished runs are not used as they are, and why; nothing once today's target has runs in its plans.
+
+    Parameters
+    ----------
+    entries
+        The ledger, if it was read by now.
+    """
     session = history.session
-    entries = (entry for entry in ledger.read(session.layout.store) if entry.status == Status.MEASURED)
+    booked = ledger.read(session.layout.store) if entries is None else entries
+    entries = (entry for entry in booked if entry.status == Status.MEASURED)
     runs = Counter(entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.key.is_build)
     if ours := runs.pop(session.target.id, 0):
         if history.plans:

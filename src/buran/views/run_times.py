@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from statistics import median_low
 
@@ -79,9 +80,10 @@ def run_times(
     if not made:
         return RunTimes(guess_s) if is_planned else None
     points, kinds_made, costs = zip(*made, strict=True)
+    guess_s, cores, logs_of = cache(guess_s), cache(cores), cache(_logs)  # a point has many runs
     left = np.log([3600.0 * cost / cores(point) / guess_s(point) for point, cost in zip(points, costs, strict=True)])
     present = list(dict.fromkeys(kinds_made))
-    logs = np.array([_logs(point) for point in points])
+    logs = np.array([logs_of(point) for point in points])
     mean, centre = float(left.mean()), logs.mean(axis=0)
     design = np.hstack([np.eye(len(present))[[present.index(kind) for kind in kinds_made]], logs - centre])
     held = np.sqrt(RUN_TIMES.shrinkage) * np.eye(design.shape[1])
@@ -107,15 +109,14 @@ def kinds_of(plans: Iterable[Plan]) -> dict[str, Kind]:
 
 def seconds_between(session: Session, plans: Sequence[Plan], entries: Iterable[Entry]) -> float:
     """Return what passes between the end of a run and the start of the next one, in seconds, as a median."""
-    cores = {
-        bundle.point.key: session.campaign.charged_cores(bundle.point) for plan in plans for bundle in plan.bundles
-    }
-    measured = [entry for entry in entries if entry.status == Status.MEASURED and entry.key.point in cores]
+    points = {bundle.point.key: bundle.point for plan in plans for bundle in plan.bundles}
+    measured = [entry for entry in entries if entry.status == Status.MEASURED and entry.key.point in points]
     ends = []
     for entry in measured[-RUN_TIMES.newest :]:
         folder = session.layout.store / entry.run
         if folder.is_dir():
-            ends.append((folder.stat().st_mtime, 3600.0 * entry.cost_core_hours / cores[entry.key.point]))
+            cores = session.campaign.charged_cores(points[entry.key.point])
+            ends.append((folder.stat().st_mtime, 3600.0 * entry.cost_core_hours / cores))
     gaps = [end - before - seconds for (before, _), (end, seconds) in pairwise(sorted(ends))]
     return max(median_low(gaps), 0.0) if len(gaps) > 2 else 0.0  # between two sessions more passes
 

@@ -234,7 +234,7 @@ def progress_of(history: History) -> Progress:
         queue=queue,
         other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
-        changes=changes_in_words(history),
+        changes=changes_in_words(history, entries),
         sharing=tuple(sharing(history, [layout.store / run for run, is_told in listed.items() if is_told])),
     )
 

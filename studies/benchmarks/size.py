@@ -1,0 +1,102 @@
+"""What large campaigns cost to drive: `buran status`, and `buran run` with nothing left to do.
+
+    python studies/benchmarks/size.py [--runs 100000] [--json FILE]
+
+The store is filled with made-up runs, booked like real ones; nothing is measured, and nothing is synced to the disk.
+CPU time is user and system, of all processes. Each verb is a process of its own, as a user starts it, once with the
+ledger and the index of runs that it finds and once without them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from buran.files import not_synced, write_json
+from buran.loop.plan import first_plan
+from buran.loop.session import Session, open_session
+from buran.loop.specs import plan_in_force
+from buran.measure.store import ledger
+from orchestration import campaign, command, fill, made_up_end, timed
+
+
+def peak_mib(work: Callable[[], Any]) -> tuple[dict[str, float], Any]:
+    """Do work in a process of its own; return its times and its memory, with that of the processes it waited for."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        times, result = timed(work)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        os.write(write, json.dumps([{**times, "peak_mib": peak}, str(result)[-2000:]]).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    times, result = json.loads(text)
+    return times, result
+
+
+def restart(session: Session) -> Callable[[], str]:
+    """Return the work of starting a campaign again that is done."""
+
+    def work() -> str:
+        told = command("run", session)()
+        assert "nothing is left to do" in told, told
+        return told
+
+    return work
+
+
+def booked(session: Session) -> float:
+    """Return the CPU seconds of one look at what a target has cost, as each run of a job takes before it starts."""
+    ledger.RunningTotals(session.layout.store).spent_core_hours(session.target.id)
+    times, _ = timed(lambda: ledger.RunningTotals(session.layout.store).spent_core_hours(session.target.id))
+    return times["cpu_s"]
+
+
+def measure(folder: Path, runs: int) -> dict[str, Any]:
+    """Make a campaign of so many runs and measure what driving it takes."""
+    session = open_session(campaign(folder, runs))
+    steps: dict[str, Any] = {}
+    with not_synced():
+        steps["first plan"], plan = timed(lambda: first_plan(session))
+        layout = session.layout
+        write_json(layout.plan(session.id, 0), plan.to_json())
+        steps["specifications of bundles"], _ = timed(lambda: plan_in_force(layout, session.id, 0))
+        fill(session, plan)
+        steps["ledger from the store"], _ = timed(lambda: ledger.complete(layout.store))
+        made_up_end(session, plan)
+    steps["what is spent, before a run"] = {"wall_s": 0.0, "cpu_s": booked(session)}
+    steps["buran status, without an index"], _ = peak_mib(command("status", session))
+    steps["buran status"], _ = peak_mib(command("status", session))
+    steps["buran run, nothing to do"], _ = peak_mib(restart(session))
+    return {"runs": sum(len(bundle.runs) for bundle in plan.bundles), "bundles": len(plan.bundles), "steps": steps}
+
+
+def main() -> None:
+    """Read the command line and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=100_000)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        found = measure(Path(name), arguments.runs)
+    print(f"{found['runs']} runs in {found['bundles']} bundles")
+    for step, times in found["steps"].items():
+        memory = f"{times['peak_mib']:6.0f} MiB" if "peak_mib" in times else ""
+        print(f"{step:32} {times['wall_s']:8.2f} s wall {times['cpu_s']:8.3f} s CPU {memory}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
