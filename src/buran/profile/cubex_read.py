@@ -126,8 +126,8 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         try:
             entered = parser.__enter__()
-        except AssertionError:
-            _check_one_tree(parser._cubex_file)
+        except (AssertionError, TypeError):
+            _check_structure(parser._cubex_file)
             raise
         yield entered
     finally:
@@ -159,7 +159,7 @@ def _check_sizes(path: Path) -> None:
                 check_memory(_BYTES_OF_XML * unpacked, size, path)
 
 
-def _check_one_tree(archive: tarfile.TarFile) -> None:
+def _check_structure(archive: tarfile.TarFile) -> None:
     """Say what pycubexr only asserts."""
     anchor = ElementTree.parse(cast(BinaryIO, archive.extractfile("anchor.xml")))
     trees = len(anchor.findall("program/cnode"))
@@ -168,6 +168,9 @@ def _check_one_tree(archive: tarfile.TarFile) -> None:
             f"it has {trees} call trees: ranks of different programs, or with different arguments, each have one",
             "start all ranks with the same command line",
         )
+    if any("type" not in metric.attrib for metric in anchor.iter("metric")):
+        why = "its metrics have no types: Cube's first versions wrote such files"
+        raise _OtherFormat(why, "measure again, with a newer Score-P")
 
 
 def _check_members(archive: tarfile.TarFile) -> set[int]:
