@@ -34,7 +34,7 @@ class Verb(Protocol):
 
 VERBS = (
     "init", "doctor", "check", "plan", "estimate", "run", "status", "verify", "adopt", "remeasure", "model",
-    "convert", "filter", "report", "correct", "suggest", "predict", "completion",
+    "convert", "rerun", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
 DOOR: Door[Verb] = Door(
     "verb",

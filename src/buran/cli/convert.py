@@ -25,15 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         metavar="IN",
         type=Path,
-        help="folder of runs with cubex files, or a text, JSON, JSON Lines or TaLPas file of Extra-P, or what an "
-        "installed package reads",
+        help="folder of runs with cubex files, or a text, JSON, JSON Lines or TaLPas file of Extra-P, or runs of "
+        "another tool; or a campaign's folder results/NAME",
     )
     parser.add_argument(
         "output",
         metavar="OUT",
         type=Path,
         help="FILE.jsonl or FILE.parquet (keep everything), FILE.json, FILE.txt; from cubex files also a folder for "
-        "Extra-P",
+        "Extra-P, from results/NAME an RO-Crate",
     )
     parser.add_argument(
         "--from",
@@ -47,10 +47,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert; runs that cannot be read are named and left out."""
+    from buran.views.crate import is_results, write_crate
+
     source: Path = arguments.input
     target: Path = arguments.output
     if not source.exists():
         raise UsageError("there is no such file or folder", where=source)
+    if is_results(source) and not target.suffix:
+        for note in write_crate(source, target):
+            print(f"note: {note}", file=sys.stderr)
+        print(f"RO-Crate -> {target}; next: buran rerun {target} FOLDER")
+        return int(Exit.DONE)
     writer = writer_for(target)
     if writer.suffix and target.is_dir():
         raise UsageError("there is a folder of this name", where=target, hint="name another file")

@@ -1,0 +1,202 @@
+"""A results folder as an RO-Crate: all that was measured, what it was measured with, and what measures it again.
+
+The metadata follow RO-Crate 1.1 (https://w3id.org/ro/crate/1.1).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import yaml
+
+from buran import __version__
+from buran.campaign.layout import Layout
+from buran.campaign.plan import Mode
+from buran.campaign.records import RECORD, BuildRecord, read_build
+from buran.campaign.results import REPORT
+from buran.campaign.yaml_document import read_yaml
+from buran.errors import UsageError
+from buran.files import file_sha256, read_json, write_json, write_text
+from buran.measure.source import is_product
+from buran.measure.store.store import build_folders
+
+METADATA = "ro-crate-metadata.json"
+CAMPAIGN, SOURCE, RESULTS, STORE = "campaign.yaml", "source", "results", "store"
+_CONTEXT = "https://w3id.org/ro/crate/1.1/context"
+_PROFILE = "https://w3id.org/ro/crate/1.1"
+_ELSEWHERE = ("measurements", "points_file", "correct", "program")
+"""Keys of a campaign file that name other files."""
+_MEDIA = {".json": "application/json", ".jsonl": "application/x-ndjson", ".csv": "text/csv", ".html": "text/html"}
+
+
+def is_results(folder: Path) -> bool:
+    """Tell whether this is the results folder of a campaign."""
+    return (folder / STORE).is_dir() and (folder / "latest" / REPORT).is_file()
+
+
+def write_crate(results: Path, crate: Path) -> list[str]:
+    """Write a new folder; return what measuring it again needs beside it, in sentences.
+
+    Parameters
+    ----------
+    results
+        As `is_results` says: of the campaign's last finished run, with the store of all its runs.
+
+    Raises
+    ------
+    UsageError
+        There is something in the folder, or no build kept its sources.
+    """
+    if crate.exists() and (not crate.is_dir() or any(crate.iterdir())):
+        raise UsageError("the folder for the crate is not empty", where=crate, hint="name a new folder")
+    layout = Layout(results.resolve())
+    build, tree = _measured_build(layout)
+    shutil.copytree(layout.latest.resolve(), crate / RESULTS, dirs_exist_ok=True)
+    built = Path(build.binary).name if build.binary else ""
+    shutil.copytree(tree, crate / SOURCE, ignore=lambda _, names: [n for n in names if is_product(n) or n == built])
+    shutil.copytree(layout.store, crate / STORE, ignore=shutil.ignore_patterns("tree"), symlinks=True)
+    data: dict[str, Any] = dict(read_yaml(crate / RESULTS / CAMPAIGN).data)
+    notes = [f"{key} names files that are not in the crate" for key in _ELSEWHERE if data.get(key)]
+    data.pop("compare_with", None)
+    data |= {"results": "results", "target": {**data["target"], "source": SOURCE}}
+    write_text(crate / CAMPAIGN, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    title = f"Performance measurements of {data['name']}"
+    write_text(crate / "CITATION.cff", yaml.safe_dump(_citation(title), sort_keys=False))
+    write_json(crate / METADATA, {"@context": _CONTEXT, "@graph": _graph(crate, title, layout, build)})
+    return notes
+
+
+def _measured_build(layout: Layout) -> tuple[BuildRecord, Path]:
+    """Return the newest build that times were measured with, and its sources as they were built."""
+    for folder in sorted(
+        build_folders(layout.store), key=lambda folder: (folder / RECORD).stat().st_mtime, reverse=True
+    ):
+        tree = folder.parent / "tree"
+        if tree.is_dir() and (record := read_build(folder)).spec.mode is Mode.TIME:
+            return record, tree
+    raise UsageError(
+        "the results have no sources",
+        where=layout.store,
+        why="imported runs and simulated programs have none, and no other build is there",
+        hint="`buran convert` takes experiment.jsonl to other formats",
+    )
+
+
+def _citation(title: str) -> dict[str, Any]:
+    software = {
+        "title": "Buran",
+        "version": __version__,
+        "type": "software",
+        "authors": [{"name": "The Buran developers"}],
+    }
+    return {
+        "cff-version": "1.2.0",
+        "message": "If you use these measurements, cite them, and Buran that made them.",
+        "title": title,
+        "type": "dataset",
+        "authors": [{"name": "not stated: write who measured"}],
+        "references": [software],
+    }
+
+
+def _graph(crate: Path, title: str, layout: Layout, build: BuildRecord) -> list[dict[str, Any]]:
+    """Return the entities: what is in the crate, and the action that measured."""
+    facts = environment_facts(layout.store)
+    started = (layout.latest / REPORT).stat().st_mtime
+    day = _day(started)
+    files = [path for path in sorted(crate.rglob("*")) if path.is_file() and STORE not in path.relative_to(crate).parts]
+    parts = [_file(crate, path) for path in files]
+    folders: list[dict[str, Any]] = [
+        {
+            "@id": f"{SOURCE}/",
+            "@type": "Dataset",
+            "name": "Sources as they were built",
+            "identifier": build.source["identity"],
+        },
+        {"@id": f"{RESULTS}/", "@type": "Dataset", "name": "Models, report and table of all measurements"},
+        {"@id": f"{STORE}/", "@type": "Dataset", "name": "Every build and run: record, profile, output, checksums"},
+    ]
+    tools: list[dict[str, Any]] = [
+        {"@id": f"#{name.replace(' ', '-')}", "@type": "PropertyValue", "name": name, "value": value}
+        for name, value in facts.items()
+    ]
+    root: dict[str, Any] = {
+        "@id": "./",
+        "@type": "Dataset",
+        "name": title,
+        "description": "A measurement campaign of Buran: `buran rerun` repeats it.",
+        "datePublished": day,
+        "license": "not stated",
+        "hasPart": [{"@id": part["@id"]} for part in (*parts, *folders)],
+        "mentions": {"@id": "#measured"},
+    }
+    software = {"@id": "#buran", "@type": "SoftwareApplication", "name": "Buran", "version": __version__}
+    action: dict[str, Any] = {
+        "@id": "#measured",
+        "@type": "CreateAction",
+        "name": "buran run",
+        "endTime": day,
+        "instrument": {"@id": "#buran"},
+        "object": [{"@id": CAMPAIGN}, {"@id": f"{SOURCE}/"}, *({"@id": tool["@id"]} for tool in tools)],
+        "result": [{"@id": f"{RESULTS}/"}, {"@id": f"{STORE}/"}],
+    }
+    descriptor = {
+        "@id": METADATA,
+        "@type": "CreativeWork",
+        "conformsTo": {"@id": _PROFILE},
+        "about": {"@id": "./"},
+    }
+    return [descriptor, root, *parts, *folders, software, *tools, action]
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
+
+
+def _file(crate: Path, path: Path) -> dict[str, Any]:
+    return {
+        "@id": quote(path.relative_to(crate).as_posix()),
+        "@type": "File",
+        "name": path.name,
+        "contentSize": str(path.stat().st_size),
+        "sha256": file_sha256(path),
+        "encodingFormat": _MEDIA.get(path.suffix, "text/plain"),
+    }
+
+
+def environment_facts(store: Path) -> dict[str, str]:
+    """Return what a campaign's builds and runs were made with and on, in words; what is not known is left out."""
+    facts: dict[str, set[str]] = {}
+    nodes = [read_json(path) for path in sorted((store / "nodes").glob("*.json"))]
+    for folder in build_folders(store):
+        record = read_build(folder)
+        told: Mapping[str, Any] = {
+            **{name: record.toolchain.get(key) for name, key in (("compiler", "compiler"), ("MPI", "mpi"))},
+            "flags": record.flags,
+            "sources": record.source["identity"],
+            **{f"{name} version": record.tools.get(name) for name in ("buran", "python")},
+        }
+        for name, value in told.items():
+            if value:
+                facts.setdefault(name, set()).add(str(value))
+    for node in nodes:
+        cpu = node.get("lscpu") or {}
+        for name, value in {
+            "processor": cpu.get("Model name"), "CPUs": cpu.get("CPU(s)"), "kernel": node.get("kernel"),
+            "C library": node.get("libc"), "architecture": node.get("machine"),
+        }.items():  # fmt: skip
+            if value:
+                facts.setdefault(name, set()).add(str(value))
+    return {name: ", ".join(sorted(values)) for name, values in facts.items()}
+
+
+def differences_in_words(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Return what is not the same in two environments."""
+    names = [*before, *(name for name in after if name not in before)]
+    pairs = ((name, before.get(name, "not known"), after.get(name, "not known")) for name in names)
+    return [f"{name}: was {old}, is {new}" for name, old, new in pairs if old != new]

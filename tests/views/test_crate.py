@@ -1,0 +1,128 @@
+"""Results as an RO-Crate, and the crate measured again: what is in it, what differs, what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from buran.cli import main
+from buran.errors import UsageError
+from buran.views.crate import METADATA, differences_in_words, environment_facts, is_results, write_crate
+
+BUILD = {
+    "schema": 1, "status": "measured", "wall_s": 4.0, "command": "make", "backend": "embedded-1", "flags": "-O2",
+    "spec": {"target": "t", "mode": "time", "filter_text": "", "values": [], "hooks": None, "hash": "b1"},
+    "source": {"identity": "s1", "revision": None, "commit": None},
+    "toolchain": {"kind": "clang-plugin", "compiler": "clang 16", "mpi": "openmpi 4.1.4"},
+    "environment": {}, "tools": {"buran": "0.2.0", "python": "3.11.7"}, "binary": "store/b1/tree/sums",
+}  # fmt: skip
+NODE = {"kernel": "6.1", "libc": "glibc 2.36", "machine": "x86_64", "lscpu": {"Model name": "AMD EPYC", "CPU(s)": "2"}}
+
+
+def results_of(folder: Path, node: dict[str, Any] = NODE, **build: Any) -> Path:
+    """Write what a finished campaign leaves, as far as a crate takes it."""
+    store, report = folder / "store", folder / "reports" / "r1"
+    for path in (
+        store / "b1" / "build",
+        store / "b1" / "tree",
+        store / "b1" / "n=1" / "rep-01",
+        store / "nodes",
+        report,
+    ):
+        path.mkdir(parents=True)
+    (store / "b1" / "build" / "run.json").write_text(json.dumps(BUILD | build))
+    (store / "nodes" / "1.json").write_text(json.dumps(node))
+    (store / "b1" / "n=1" / "rep-01" / "profile.cubex").write_bytes(b"profile")
+    for name in ("sums.c", "sums.o", "sums"):
+        (store / "b1" / "tree" / name).write_text(name)
+    (report / "report.json").write_text("{}")
+    (report / "campaign.yaml").write_text(
+        "name: sums\n# why\nresults: ../elsewhere\ncompare_with: ../old.yaml\n"
+        "target: {source: ../sources, build: make, binary: sums}\nparameters: {n: {values: [1, 2]}}\n"
+    )
+    (folder / "latest").symlink_to(report)
+    return folder
+
+
+def test_a_crate_has_all_that_measures_again_and_all_that_was_measured(tmp_path: Path) -> None:
+    results, crate = results_of(tmp_path / "results"), tmp_path / "crate"
+    assert is_results(results)
+    assert write_crate(results, crate) == []
+    assert [path.name for path in (crate / "source").iterdir()] == ["sums.c"], "sources, without what was built"
+    assert (crate / "store/b1/n=1/rep-01/profile.cubex").read_bytes() == b"profile"
+    text = (crate / "campaign.yaml").read_text()
+    assert "source: source" in text
+    assert "elsewhere" not in text
+    assert "old.yaml" not in text
+    document = json.loads((crate / METADATA).read_text())
+    entities = {entity["@id"]: entity for entity in document["@graph"]}
+    assert len(entities) == len(document["@graph"]), "each has an @id of its own"
+    assert entities[METADATA]["conformsTo"] == {"@id": "https://w3id.org/ro/crate/1.1"}
+    assert {"name", "description", "datePublished", "license", "hasPart"} <= entities["./"].keys()
+    for part in entities["./"]["hasPart"]:
+        assert entities[part["@id"]]["@type"] in ("File", "Dataset")
+        assert (crate / part["@id"]).exists()
+    assert entities["#compiler"]["value"] == "clang 16"
+    assert set(map(tuple, (reference.items() for reference in entities["#measured"]["object"]))) <= {
+        (("@id", name),) for name in entities
+    }
+
+
+def test_files_that_are_elsewhere_are_named(tmp_path: Path) -> None:
+    results = results_of(tmp_path / "results")
+    with (results / "latest/campaign.yaml").open("a") as file:
+        file.write("measurements: [{path: ../sweep}]\n")
+    assert write_crate(results, tmp_path / "crate") == ["measurements names files that are not in the crate"]
+
+
+def test_what_makes_no_crate_is_refused(tmp_path: Path) -> None:
+    results = results_of(tmp_path / "results")
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "kept").touch()
+    with pytest.raises(UsageError, match="not empty"):
+        write_crate(results, full)
+    shutil.rmtree(results / "store/b1/tree")
+    with pytest.raises(UsageError, match="the results have no sources"):
+        write_crate(results, tmp_path / "crate")
+
+
+def test_rerun_measures_in_another_folder_and_says_what_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crate, again = tmp_path / "crate", tmp_path / "again"
+    assert main(["convert", str(results_of(tmp_path / "results")), str(crate)]) == 0
+
+    def measure(session: Any, **options: Any) -> int:
+        toolchain = {**BUILD["toolchain"], "compiler": "clang 18"}  # type: ignore[dict-item]
+        results_of(session.layout.root, NODE | {"kernel": "6.2"}, toolchain=toolchain)
+        return 0
+
+    monkeypatch.setattr("buran.cli.run.drive", measure)
+    assert main(["rerun", str(crate), str(again)]) == 0
+    assert (again / "source/sums.c").is_file()
+    printed = capsys.readouterr().out
+    assert "compiler: was clang 16, is clang 18" in printed
+    assert "kernel: was 6.1, is 6.2" in printed
+    assert "processor" not in printed
+    assert f"--compare {crate / 'results'}" in printed
+
+
+def test_rerun_refuses_what_is_no_crate_and_folders_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crate = tmp_path / "crate"
+    write_crate(results_of(tmp_path / "results"), crate)
+    assert main(["rerun", str(tmp_path), str(tmp_path / "again")]) == 2
+    assert "this is no crate" in capsys.readouterr().err
+    assert main(["rerun", str(crate), str(tmp_path / "results")]) == 2
+    assert "not empty" in capsys.readouterr().err
+
+
+def test_environments_that_are_the_same_have_no_differences(tmp_path: Path) -> None:
+    facts = environment_facts(results_of(tmp_path / "results") / "store")
+    assert facts["processor"] == "AMD EPYC"
+    assert differences_in_words(facts, facts) == []
+    assert differences_in_words(facts, {**facts, "flags": "-O3"}) == ["flags: was -O2, is -O3"]
