@@ -42,7 +42,8 @@ def results_of(folder: Path, node: dict[str, Any] = NODE, **build: Any) -> Path:
     (report / "report.json").write_text("{}")
     (report / "campaign.yaml").write_text(
         "name: sums\n# why\nresults: ../elsewhere\ncompare_with: ../old.yaml\n"
-        "target: {source: ../sources, build: make, binary: sums}\nparameters: {n: {values: [1, 2]}}\n"
+        "target: {source: ../sources, build: 'make CC={mpicc}', binary: sums, run: '{binary} {n}'}\n"
+        "resources: {ranks: 1, time_limit_s: 60}\nparameters: {n: {role: size, values: [1, 2, 4, 8, 16]}}\n"
     )
     (folder / "latest").symlink_to(report)
     return folder
