@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from buran_studies.evaluation.study import Settings
-from buran_studies.machine import study
+from buran_studies.machine import collectives, study
 from buran_studies.machine.counts import _matched
 
 QUICK = Settings("machine", quick=True)
@@ -16,6 +16,9 @@ QUICK = Settings("machine", quick=True)
 
 def test_the_quick_study_asks_the_same_of_fewer_ranks() -> None:
     quick, full = (study.shards(Settings("machine", quick=quick)) for quick in (True, False))
+    loops = [shard for shard in full if shard["asks"] == "loop"]
+    assert {shard["code"] for shard in loops} >= {"sweep", "stencil", "treesort"}
+    full = full[: -len(loops)]
     assert [shard["asks"] for shard in quick] == [shard["asks"] for shard in full]
     assert all(set(few["ranks"]) <= set(many["ranks"]) for few, many in zip(quick, full, strict=True))
 
@@ -38,6 +41,34 @@ def test_figures_follow_from_what_was_found() -> None:
     assert evaluation.figures[-1].note == "50% within 10 %; worst 30 %: main->b at p=1, n=8"
     assert evaluation.figures[0].note == "x"
     assert evaluation.tables[0].rows == (("ideal", 4, 0.1, 30.0), ("ideal", 256, 2.0, 90.0))
+
+
+def test_loops_are_summed_up_by_way() -> None:
+    ways = [{"errors": errors} for errors in ([0.2, 0.05], [0.02, 0.05], [None, 0.3])]
+    loop = {"asks": "loop", "code": "sweep", "machine": "ideal", "ways": ways}
+    evaluation = study.summarise([loop], QUICK)
+    assert [figure.value for figure in evaluation.figures] == [50.0, 100.0, 0.0]
+    assert evaluation.tables[-1].rows == (("sweep", "ideal", 2, 50.0, 100.0, 0.0),)
+
+
+def test_a_cost_model_that_holds_has_no_error_and_a_switch_is_seen() -> None:
+    p, size = (values.ravel() for values in np.meshgrid([4.0, 8.0, 16.0, 32.0], collectives.BYTES))
+    ones = np.ones(len(p))
+    rows = {"p": p, "bytes": size, "visits": ones, "bytes_sent": size, "bytes_received": size}
+    held = collectives.judged("MPI_Bcast", {**rows, "time": 1e-6 * np.log2(p) + 1e-9 * size})
+    assert max(held["error"], held["worst"], held["beyond"]) < 1e-9 and held["switch_bytes"] is None
+    slow = np.where(size >= 4096, 20.0, 1.0)
+    switched = collectives.judged("MPI_Bcast", {**rows, "time": slow * 1e-6 * np.log2(p) + 1e-9 * size})
+    assert switched["switch_bytes"] == 4096 and switched["split"] < 1e-9 < switched["error"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
+def test_collectives_are_executed_in_each_size() -> None:
+    found = study.run_shard({"asks": "collectives", "mpi": "mpich", "ranks": [2, 4]}, QUICK)
+    assert {judged["operation"] for judged in found["operations"]} >= {"MPI_Bcast", "MPI_Allreduce", "MPI_Alltoall"}
+    evaluation = study.summarise([found], QUICK)
+    assert len(evaluation.tables[-1].rows) == len(found["operations"])
 
 
 def test_call_paths_are_the_same_whatever_a_handle_of_mpi_is_called() -> None:

@@ -1,4 +1,4 @@
-"""The study `machine`: what simulated machines are worth, by counts of a real MPI and by the theory of a wavefront."""
+"""The study `machine`: what simulated machines are worth, and what Buran is worth with programs executed there."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from buran.files import write_json
 from buran.loop.calibrate import calibration_of
 from buran.model import PMNFRegressor
 from buran.profile.profile import Profile
+from buran_studies.campaign.measured import both_ways
+from buran_studies.campaign.summary import BURAN, MANUAL
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.machine import codes, collectives
 from buran_studies.machine.counts import differences
 from buran_studies.machine.laboratory import Bench, Spent, bench_of
 
@@ -37,6 +40,7 @@ MACHINES: Mapping[str, Mapping[str, Any]] = {
 SIZES = {"stencil": (8, 12), "sweep": (4, 6), "treesort": (1000, 2000)}
 _RANKS, _QUICK_RANKS = (1, 2, 4, 8), (1, 2, 4)
 _WAVE_RANKS, _QUICK_WAVE_RANKS = (4, 9, 16, 36, 64, 144, 256), (4, 9, 16, 36, 64)
+_COLLECTIVE_RANKS, _QUICK_COLLECTIVE_RANKS = (4, 8, 16, 32, 64), (4, 8, 16)
 _WAVE_SIZES = (4, 6, 8, 12, 16)
 _AIM = 8  # size at which waiting is predicted, and what simulating costs is told
 # Sizes that are calibrated, and sizes between them that are predicted.
@@ -52,28 +56,41 @@ DESK: Mapping[str, Any] = {
 _PROGRAM = "the program"
 _REPETITIONS, _QUICK_REPETITIONS = 15, 3
 _LARGE = 0.05  # share of a program's time from which on a call path is judged
+_NEAR = 0.1  # relative error from which on a prediction is not near
 _FARTHER = 4  # times the largest number of ranks: where waiting is predicted, and run
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for counts and one for times of each example, one for waiting on each machine, one for sameness."""
+    """One shard for counts and one for times of each example, one for waiting on each machine, one for sameness.
+
+    One for the collectives of each MPI; if not quick, one for the loop with each code that is here, on each machine.
+    """
     ranks = _QUICK_RANKS if settings.quick else _RANKS
     waves = _QUICK_WAVE_RANKS if settings.quick else _WAVE_RANKS
+    gathered = _QUICK_COLLECTIVE_RANKS if settings.quick else _COLLECTIVE_RANKS
+    looped = () if settings.quick else codes.available()
     return [
         *({"asks": "counts", "example": example, "ranks": [*ranks]} for example in SIZES),
         *({"asks": "waiting", "machine": machine, "ranks": [*waves]} for machine in MACHINES),
         {"asks": "sameness", "ranks": [16, 64]},
         *({"asks": "reality", "example": example, "ranks": [1, 2]} for example in REALITY),
+        *({"asks": "collectives", "mpi": mpi, "ranks": [*gathered]} for mpi in collectives.FLAVOURS),
+        *({"asks": "loop", "code": code, "machine": machine} for code in looped for machine in MACHINES),
     ]
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     """Build and run what the shard asks for."""
+    if shard["asks"] == "loop":
+        code = codes.on(MACHINES[shard["machine"]], shard["code"])
+        ways = both_ways(code, codes.SHARES, settings.seed)
+        return {"asks": "loop", "code": shard["code"], "machine": shard["machine"], "ways": ways}
     with tempfile.TemporaryDirectory(prefix="buran-machine-") as name:
         if shard["asks"] == "reality":
             repetitions = _QUICK_REPETITIONS if settings.quick else _REPETITIONS
             return {"asks": "reality", **_reality(shard, repetitions, Path(name))}
-        answer = {"counts": _counts, "waiting": _waiting, "sameness": _sameness}[shard["asks"]]
+        asked = {"counts": _counts, "waiting": _waiting, "sameness": _sameness, "collectives": _collectives}
+        answer = asked[shard["asks"]]
         return {"asks": shard["asks"], **answer(shard, Path(name))}
 
 
@@ -188,6 +205,49 @@ def _sameness(shard: Shard, folder: Path) -> dict[str, Any]:
     return {"profiles": files, "differing": differing}
 
 
+def _collectives(shard: Shard, folder: Path) -> dict[str, Any]:
+    """Hold the cost models of collective operations against those of an MPI."""
+    executed = collectives.executed(MACHINES["fat tree"], shard["mpi"], shard["ranks"], folder)
+    return {"mpi": shard["mpi"], "operations": [collectives.judged(name, rows) for name, rows in executed.items()]}
+
+
+def _of_collectives(results: Sequence[Any]) -> tuple[list[Figure], Table]:
+    figures, rows = [], []
+    for result in results:
+        errors = [100 * judged["error"] for judged in result["operations"]]
+        name = f"cost models of collectives, as {result['mpi']} carries them out: median error"
+        figures.append(Figure(name, float(np.median(errors)), "%", samples=len(errors), kind=Kind.MEASURED))
+        for judged in result["operations"]:
+            percent = (100 * judged[key] for key in ("error", "worst", "beyond", "split"))
+            rows.append((result["mpi"], judged["operation"], *percent, judged["switch_bytes"]))
+    header = (
+        "MPI", "operation", "median error %", "largest %", "at the most ranks, from fewer %",
+        "with other coefficients for large messages %", "switch at, bytes",
+    )  # fmt: skip
+    return figures, Table("How far the cost models of collectives are off", header, tuple(rows))
+
+
+def _of_loops(results: Sequence[Any]) -> tuple[list[Figure], Table]:
+    """Give the share of call paths above 1 % at P+ that are within 10 %, by code, machine and way."""
+    ways = (MANUAL, *(f"{BURAN}, {share:.0%}" for share in codes.SHARES))
+    rows, near = [], dict[str, list[float]]()
+    for result in results:
+        shares = [
+            100 * float(np.mean([error is not None and error <= _NEAR for error in way["errors"]]))
+            for way in result["ways"]
+        ]
+        rows.append((result["code"], result["machine"], len(result["ways"][0]["errors"]), *shares))
+        for way, share in zip(ways, shares, strict=True):
+            near.setdefault(way, []).append(share)
+    figures = []
+    for way, shares in near.items():
+        name, goal = f"call paths within 10 % at P+, mean over codes: {way}", "90" if way == ways[1] else ""
+        value = float(np.mean(shares))
+        figures.append(Figure(name, value, "%", samples=len(shares), goal=goal, kind=Kind.MEASURED))
+    header = ("code", "machine", "call paths", *(f"{way}: within 10 % (%)" for way in ways))
+    return figures, Table("The loop on really executed codes", header, tuple(rows))
+
+
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Give the share of equal counts, the errors of waiting, and what simulating costs."""
     counts, waits, sames, reality = (
@@ -239,4 +299,10 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         ),
         "Memory is never less than what the study itself takes when it starts the run.",
     )
-    return Evaluation("Real programs on simulated machines", tuple(figures), (table,))
+    tables = [table]
+    for asks, summary in (("collectives", _of_collectives), ("loop", _of_loops)):
+        if chosen := [result for result in results if result["asks"] == asks]:
+            further, told = summary(chosen)
+            figures += further
+            tables.append(told)
+    return Evaluation("Real programs on simulated machines", tuple(figures), tuple(tables))

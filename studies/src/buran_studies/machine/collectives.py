@@ -1,0 +1,157 @@
+"""Cost models of collective operations, held against the operations as four MPIs carry them out, message by message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.campaign.point import Point
+from buran.numerics.least_squares import nonnegative
+from buran.prior.communication import OPERATIONS, CostPart, Volume
+from buran_studies.machine.laboratory import bench_for
+
+FLAVOURS = ("ompi", "mpich", "mvapich2", "impi")
+BYTES = (8, 64, 512, 4096, 32768)
+_OPERATIONS: Mapping[str, str] = {
+    "MPI_Bcast": "from, bytes, MPI_CHAR, 0",
+    "MPI_Reduce": "from, to, bytes / 8, MPI_DOUBLE, MPI_SUM, 0",
+    "MPI_Allreduce": "from, to, bytes / 8, MPI_DOUBLE, MPI_SUM",
+    "MPI_Scatter": "from, bytes, MPI_CHAR, to, bytes, MPI_CHAR, 0",
+    "MPI_Gather": "from, bytes, MPI_CHAR, to, bytes, MPI_CHAR, 0",
+    "MPI_Allgather": "from, bytes, MPI_CHAR, to, bytes, MPI_CHAR",
+    "MPI_Alltoall": "from, bytes, MPI_CHAR, to, bytes, MPI_CHAR",
+    "MPI_Reduce_scatter_block": "from, to, bytes / 8, MPI_DOUBLE, MPI_SUM",
+    "MPI_Scan": "from, to, bytes / 8, MPI_DOUBLE, MPI_SUM",
+}
+"""Arguments but the communicator; all of the same message size."""
+_CALLS = 2
+# A second set of coefficients counts as a switch where it leaves less than this share of an error above that limit.
+_HALF, _SMALL = 0.5, 0.1
+
+_Rows = Mapping[str, NDArray[np.float64]]  # of one operation, by quantity: shape (run,)
+
+
+def program() -> str:
+    """Return a program in which each operation has a call path for each size of a message."""
+    calls = "\n".join(
+        f"        meet(); {name}({arguments}, MPI_COMM_WORLD);" for name, arguments in _OPERATIONS.items()
+    )
+    sizes = "\n".join(f"static __attribute__((noinline)) void bytes_{size}(void) {{ all({size}); }}" for size in BYTES)
+    return f"""#include <mpi.h>
+#include <stdlib.h>
+static char *from, *to;
+static __attribute__((noinline)) void meet(void) {{ MPI_Barrier(MPI_COMM_WORLD); }}
+static inline __attribute__((always_inline)) void all(int bytes) {{
+    for (int call = 0; call < {_CALLS}; call++) {{
+{calls}
+    }}
+}}
+{sizes}
+int main(int argc, char **argv) {{
+    int ranks;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    from = calloc(ranks, {BYTES[-1]});
+    to = calloc(ranks, {BYTES[-1]});
+    all(8); /* the first time, SimGrid sorts ranks by nodes */
+    {" ".join(f"bytes_{size}();" for size in BYTES)}
+    MPI_Finalize();
+    return 0;
+}}
+"""
+
+
+def executed(machine: Mapping[str, Any], flavour: str, ranks: Sequence[int], folder: Path) -> dict[str, _Rows]:
+    """Run the program with the collectives of an MPI; return times and bytes, means over ranks, by operation."""
+    source = folder / "collectives"
+    source.mkdir()
+    (source / "collectives.c").write_text(program())
+    keys = {
+        "name": "collectives",
+        "target": {
+            "source": str(source),
+            "build": "{mpicc} -O2 collectives.c -o collectives",
+            "binary": "collectives",
+            "run": "{binary}",
+        },
+        "environments": {"there": {"machine": {**machine, "collectives": flavour}}},
+        "parameters": {"p": {"role": "ranks", "values": [*ranks]}},
+    }
+    bench = bench_for(keys, folder)
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in _OPERATIONS}
+    for p in ranks:
+        profile, _ = bench.run_at(Point.of({"p": p}))
+        places = {name.partition("->")[2]: at for at, name in enumerate(profile.tree.names)}
+        metrics = {name: profile.exclusive(name) for name in ("time", "visits", "bytes_sent", "bytes_received")}
+        for operation in _OPERATIONS:
+            for size in BYTES:
+                at = places[f"main->bytes_{size}->{operation}"]
+                row = {name: float(values[at].mean()) for name, values in metrics.items()}
+                rows[operation].append({"p": p, "bytes": size, **row})
+    return {name: {key: np.array([row[key] for row in of]) for key in of[0]} for name, of in rows.items()}
+
+
+def judged(operation: str, rows: _Rows) -> dict[str, Any]:
+    """Return how far the cost model is off: fitted to all runs, and at the most ranks from those with fewer.
+
+    Coefficients are never negative, and relative errors are made small, as priors do. Errors are medians and maxima.
+    A switch of algorithms is the size of messages from which on other coefficients explain the times much better.
+    """
+    columns, seconds = _columns(operation, rows), rows["time"]
+    error = _errors(columns, seconds, np.ones(len(seconds), dtype=bool))
+    fewer = rows["p"] < rows["p"].max()
+    beyond = _errors(columns, seconds, fewer)[~fewer]
+    choices = []
+    for size in BYTES[1:-1]:
+        large = rows["bytes"] >= size
+        both = np.where(large, _errors(columns, seconds, large), _errors(columns, seconds, ~large))
+        choices.append((float(np.median(both)), size))
+    split, size = min(choices)
+    middle = float(np.median(error))
+    switches = middle > _SMALL and split < _HALF * middle
+    return {
+        "operation": operation,
+        "error": middle,
+        "worst": float(error.max()),
+        "beyond": float(np.median(beyond)),
+        "split": split,
+        "switch_bytes": size if switches else None,
+    }
+
+
+def _columns(operation: str, rows: _Rows) -> NDArray[np.float64]:
+    """Return the summands of the cost model, shape (run, part)."""
+    n, calls, sent, received = (rows[name] for name in ("p", "visits", "bytes_sent", "bytes_received"))
+    model = OPERATIONS[operation]
+    volume = {
+        Volume.NONE: 0 * n,
+        Volume.SENT: sent,
+        Volume.RECEIVED: received,
+        Volume.BOTH: sent + received,
+        Volume.SENT_SHARE: sent / n,
+        Volume.BOTH_SHARE: (sent + received) / n,
+        Volume.ROOT_SENT: sent * n,
+        Volume.ROOT_RECEIVED: received * n,
+    }[model.volume]
+    parts = {
+        CostPart.CALL: calls,
+        CostPart.STEPS: calls * np.log2(n),
+        CostPart.PEERS: calls * (n - 1),
+        CostPart.BYTES: volume,
+        CostPart.SHARED_BYTES: volume * (n - 1) / n,
+        CostPart.STEP_BYTES: volume * np.log2(n),
+    }
+    return np.stack([parts[part] for part in model.parts], axis=1)
+
+
+def _errors(
+    columns: NDArray[np.float64], seconds: NDArray[np.float64], fitted: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Fit some runs; return the relative errors of all."""
+    relative = columns / seconds[:, None]
+    coefficients = nonnegative(relative[fitted], np.ones(int(fitted.sum())))
+    return np.abs(relative @ coefficients - 1.0)
