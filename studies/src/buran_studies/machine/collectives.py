@@ -15,6 +15,7 @@ from buran.prior.communication import OPERATIONS, CostPart, Volume
 from buran_studies.machine.laboratory import bench_for
 
 FLAVOURS = ("ompi", "mpich", "mvapich2", "impi")
+FAILING = frozenset({("impi", 8)})  # SimGrid 3.32 ends in MPI_Bcast, with MPI_ERR_TRUNCATE
 BYTES = (8, 64, 512, 4096, 32768)
 _OPERATIONS: Mapping[str, str] = {
     "MPI_Bcast": "from, bytes, MPI_CHAR, 0",
