@@ -111,12 +111,14 @@ def _fit(points: NDArray[np.float64], log_costs: Costs) -> NDArray[np.float64]:
     """Return shape (call path, 1 + value): the constant and the effects; of several as good, the smallest."""
     design = _design(points, [np.unique(column) for column in points.T])
     model = np.zeros((len(log_costs), design.shape[1]))
-    for row, costs in enumerate(log_costs):
-        there = np.isfinite(costs)
+    patterns, pattern_of = np.unique(np.isfinite(log_costs), axis=0, return_inverse=True)
+    for number, there in enumerate(patterns):
         if there.any():
-            middle = float(np.median(costs[there]))
-            model[row] = np.linalg.lstsq(design[there], costs[there] - middle, rcond=None)[0]
-            model[row, 0] += middle
+            rows = np.flatnonzero(pattern_of.ravel() == number)
+            costs = log_costs[rows][:, there]
+            middle = np.median(costs, axis=1)
+            model[rows] = np.linalg.lstsq(design[there], (costs - middle[:, None]).T, rcond=None)[0].T
+            model[rows, 0] += middle
     return model
 
 
