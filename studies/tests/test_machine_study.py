@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from buran.errors import UsageError
 from buran_studies.evaluation.study import Settings
 from buran_studies.machine import collectives, study
 from buran_studies.machine.counts import _matched
@@ -21,6 +22,13 @@ def test_the_quick_study_asks_the_same_of_fewer_ranks() -> None:
     full = full[: -len(loops)]
     assert [shard["asks"] for shard in quick] == [shard["asks"] for shard in full]
     assert all(set(few["ranks"]) <= set(many["ranks"]) for few, many in zip(quick, full, strict=True))
+
+
+def test_a_preset_asks_one_question() -> None:
+    asked = {shard["asks"] for shard in study.shards(Settings("machine", preset="reality"))}
+    assert asked == {"reality"}
+    with pytest.raises(UsageError, match="no preset 'realty'"):
+        study.shards(Settings("machine", preset="realty"))
 
 
 def test_figures_follow_from_what_was_found() -> None:

@@ -25,9 +25,8 @@ class OtherCheckout(Workbench):
     def environment(self) -> dict[str, str]:
         checkout = self.folder / "checkout"
         if not checkout.exists():
-            for name in ("src", "rules", "profiles", "scripts"):
-                shutil.copytree(ROOT / name, checkout / name, ignore=shutil.ignore_patterns("__pycache__"))
-            shutil.copy(ROOT / "Snakefile", checkout)
+            without = shutil.ignore_patterns(".*", "__pycache__", "docs", "results", "tests", "studies")
+            shutil.copytree(ROOT, checkout, ignore=without)
         return {**super().environment, "PYTHONPATH": str(checkout / "src")}
 
 

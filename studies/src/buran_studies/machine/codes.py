@@ -49,17 +49,6 @@ CODES: Mapping[str, Example] = {
             _TWOS, (4, 5, 6, 7, 8), (128, 16), 1, Path("CoMD"), {"binary": "bin/CoMD-mpi", **_GRID},
         ),
         Example(
-            "miniMD", "make openmpi CC='{mpicxx} -O2' LINK={mpicxx}",
-            "-t 1 -nx {=n * pz} -ny {=n * py} -nz {=n * px} -n 10 -i {build}/in.lj.miniMD",
-            _TWOS, (3, 4, 5, 6, 7), (128, 14), 1, Path("miniMD/ref"), {"binary": "miniMD_openmpi", **_GRID},
-        ),
-        Example(
-            "miniAMR", "make CC={mpicc} LD={mpicc}",
-            "--num_refine 1 --max_blocks 500 --init_x 1 --init_y 1 --init_z 1 --npx {px} --npy {py} --npz {pz} "
-            "--nx {n} --ny {n} --nz {n} --num_vars 2 --num_tsteps 3 --stages_per_ts 2",
-            _TWOS, (4, 6, 8, 10, 12), (128, 24), 1, Path("miniAMR/ref"), {"binary": "miniAMR.x", **_GRID},
-        ),
-        Example(
             "Quicksilver", "make -C src CXX={mpicxx} CPPFLAGS='-DHAVE_MPI -Wno-unused-result' LDFLAGS=''",
             "-I {px} -J {py} -K {pz} -x {=px * n} -y {=py * n} -z {=pz * n} -X {=px * n} -Y {=py * n} -Z {=pz * n} "
             "-n {=20 * n**3 * p}",

@@ -13,7 +13,7 @@ import numpy as np
 from buran.campaign.calibration import CALIBRATION, Calibration
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
-from buran.errors import ToolError
+from buran.errors import ToolError, UsageError
 from buran.experiment.build import Run
 from buran.files import write_json
 from buran.loop.calibrate import calibration_of
@@ -53,6 +53,7 @@ DESK: Mapping[str, Any] = {
     "topology": "crossbar", "nodes": 1, "cores_per_node": 2, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
     "eager_limit_bytes": 4096, "loopback_bandwidth_gb_s": 2.1, "loopback_latency_us": 0.3,
 }  # fmt: skip
+_QUESTIONS = ("counts", "waiting", "sameness", "reality", "collectives", "loop")
 _PROGRAM = "the program"
 _REPETITIONS, _QUICK_REPETITIONS = 15, 3
 _LARGE = 0.05  # share of a program's time from which on a call path is judged
@@ -63,13 +64,21 @@ _FARTHER = 4  # times the largest number of ranks: where waiting is predicted, a
 def shards(settings: Settings) -> Sequence[Shard]:
     """One shard for counts and one for times of each example, one for waiting on each machine, one for sameness.
 
-    One for the collectives of each MPI; if not quick, one for the loop with each code that is here, on each machine.
+    One for the collectives of each MPI; if not quick, one for the loop with each code that is here, on each machine. A
+    preset other than ``default`` takes those of one question.
+
+    Raises
+    ------
+    UsageError
+        For a preset that there is not.
     """
+    if settings.preset not in ("default", *_QUESTIONS):
+        raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_QUESTIONS)}")
     ranks = _QUICK_RANKS if settings.quick else _RANKS
     waves = _QUICK_WAVE_RANKS if settings.quick else _WAVE_RANKS
     gathered = _QUICK_COLLECTIVE_RANKS if settings.quick else _COLLECTIVE_RANKS
     looped = () if settings.quick else codes.available()
-    return [
+    every: list[Shard] = [
         *({"asks": "counts", "example": example, "ranks": [*ranks]} for example in SIZES),
         *({"asks": "waiting", "machine": machine, "ranks": [*waves]} for machine in MACHINES),
         {"asks": "sameness", "ranks": [16, 64]},
@@ -80,6 +89,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
         ),
         *({"asks": "loop", "code": code, "machine": machine} for code in looped for machine in MACHINES),
     ]
+    return [shard for shard in every if settings.preset in ("default", shard["asks"])]
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
