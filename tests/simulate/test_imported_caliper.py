@@ -1,4 +1,4 @@
-"""Campaigns that go on from files of Caliper."""
+"""Campaigns that go on from files of Caliper, and from profiles of TAU."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from buran.loop.imported import imports_of
 from buran.model.model_set import read_models
 from buran_studies.simulate.in_process import carry_out
 from caliper_files import cali
+from profiles_of_tools import tau
 
 pytest.importorskip("caliperreader")
 
@@ -51,3 +52,20 @@ def test_parameters_that_the_metadata_do_not_have_are_named(tmp_path: Path) -> N
     with not_synced(), pytest.raises(BuranError, match="do not say the value of n"):
         session = opened(tmp_path / "campaign", measurements=[{"path": str(folder), "names": {"jobsize": "p"}}])
         imports_of(session.campaign, session.layout)
+
+
+def test_profiles_of_tau_are_imported_with_the_parameters_of_their_names(tmp_path: Path) -> None:
+    pytest.importorskip("hatchet")
+    for ranks in (4, 8):
+        for size in (20, 30):
+            times = {("main",): 100.0, ("main", "solve"): 10.0 * size**2}
+            tau(tmp_path / f"measured/tau.p{ranks}n{size}.r1", [times] * ranks)
+    changes = {"refinement": {"enabled": False}, "metrics": ["time", "visits"], "warmup": False}
+    with not_synced():
+        session = opened(tmp_path / "campaign", measurements=[{"path": str(tmp_path / "measured")}], **changes)
+        (source,) = imports_of(session.campaign, session.layout)
+    assert len(source.runs) == 4
+    assert not source.problems
+    assert source.table is not None
+    solve = source.table.tree.names.index(".TAU application->main->solve")
+    assert source.table.over_locations("time")[solve, :, 0] == pytest.approx([0.004, 0.009] * 2)
