@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from buran.campaign.launcher import Placement
 from buran.engine.watchdog import StuckJobs
 from buran.errors import ConfigError, ToolError
-from buran.measure.schedulers import slurm, slurm_words
+from buran.measure.schedulers import job_states, node_lists, slurm, slurm_words
 from buran.measure.schedulers.base import Allocation, Job, JobState, Partition, mismatch, misplaced
 from buran.measure.schedulers.slurm import SLURM
 
@@ -48,13 +48,13 @@ def test_an_allocation_is_read() -> None:
     ],
 )
 def test_node_lists_are_written_out(text: str, nodes: tuple[str, ...]) -> None:
-    assert slurm.expand_nodes(text) == nodes
+    assert node_lists.expand_nodes(text) == nodes
 
 
 @given(st.lists(st.integers(0, 9999), min_size=1, unique=True))
 @settings(max_examples=50)
 def test_any_list_of_numbers_is_written_out(numbers: list[int]) -> None:
-    assert slurm.expand_nodes(f"n[{','.join(map(str, numbers))}]") == tuple(f"n{number}" for number in numbers)
+    assert node_lists.expand_nodes(f"n[{','.join(map(str, numbers))}]") == tuple(f"n{number}" for number in numbers)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_jobs_that_will_never_start_are_told_once() -> None:
     ],
 )
 def test_states_are_one_word_in_whatever_form_they_come(text: str, state: str) -> None:
-    assert slurm_words.state_in_full(text) == state
+    assert job_states.state_in_full(text) == state
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from buran.campaign.layout import Layout
 from buran.engine.submitter import Submitter, Task, cancel_all
 from buran.measure.schedulers.base import Job, JobRequest, Scheduler
-from buran.measure.schedulers.slurm_words import report_of
+from buran.measure.schedulers.job_states import report_of
 from buran.measure.schedulers.submission import (
     JobEvents,
     JobReport,
@@ -53,7 +53,9 @@ class Played(Scheduler):
         if busy + len(submission.names) > self.room:
             raise NotSubmitted("AssocMaxSubmitJobLimit", Refusal.FULL)
         number = str(len(self.purposes) + 1)
-        for job, name in submission.jobs(number).items():
+        names = submission.names
+        numbers = self.task_numbers(number, len(names)) if submission.is_array else [number]
+        for job, name in zip(numbers, names, strict=True):
             self.states[job], self.purposes[job] = "PENDING", f"buran_{name}"
         if self.refusals:
             raise self.refusals.pop(0)
@@ -121,7 +123,7 @@ def test_tasks_that_ask_for_the_same_are_one_array_and_one_query_asks_about_all(
     assert bench.scheduler.states == {"1_0": "PENDING", "1_1": "PENDING", "1_2": "PENDING", "4": "PENDING"}
     assert bench.scheduler.queries == 1
     scripts = sorted((bench.folder / "jobs").glob("*.sh"))
-    assert (bench.folder / "jobs" / "d.sh").read_text() == "#!/bin/sh\nexec buran-job d\n" and len(scripts) == 2
+    assert (bench.folder / "jobs" / "d.sh").read_text().endswith("|| exit 1\nexec buran-job d\n") and len(scripts) == 2
     (array,) = (bench.folder / "jobs").glob("*.json")
     assert Submission.read(array).names == ("a", "b", "c")
     assert purpose_of(bench.folder, f"buran_{array.stem}", "1") == "b"
@@ -267,6 +269,15 @@ def test_a_job_that_nobody_remembers_is_over_after_a_while_unless_nobody_answers
     assert bench.step(1.0) == {}
     assert "nobody knows how it ended" in bench.step(100.0)["a"]
     assert bench.events.ends().may_resume
+
+
+def test_a_job_that_nobody_remembers_and_that_has_made_everything_is_done_at_once(bench: Bench) -> None:
+    """Schedulers without a history forget jobs in the moment of their end."""
+    bench.add("a")
+    bench.step()
+    (bench.folder / "a").touch()
+    bench.scheduler.states = {}
+    assert bench.step(1.0) == {"a": "done"}
 
 
 def test_a_job_that_has_made_everything_is_not_waited_for_for_ever(bench: Bench) -> None:

@@ -6,6 +6,7 @@ been taken although the answer was lost is looked for in the queue before it is 
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -155,10 +156,11 @@ class Submitter:
             write_json(layout.submission(identity), {"schema": 1, **vars(submission)})
         script = layout.job_script(identity)
         script.parent.mkdir(parents=True, exist_ok=True)
-        script.write_text(f"#!/bin/sh\n{first.command or f'exec {self.command(identity)}'}\n")
+        there = f"cd {shlex.quote(str(self.folder))} || exit 1\n"  # some schedulers start jobs in the user's home
+        script.write_text(f"#!/bin/sh\n{there}{first.command or f'exec {self.command(identity)}'}\n")
         number = self.scheduler.submit(self.folder, first.request, submission, script)
-        by_name = {task.name: task for task in group}
-        self._jobs |= {job: _Followed(by_name[name]) for job, name in submission.jobs(number).items()}
+        numbers = self.scheduler.task_numbers(number, len(names)) if submission.is_array else [number]
+        self._jobs |= {job: _Followed(task) for job, task in zip(numbers, group, strict=True)}
         self._drop(group)
 
     def _wait(self, error: NotSubmitted, tasks: int) -> None:
@@ -223,9 +225,13 @@ class Submitter:
         now, title = self.clock(), self.scheduler.title
         if report is None:
             job.unknown_since = (job.unknown_since or now) if answered else None
-            if job.unknown_since is None or now - job.unknown_since < _FORGOTTEN_S:
+            if job.unknown_since is None:
                 return None
-            report = JobReport("FORGOTTEN", True, False, True, "is gone, and nobody knows how it ended")
+            if job.task.is_made():
+                return Result(job.task, True)
+            if now - job.unknown_since < _FORGOTTEN_S:
+                return None
+            report = self.scheduler.forgotten(number, self.folder)
         job.unknown_since = None
         if not report.is_over:
             if job.state == "RUNNING" and report.state not in ("RUNNING", "COMPLETING", "SUSPENDED"):

@@ -291,9 +291,17 @@ class Scheduler(Protocol):
         """
         raise NotSubmitted(f"{self.title} takes no jobs from the executor buran", Refusal.FINAL)
 
+    def task_numbers(self, number: str, tasks: int) -> list[str]:
+        """Return the numbers of an array's jobs, by the array's own."""
+        return [f"{number}_{task}" for task in range(tasks)]
+
     def reports(self, jobs: Sequence[str]) -> Mapping[str, JobReport] | None:
         """Return what is known of jobs, all at once, without those it does not know; None without an answer."""
         return None
+
+    def forgotten(self, job: str, folder: Path) -> JobReport:
+        """Return what can be said of a job that works in a folder and that the scheduler does not know any more."""
+        return JobReport("FORGOTTEN", True, False, True, "is gone, and nobody knows how it ended")
 
     def array_task(self) -> int | None:
         """Return the number of this process's task in an array of jobs; None outside of arrays."""

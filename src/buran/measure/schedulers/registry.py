@@ -16,6 +16,10 @@ SCHEDULERS: Door[Scheduler] = Door(
     {
         "none": "buran.measure.schedulers.none:NONE",
         "slurm": "buran.measure.schedulers.slurm:SLURM",
+        "pbs": "buran.measure.schedulers.pbs:PBS",
+        "grid-engine": "buran.measure.schedulers.grid_engine:GRID_ENGINE",
+        "lsf": "buran.measure.schedulers.lsf:LSF",
+        "flux": "buran.measure.schedulers.flux:FLUX",
     },
 )
 

@@ -20,17 +20,14 @@ from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding, Health
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Partition, Scheduler
+from buran.measure.schedulers.job_states import PASSING_ENDS, end_in_words, meaning_of, report_of, state_in_full
+from buran.measure.schedulers.node_lists import expand_nodes
 from buran.measure.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
 from buran.measure.schedulers.slurm_words import (
-    PASSING_ENDS,
-    end_in_words,
     is_passing,
-    meaning_of,
     next_step,
     refusal_of,
-    report_of,
     seconds,
-    state_in_full,
     step_to_start,
 )
 from buran.measure.schedulers.submission import (
@@ -468,24 +465,3 @@ def _between(first: str | None, second: str | None) -> float | None:
 
 def _given(text: str | None) -> str | None:
     return None if text in (None, "(null)", "") else text
-
-
-def expand_nodes(text: str) -> tuple[str, ...]:
-    """Write a list such as ``n[01-03,7],login`` out, name by name."""
-    nodes: list[str] = []
-    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
-        nodes.extend(_expand(part))
-    return tuple(nodes)
-
-
-def _expand(part: str) -> list[str]:
-    match = re.search(r"\[([^\]]*)\]", part)
-    if match is None:
-        return [part]
-    names = []
-    for span in match[1].split(","):
-        first, dash, last = span.partition("-")
-        numbers = [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)] if dash else [first]
-        for number in numbers:
-            names.extend(_expand(part[: match.start()] + number + part[match.end() :]))
-    return names

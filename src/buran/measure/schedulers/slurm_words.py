@@ -1,42 +1,11 @@
-"""What Slurm says, and what that means: states of jobs, reasons why they wait, complaints about what was asked."""
+"""What Slurm says, and what that means: reasons why jobs wait, complaints about what was asked."""
 
 from __future__ import annotations
 
 import re
 
-from buran.measure.schedulers.base import JobState
-from buran.measure.schedulers.submission import JobReport, Refusal
+from buran.measure.schedulers.submission import Refusal
 
-PASSING_ENDS = frozenset(("TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"))
-"""After these starting again can help: time can be longer, nodes others."""
-
-_ENDED = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "PREEMPTED", "REVOKED"))
-_LOST = frozenset(("NODE_FAIL", "BOOT_FAIL"))
-_LIVE = frozenset(
-    (
-        *("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING"),
-        *("STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"),
-    )
-)
-_STATES = _ENDED | _LOST | _LIVE
-_SHORT = {
-    **{"BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "CF": "CONFIGURING", "CG": "COMPLETING"},
-    **{"DL": "DEADLINE", "F": "FAILED", "NF": "NODE_FAIL", "OOM": "OUT_OF_MEMORY", "PD": "PENDING", "PR": "PREEMPTED"},
-    **{"R": "RUNNING", "RD": "RESV_DEL_HOLD", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD", "RQ": "REQUEUED"},
-    **{"RS": "RESIZING", "RV": "REVOKED", "S": "SUSPENDED", "SE": "SPECIAL_EXIT", "SI": "SIGNALING"},
-    **{"SO": "STAGE_OUT", "ST": "STOPPED", "TO": "TIMEOUT"},
-}
-_ENDS = {
-    "BOOT_FAIL": "lost its node, which did not boot",
-    "CANCELLED": "was cancelled",
-    "DEADLINE": "was ended by its deadline (--deadline)",
-    "FAILED": "failed",
-    "NODE_FAIL": "lost its node",
-    "OUT_OF_MEMORY": "ran out of memory (resources.memory_mb)",
-    "PREEMPTED": "was preempted by another job",
-    "REVOKED": "was taken by another cluster",
-    "TIMEOUT": "ran out of time",
-}
 _TIME = "see resources.time_limit_s, expected_s and time_margin"
 _CPUS = "see resources.nodes, tasks_per_node, ranks and threads"
 _SPENT = "the account has no time left: `sshare` shows it; another in resources.account, or ask who grants it"
@@ -84,34 +53,6 @@ _PASSING = re.compile(
 )
 
 
-def state_in_full(text: str) -> str:
-    """Return a job's state as one word; empty for none.
-
-    Slurm adds by whom it was cancelled (``CANCELLED by 1000``), cuts it to a column (``OUT_OF_ME+``) and shortens it
-    (``CA``).
-    """
-    word = text.strip().upper().partition(" ")[0]
-    if word.endswith("+"):
-        return next((state for state in sorted(_STATES) if state.startswith(word[:-1])), word[:-1])
-    return _SHORT.get(word, word)
-
-
-def meaning_of(state: str) -> JobState:
-    """Return what is known of a job by its state; of one that is not in Slurm's manual, nothing."""
-    word = state_in_full(state)
-    if word in _LOST:
-        return JobState.LOST
-    if word in _ENDED:
-        return JobState.ENDED
-    return JobState.LIVE if word in _LIVE else JobState.UNKNOWN
-
-
-def end_in_words(state: str) -> str:
-    """Say how a job ended."""
-    word = state_in_full(state)
-    return _ENDS.get(word, f"ended as {word}")
-
-
 def step_to_start(reason: str) -> str | None:
     """Return what to do about a job that waits for what waiting alone may never bring; None for other reasons."""
     return next((step for pattern, step in _NEVER_STARTS.items() if re.search(pattern, reason)), None)
@@ -120,14 +61,6 @@ def step_to_start(reason: str) -> str | None:
 def is_passing(complaint: str) -> bool:
     """Tell whether what Slurm could not do now may work in a while."""
     return _PASSING.search(complaint) is not None
-
-
-def report_of(state: str) -> JobReport:
-    """Return what a job's state means to whoever submitted it."""
-    word, meaning = state_in_full(state), meaning_of(state)
-    is_over = meaning in (JobState.ENDED, JobState.LOST)
-    words = end_in_words(word) if is_over else ""
-    return JobReport(word, is_over, word == "COMPLETED", word in PASSING_ENDS, words)
 
 
 def refusal_of(complaint: str) -> Refusal:

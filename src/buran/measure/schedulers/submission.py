@@ -57,12 +57,6 @@ class Submission(Stored):
         """As the scheduler keeps it."""
         return f"buran_{self.id}"
 
-    def jobs(self, number: str) -> dict[str, str]:
-        """Return the name of each of its jobs, by the number that the scheduler gave."""
-        if not self.is_array:
-            return {number: self.names[0]}
-        return {f"{number}_{task}": name for task, name in enumerate(self.names)}
-
 
 def submission_in(folder: Path, identity: str) -> Submission:
     """Return a campaign's submission; only those of arrays have a file."""
