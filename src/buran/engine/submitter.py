@@ -156,7 +156,8 @@ class Submitter:
             write_json(layout.submission(identity), {"schema": 1, **vars(submission)})
         script = layout.job_script(identity)
         script.parent.mkdir(parents=True, exist_ok=True)
-        there = f"cd {shlex.quote(str(self.folder))} || exit 1\n"  # some schedulers start jobs in the user's home
+        # Some schedulers start jobs in the user's home.
+        there = f"{self.scheduler.prelude}cd {shlex.quote(str(self.folder))} || exit 1\n"
         script.write_text(f"#!/bin/sh\n{there}{first.command or f'exec {self.command(identity)}'}\n")
         number = self.scheduler.submit(self.folder, first.request, submission, script)
         numbers = self.scheduler.task_numbers(number, len(names)) if submission.is_array else [number]

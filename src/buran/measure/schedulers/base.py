@@ -187,6 +187,8 @@ class Scheduler(Protocol):
         Names of the programs by which the workflow engine asks it.
     submit_program
         What submits jobs.
+    prelude
+        Lines that begin a job's script: for what its shell does not leave as it was when the job was submitted.
     """
 
     name: str
@@ -194,6 +196,7 @@ class Scheduler(Protocol):
     packages: tuple[str, ...] = ()
     programs: frozenset[str] = frozenset()
     submit_program: str | None = None
+    prelude: str = ""
 
     def is_available(self) -> bool:
         """Tell whether its commands are on PATH."""

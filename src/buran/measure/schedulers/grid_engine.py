@@ -58,6 +58,7 @@ class GridEngine(TabledScheduler):
         "QUEUE",
         _GIVEN,
     )
+    prelude = "PATH=${SGE_O_PATH:-$PATH}; export PATH\n"
     full = re.compile(r"only allow \d+ jobs|job_?limit|max_u_jobs|exceeds? .*limit.*jobs", re.IGNORECASE)
     unsupported = {"qos": "leave it out; queues have priorities (resources.partition)"}  # noqa: RUF012
     next_steps = {  # noqa: RUF012

@@ -43,7 +43,9 @@ class Pbs(TabledScheduler):
     submit_words = ("qsub",)
     cancel_words = ("qdel",)
     job_variable = "PBS_JOBID"
-    foreign = ("PBS_", "NCPUS", "OMP_NUM_THREADS")
+    foreign = ("PBS_JOB", "PBS_O_", "PBS_NODE", "PBS_TASK", "PBS_MOM", "PBS_QUEUE", "PBS_ENV", "PBS_ARRAY", "NCPUS")
+    prelude = "PATH=${PBS_O_PATH:-$PATH}; export PATH
+"
     full = re.compile(
         r"would exceed (complex|queue|server|limit)|maximum number of jobs|exceeds? .*per-user", re.IGNORECASE
     )
