@@ -110,22 +110,44 @@ echo 1.server
 """
 
 
+COMMANDS = {
+    "qsub": "",
+    "qselect": "",
+    "qstat": """echo '{"Server":{"s":{"default_queue":"workq"}},"Queue":{"workq":{}}}'""",
+    "pbsnodes": """n='{"resources_available":{"ncpus":4}}'; echo '{"nodes":{"a":'$n',"b":'$n'}}'""",
+    "bsub": "",
+    "bjobs": "echo 'No unfinished job found' >&2; exit 255",
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("profile", "submit", "asked"),
     [
         ("pbs", "qsub", "-l select=2:ncpus=1:mpiprocs=1 -l place=scatter:excl -l walltime="),
-        ("lsf", "bsub", "-n 2 -R span[ptile=1] affinity[core(1)]"),
+        ("lsf", "bsub", "-n 2 -x -R span[ptile=1]"),
     ],
 )
-def test_other_schedulers_get_the_same_request(workbench: Workbench, profile: str, submit: str, asked: str) -> None:
-    """A dry run shows what the profile's template and the workflow engine make of it."""
+def test_other_schedulers_get_the_same_request(
+    workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, submit: str, asked: str
+) -> None:
+    """A dry run shows what our executor hands to the scheduler of the profile."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, body in COMMANDS.items():
+        (tools / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
     workbench.write(resources={"time_limit_s": 20, "nodes": "p"})
     output = workbench.buran("run", "campaign.yaml", "--profile", profile, "--dry-run")
     assert "12 runs that are not made yet" in output
     (line,) = (line for line in output.splitlines() if line.startswith(f"  {submit} "))
     assert asked in " ".join(shlex.split(line))
-    assert "#!/bin/sh" in output and "--allowed-rules measure" in output
+    assert "#!/bin/sh" in output and "buran.engine.job" in output
+
+
+GENERIC = """qsub -N buran -l walltime={resources.walltime_s}
+-l select={resources.nodes}:ncpus={resources.cores_per_node}:mpiprocs={resources.ranks_per_node}"""
 
 
 @pytest.mark.thorough
@@ -133,16 +155,18 @@ def test_other_schedulers_get_the_same_request(workbench: Workbench, profile: st
 def test_a_campaign_through_a_scheduler_that_is_not_slurm(
     workbench: Workbench, tmp_path: Path, cheap_rules: str
 ) -> None:
-    """PBS is played by a script that starts jobs at once; no status command, jobs tell their end by files."""
+    """One that Buran does not follow, by Snakemake's executor for any; a script starts jobs at once."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "qsub").write_text(QSUB.format(folder=tmp_path))
     (tools / "qsub").chmod(0o755)
     text = (ROOT / "profiles" / "pbs" / "config.yaml").read_text()
     if cheap_rules == "jobs":
-        text = text.replace("# config:", "config:").replace("# default-resources:", "default-resources:")
+        text = text.replace("# config:", "config:")
     settings = yaml.safe_load(text)
-    del settings["cluster-generic-status-cmd"]
+    del settings["buran-scheduler"]
+    settings |= {"executor": "cluster-generic", "cluster-generic-submit-cmd": " ".join(GENERIC.split())}
+    settings |= {"default-resources": ["nodes=1", "cores_per_node=1", "ranks_per_node=1", "walltime_s=3600"]}
     settings |= {"jobs": 2, "latency-wait": 20}
     (tmp_path / "profile").mkdir()
     (tmp_path / "profile" / "config.yaml").write_text(yaml.safe_dump(settings))

@@ -121,7 +121,7 @@ class GridEngine(TabledScheduler):
         slots = request.tasks * request.cpus_per_task
         spread = [] if slots == 1 or "-pe " in (request.extra or "") else ["-pe", self._spread(request), str(slots)]
         return [
-            *("-terse", "-V", "-r", "n", "-j", "y", "-w", "e", "-S", "/bin/sh"),
+            *("-terse", "-V", "-r", "n", "-j", "y", "-S", "/bin/sh"),
             *(word for option, value in wanted.items() if value is not None for word in (option, value)),
             *spread,
             *(word for resource in resources for word in ("-l", resource)),

@@ -1,4 +1,4 @@
-"""PBS: OpenPBS and PBS Professional, by ``qsub``, ``qstat -f -F json``, ``qdel`` and ``pbsnodes``."""
+"""PBS: OpenPBS and PBS Professional, by ``qsub``, ``qstat -f``, ``qdel`` and ``pbsnodes``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,7 @@ class Pbs(TabledScheduler):
     cancel_words = ("qdel",)
     job_variable = "PBS_JOBID"
     foreign = ("PBS_JOB", "PBS_O_", "PBS_NODE", "PBS_TASK", "PBS_MOM", "PBS_QUEUE", "PBS_ENV", "PBS_ARRAY", "NCPUS")
-    prelude = "PATH=${PBS_O_PATH:-$PATH}; export PATH
-"
+    prelude = "PATH=${PBS_O_PATH:-$PATH}; export PATH\n"
     full = re.compile(
         r"would exceed (complex|queue|server|limit)|maximum number of jobs|exceeds? .*per-user", re.IGNORECASE
     )
@@ -77,19 +76,27 @@ class Pbs(TabledScheduler):
         if not jobs:
             return {}
         # Of an array all tasks at once: its own number instead of theirs.
-        numbers = sorted({re.sub(r"\[\d+\]", "[]", job) for job in jobs})
-        done = self.ask(["qstat", "-x", "-t", "-f", "-F", "json", *numbers])
-        if done is not None and re.search(r"history", done.stderr) and not jobs_in(done.stdout):
-            done = self.ask(["qstat", "-t", "-f", "-F", "json", *numbers])
-        if done is None:
-            return None
-        known = jobs_in(done.stdout)
-        complaints = [line for line in done.stderr.splitlines() if line and "Unknown Job Id" not in line]
-        has_finished = all("has finished" in line for line in complaints)
-        if known is None or (done.returncode != 0 and not (has_finished and done.stderr.strip())):
+        known = self._table(sorted({re.sub(r"\[\d+\]", "[]", job) for job in jobs}))
+        if known is None:
             return None
         wanted = {full_number(job) for job in jobs}
         return {number: fields for number, fields in known.items() if "[]" not in number and _names(number) & wanted}
+
+    def _table(self, numbers: Sequence[str]) -> dict[str, dict[str, Any]] | None:
+        """Return what is known of jobs, with their history where it is kept; None without an answer.
+
+        They are asked for as text: OpenPBS 23.06 prints the first job alone if several are asked for in JSON.
+        """
+        done = self.ask(["qstat", "-x", "-t", "-f", *numbers])
+        if done is not None and "history" in done.stderr and not jobs_in(done.stdout):
+            done = self.ask(["qstat", "-t", "-f", *numbers])
+        if done is None:
+            return None
+        # It fails if it does not know some of them, and says so of each.
+        complaints = [line for line in done.stderr.splitlines() if line.strip()]
+        harmless = all(re.search("Unknown Job Id|has finished", line) for line in complaints)
+        known = jobs_in(done.stdout)
+        return known if harmless and (known or complaints) else None
 
     def options(self, folder: Path, request: JobRequest, submission: Submission, log: Path) -> list[str]:
         """Ask for chunks: the fullest nodes, and one node with what is left."""
@@ -222,9 +229,26 @@ def section(text: str, name: str) -> dict[str, dict[str, Any]] | None:
     return None
 
 
-def jobs_in(text: str) -> dict[str, dict[str, Any]] | None:
-    """Return the jobs in what ``qstat -f -F json`` prints; None if it printed no table."""
-    return section(text, "Jobs")
+def jobs_in(text: str) -> dict[str, dict[str, Any]]:
+    """Return the jobs in what ``qstat -f`` prints; keys with points, such as those of resources, have a table each."""
+    jobs: dict[str, dict[str, Any]] = {}
+    for part in re.split(r"^Job Id: *", re.sub(r"\n\t", "", text), flags=re.MULTILINE)[1:]:
+        number, _, lines = part.partition("\n")
+        fields: dict[str, Any] = {}
+        for key, value in re.findall(r"^ +([\w.]+) = (.*)$", lines, re.MULTILINE):
+            name, _, inner = key.partition(".")
+            if inner:
+                fields.setdefault(name, {})[inner] = value
+            else:
+                fields[name] = _variables(value) if name == "Variable_List" else value
+        jobs[number.strip()] = fields
+    return jobs
+
+
+def _variables(text: str) -> dict[str, str]:
+    """Return the variables of a job; commas and backslashes in values have a backslash before them."""
+    pairs = re.findall(r"(\w+)=((?:\\.|[^,\\])*)", text)
+    return {name: re.sub(r"\\(.)", r"\1", value) for name, value in pairs}
 
 
 def row_of(number: str, fields: Mapping[str, Any]) -> JobRow:

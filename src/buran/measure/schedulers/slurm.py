@@ -71,7 +71,7 @@ class Slurm(Scheduler):
     def finding(self) -> Finding:
         """Tell whether it answers, and whether it keeps accounts."""
         if not self.is_available():
-            costs = "campaigns run on this machine alone (profiles for PBS and LSF are there too)"
+            costs = "campaigns run on this machine alone (there are profiles for other schedulers, too)"
             return Finding(
                 "Slurm", Health.MISSING, "no sbatch in PATH", costs, "try it on one machine: make slurm-sandbox"
             )

@@ -145,7 +145,9 @@ class TabledScheduler(Scheduler):
             return None
         if self.rows(None) is None:
             costs = f"the profile {self.name} cannot follow its jobs; campaigns run on this machine alone"
-            return Finding(self.title, Health.LIMITED, f"installed, but {self.asks} gets no answer", costs, "")
+            return Finding(
+                self.title, Health.LIMITED, f"installed, but {self.asks} gets no answer", costs, f"try `{self.asks}`"
+            )
         return Finding(self.title, Health.WORKS, "answers")
 
     def this_job(self) -> str | None:
