@@ -11,7 +11,17 @@ from buran.errors import UsageError
 from buran.measure.toolchain.toolchain import GCC_FALLBACK
 from buran.measure.toolchain.wrappers.translate import CC, FC, translate
 from buran.profile.profile import Profile
-from buran.profile.reuse import FIRST_RATE, LAST_RATE, LINE, NEVER, caches_of, histogram, misses, with_misses
+from buran.profile.reuse import (
+    FIRST_RATE,
+    LAST_RATE,
+    LINE,
+    NEVER,
+    USUAL_RATE,
+    caches_of,
+    histogram,
+    misses,
+    with_misses,
+)
 
 LINES, ROUNDS = 20_000, 5
 TABLE = 65_536  # lines that a thread looks at together, as native/reuse.c has it
@@ -38,7 +48,7 @@ def test_a_walk_misses_every_cache_that_is_smaller(walks, tmp_path, how):
     assert walk.sum() == pytest.approx(LINES * ROUNDS, rel=0.01)
     assert misses(walk, 0.8 * LINES * LINE) == pytest.approx(LINES * ROUNDS, rel=0.01)
     assert misses(walk, 1.25 * LINES * LINE) == pytest.approx(LINES, rel=0.01)  # only those never touched before
-    assert profile.attributes[FIRST_RATE] == profile.attributes[LAST_RATE] == "64"
+    assert (profile.attributes[FIRST_RATE], profile.attributes[LAST_RATE]) == ("1", "4")
 
 
 @pytest.mark.parametrize("flags", [("-O0",), ("-O2",), ("-O3", "-march=native")], ids=" ".join)
@@ -90,6 +100,18 @@ def test_a_program_that_is_too_large_lowers_the_rate_and_says_so(walks, tmp_path
     assert walk[NEVER] == pytest.approx(lines, rel=0.02)
     assert misses(walk, 0.8 * lines * LINE) == pytest.approx(rounds * lines, rel=0.02)
     assert misses(walk, 1.25 * lines * LINE) == walk[NEVER]
+
+
+def test_small_problems_are_seen_whole_and_large_ones_at_the_usual_rate(walks, tmp_path):
+    small = profile_of(walks, tmp_path / "small", "2000", str(ROUNDS))
+    assert small.attributes[LAST_RATE] == "1"
+    walk = accesses(small, "walk")[0]
+    assert walk[NEVER] == 2000 and walk.sum() == ROUNDS * 2000
+    large = profile_of(walks, tmp_path / "large", str(8 * TABLE), "2")
+    assert large.attributes[LAST_RATE] == str(USUAL_RATE)
+    walk = accesses(large, "walk")[0]
+    assert walk[NEVER] == pytest.approx(8 * TABLE, rel=0.05)
+    assert misses(walk, 4 * TABLE * LINE) == pytest.approx(2 * 8 * TABLE, rel=0.05)
 
 
 @pytest.mark.parametrize("rate", ["0", "3", "x", "2097152", "-1"])

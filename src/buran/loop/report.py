@@ -45,7 +45,7 @@ from buran.measure.bundle import PROFILE
 from buran.model.model_set import ModelSet, write_models
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import MISSES, REQUIREMENTS
-from buran.profile.reuse import FIRST_RATE, LAST_RATE
+from buran.profile.reuse import FIRST_RATE, LAST_RATE, USUAL_RATE
 from buran.report.text import Report, total_at_target
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
@@ -204,7 +204,7 @@ def _lowered_rates(history: History) -> list[str]:
     for run in runs:
         attributes = read_profile(run.folder / PROFILE).attributes
         first, last = (int(attributes.get(key, "0")) for key in (FIRST_RATE, LAST_RATE))
-        if last > first:
+        if last > max(first, USUAL_RATE):
             rates.setdefault(last, []).append(str(run.point))
     return [
         f"Accesses to memory were sampled at a lower rate at {', '.join(points)}: one cache line in {rate} in the end, "

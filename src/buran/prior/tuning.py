@@ -87,3 +87,23 @@ class WaitingTuning:
 
 
 WAITING_TEST = WaitingTuning()
+
+
+@dataclass(frozen=True)
+class DistanceTuning:
+    """Of the modes of reuse distances."""
+
+    powers: tuple[float, ...] = tuned(
+        (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0),
+        "with which a boundary between modes may grow; it only has to stay between them",
+        JUDGED,
+    )
+    reach: int = tuned(2, "bins on either side of a boundary, half a doubling, in which few accesses may be", JUDGED)
+    crossed: float = tuned(0.15, "of the smaller side, up to which these are few", JUDGED)
+    least: float = tuned(0.005, "of a call path's accesses, which are a mode of their own", JUDGED)
+    leaving: float = tuned(
+        0.1, "of a mode's accesses, which miss where a cache is left: the middle of the steep part comes later", JUDGED
+    )
+
+
+DISTANCES = DistanceTuning()

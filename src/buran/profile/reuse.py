@@ -23,6 +23,8 @@ BINS = 162
 NEVER = BINS - 1
 FIRST_RATE, LAST_RATE = "sampled_lines_first", "sampled_lines_last"
 """Attributes of profiles: one cache line in so many was looked at, in the beginning and in the end of the run."""
+USUAL_RATE = 64
+"""Without a rate that is asked for, that of runs that touch many lines, as native/reuse.c has it."""
 _CACHE = re.compile(r"(\d+):(\d+)")
 
 
