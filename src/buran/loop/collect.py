@@ -19,6 +19,7 @@ from buran.loop.findings import Overhead
 from buran.loop.history import FinishedRun
 from buran.measure.bundle import PROFILE
 from buran.profile.call_paths import read_profile
+from buran.profile.profile import Profile
 from buran.profile.reuse import caches_of, with_misses
 
 
@@ -63,10 +64,9 @@ def sampled_profiles(
     ConfigError
         The caches of that machine are not known, or other runs were made on one with other caches.
     """
-    asked = tuple(round(1024 * size) for size in caches_kib or ())
-    before = None
+    before: tuple[int, ...] = ()
     for point, repetition, profile in profiles_of(runs, parameters):
-        caches = asked or caches_of(profile)
+        caches = cache_sizes([profile], caches_kib)
         if not caches or caches != (before or caches):
             raise ConfigError(
                 "the misses of caches need their sizes",
@@ -76,6 +76,12 @@ def sampled_profiles(
             )
         before = caches
         yield point, repetition, with_misses(profile, caches)
+
+
+def cache_sizes(profiles: Iterable[Profile], caches_kib: Sequence[float] | None) -> tuple[int, ...]:
+    """Return sizes of caches in bytes, nearest first: those that are asked for, else those of the first profile."""
+    asked = tuple(round(1024 * size) for size in caches_kib or ())
+    return asked or next(map(caches_of, profiles), ())
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:

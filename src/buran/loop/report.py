@@ -27,8 +27,18 @@ from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.refine import predicted_overhead
 from buran.instrument.start import EVERY
 from buran.loop import program_model
+from buran.loop.caches import cache_table
 from buran.loop.calibrate import calibration_of
-from buran.loop.collect import baseline, estimated_times, in_store, lost, profiles_of, sampled_profiles, timed_filters
+from buran.loop.collect import (
+    baseline,
+    cache_sizes,
+    estimated_times,
+    in_store,
+    lost,
+    profiles_of,
+    sampled_profiles,
+    timed_filters,
+)
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
@@ -68,6 +78,7 @@ def write_results(history: History, folder: Path) -> None:
     write_text(folder / "in-force.filter", history.plans[-1].filter_text)
     timed, counted = (_export(history, mode, folder / "extrap" / mode) for mode in (Mode.TIME, Mode.EFFORT))
     _export(history, Mode.MEMORY, folder / "extrap" / Mode.MEMORY)
+    sampled = list(profiles_of(_newest(history, Mode.MEMORY), session.campaign.parameters))
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
@@ -78,8 +89,13 @@ def write_results(history: History, folder: Path) -> None:
         if calibration is not None:
             write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
     efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded)
+    sizes = cache_sizes((profile for *_, profile in sampled), session.campaign.config.memory.caches_kib)
     report = replace(
-        report, efficiency=efficiency, measured_on=measured_on(history), simulated_on=session.campaign.simulated_on
+        report,
+        efficiency=efficiency,
+        caches=cache_table(sampled, sizes, session.campaign, report.models),
+        measured_on=measured_on(history),
+        simulated_on=session.campaign.simulated_on,
     )
     write_json(folder / "report.json", _plain(report, history.models(last)), depth=4)
     if report.runtime is not None and report.ends is not None:
@@ -105,13 +121,7 @@ def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
     """Write the newest builds' profiles as a tree that Extra-P opens; return them."""
     campaign = history.session.campaign
     parameters = campaign.parameters
-    filter_text = history.plans[-1].filter_text if mode is Mode.TIME else ""
-    chosen = (
-        run
-        for run in history.runs
-        if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
-    )
-    whole = in_store(chosen)
+    whole = _newest(history, mode)
     if mode is Mode.MEMORY:
         runs = list(sampled_profiles(whole, parameters, campaign.config.memory.caches_kib))
     else:
@@ -120,6 +130,16 @@ def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
     if runs:
         write_extrap_tree(folder, runs, parameters=parameters, prefix=campaign.name, compress=True)
     return runs
+
+
+def _newest(history: History, mode: Mode) -> list[FinishedRun]:
+    """Return the newest builds' runs that models are made from."""
+    filter_text = history.plans[-1].filter_text if mode is Mode.TIME else ""
+    return in_store(
+        run
+        for run in history.runs
+        if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
+    )
 
 
 def recommended_filter(history: History) -> str:
@@ -440,6 +460,7 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     for name in ("runtime", "ends", "held"):
         plain[name] = None if plain[name] is None else plain[name].to_json()
     plain["efficiency"] = None if report.efficiency is None else asdict(report.efficiency)
+    plain["caches"] = None if report.caches is None else asdict(report.caches)
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain
 

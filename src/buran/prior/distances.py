@@ -29,8 +29,9 @@ Ids = NDArray[np.int64]
 
 _STEPS = 4  # bins to a doubling
 _EDGES = NEVER  # of bins with a distance: 1 line, then four to each doubling
+_POWERS = ("1/3", "1/2", "2/3", "1", "3/2", "2", "3")
 _SPACE = HypothesisSpace(
-    tuple((Fraction(power), 0) for power in "1/3 1/2 2/3 1 3/2 2 3".split()) + ((Fraction(0), 1), (Fraction(1), 1))
+    tuple((Fraction(power), log) for power, log in (*((p, 0) for p in _POWERS), ("0", 1), ("1", 1)))
 )
 """Lines of arrays are counted, in loops over them: what else there is in the full space only takes up noise."""
 _MIDDLES: Array = LEAST_DISTANCE[1:NEVER] * 2 ** (0.5 / _STEPS)
@@ -73,9 +74,69 @@ class DistanceModels:
 
     def misses_of_modes(self, points: Array, cache_bytes: float) -> Array:
         """Return the misses of each mode, shape (mode, point)."""
-        accesses = _positive(self.accesses, points)
-        offset = np.log2(cache_bytes / LINE) - np.log2(self.mean_distance(points))
-        return accesses * np.array([np.interp(x, _OFFSETS, y) for x, y in zip(offset, self.beyond, strict=True)])
+        return _positive(self.accesses, points) * self._beyond(self.mean_distance(points), cache_bytes)
+
+    def misses_interval(self, points: Array, cache_bytes: float, level: float = 0.9) -> tuple[Array, Array]:
+        """Return the ends of intervals of `misses`, each of shape (call path, point).
+
+        The ends of a mode's misses are those with as many accesses, as far away, as their intervals allow; distances
+        of modes from their ends add up in quadrature.
+        """
+        middle = self.misses_of_modes(points, cache_bytes)
+        share = [
+            self._beyond(end / LINE / self.spread[:, None], cache_bytes) for end in self.far_interval(points, level)
+        ]
+        low, high = (
+            np.nan_to_num(np.maximum(number, 0.0) * part, posinf=np.inf)
+            for number, part in zip(prediction_interval(self.accesses, points, level, "mean"), share, strict=True)
+        )
+        out = self.misses(points, cache_bytes)
+        below, above = np.zeros_like(out), np.zeros_like(out)
+        np.add.at(below, self.row, np.maximum(middle - low, 0.0) ** 2)
+        np.add.at(above, self.row, np.maximum(high - middle, 0.0) ** 2)
+        return np.maximum(out - np.sqrt(below), 0.0), out + np.sqrt(above)
+
+    def _beyond(self, distance: Array, cache_bytes: float) -> Array:
+        """Return the share of each mode's accesses that miss, at mean distances of shape (mode, point)."""
+        with np.errstate(divide="ignore"):
+            offset = np.log2(cache_bytes / LINE) - np.log2(distance)
+        rows = [np.interp(x, _OFFSETS, y) for x, y in zip(offset, self.beyond, strict=True)]
+        return np.array(rows, dtype=np.float64).reshape(distance.shape)
+
+    def working_sets(self, points: Array, cache_bytes: float) -> Array:
+        """Return the largest working set of each call path, shape (call path, point); NaN where all is nearer.
+
+        That is of its modes which a cache of that size lets miss at some of the points, without first touches.
+        """
+        misses = self.misses_of_modes(points, cache_bytes)
+        share = misses.max(axis=1) > DISTANCES.leaving * _positive(self.accesses, points).max(axis=1)
+        far = np.where(np.isfinite(self.mean_distance(points)) & share[:, None], self.far_bytes(points), -np.inf)
+        out = np.full((len(self.call_paths), len(points)), -np.inf)
+        np.maximum.at(out, self.row, far)
+        return np.where(np.isfinite(out), out, np.nan)
+
+    def leaving(self, line: Array, column: int, cache_bytes: float, level: float = 0.9) -> Array:
+        """Return where each mode leaves a cache.
+
+        Parameters
+        ----------
+        line
+            Shape (point, parameter): points along one parameter, in ascending order.
+        column
+            That parameter.
+
+        Returns
+        -------
+        NDArray
+            Shape (3, mode): the parameter's value, and the ends of its interval. NaN where the mode is beyond the cache
+            already at the first point, or within it at the last one. Ends beyond these points are theirs.
+        """
+        low, high = self.far_interval(line, level)
+        x = np.log(line[:, column])
+        out = np.array([[_crossing(x, row, cache_bytes) for row in far] for far in (self.far_bytes(line), high, low)])
+        for end, beyond in ((1, line[0, column]), (2, line[-1, column])):
+            out[end] = np.where(np.isnan(out[end]), beyond, out[end])
+        return out
 
     def mean_distance(self, points: Array) -> Array:
         """Return the mean distance of each mode in lines, shape (mode, point); infinite for first touches."""
@@ -93,13 +154,26 @@ class DistanceModels:
     def spread(self) -> Array:
         """Shape (mode,): the working set over the mean distance."""
         rows = (np.interp(-DISTANCES.leaving, -beyond, _OFFSETS) for beyond in self.beyond)
-        return np.exp2(np.array([*rows]))
+        return np.exp2(np.fromiter(rows, dtype=np.float64))
 
     def far_interval(self, points: Array, level: float = 0.9) -> tuple[Array, Array]:
         """Return the ends of intervals of `far_bytes`, each of shape (mode, point)."""
-        low, high = prediction_interval(self.distance, points, level, "mean")
+        ends = prediction_interval(self.distance, points, level, "mean")
         scale = LINE * self.spread[:, None]
-        return scale * np.maximum(low, 0.0), scale * high
+        low, high = (np.where(np.isnan(end), np.inf, np.maximum(end, 0.0)) for end in ends)
+        return scale * low, scale * high
+
+
+def _crossing(x: Array, sizes: Array, cache_bytes: float) -> float:
+    """Return the value at which sizes pass that of a cache, between logarithms of values; NaN where they do not."""
+    beyond = np.flatnonzero(sizes >= cache_bytes)
+    if not len(beyond) or beyond[0] == 0 or not np.isfinite(sizes[beyond[0]]):
+        return float("nan")
+    i = int(beyond[0])
+    with np.errstate(divide="ignore"):
+        before, after = np.log(sizes[i - 1 : i + 1] / cache_bytes)
+    part = before / (before - after) if np.isfinite(before) else 1.0
+    return float(np.exp(x[i - 1] + part * (x[i] - x[i - 1])))
 
 
 def _positive(models: Sequence[Model | None], points: Array) -> Array:
@@ -121,11 +195,11 @@ def distance_models(
     order = np.argsort(points.prod(axis=1), kind="stable")
     points, accesses = points[order], accesses[:, order]
     near = accesses[..., 1:NEVER]
-    row, lower, upper = _modes(np.log2(points), near)
-    inside = _inside(near[row], lower, upper)
+    row, inside = _modes(np.log2(points), near)
     counts = inside.sum(axis=2)
     sums = inside @ _MIDDLES
     distance = np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+    inside = np.nan_to_num(inside)
     beyond = _shapes(inside, distance)
     first = np.flatnonzero(accesses[..., NEVER].any(axis=1))
     options = SearchOptions(nonnegative=True, part=True)
@@ -146,7 +220,7 @@ def distance_models(
     )
 
 
-def _modes(places: Array, near: Array) -> tuple[Ids, Ids, Ids]:
+def _modes(places: Array, near: Array) -> tuple[Ids, Array]:
     """Cut the distances of each call path where boundaries cross few of them, again and again.
 
     Parameters
@@ -158,28 +232,41 @@ def _modes(places: Array, near: Array) -> tuple[Ids, Ids, Ids]:
 
     Returns
     -------
-    row, lower, upper
-        Of each mode the call path, shape (mode,), and the edges of bins between which it is, shape (mode, point).
+    row, inside
+        Of each mode the call path, shape (mode,), and its accesses, shape (mode, point, bin); NaN at points where it
+        cannot be told from its neighbour.
     """
     total = near.sum(axis=2, keepdims=True)
     share = np.divide(near, total, out=np.zeros_like(near), where=total > 0)
     until = np.concatenate([np.zeros((*near.shape[:2], 1)), share.cumsum(axis=2)], axis=2)  # call path, point, edge
     paths = _boundaries(places)
-    row = np.flatnonzero(total.sum(axis=(1, 2)) > 0)
-    lower = np.zeros((len(row), len(places)), dtype=np.int64)
-    upper = np.full_like(lower, near.shape[2])
-    done: list[tuple[Ids, Ids, Ids]] = []
-    while len(row):
-        cut, found = _cuts(until[row], lower, upper, paths)
-        done.append((row[~found], lower[~found], upper[~found]))
-        row = np.tile(row[found], 2)
-        lower, upper = (
-            np.concatenate([lower[found], cut[found]]),
-            np.concatenate([cut[found], upper[found]]),
-        )
-    parts = [np.concatenate(part) for part in zip(*done, strict=True)] if done else [row, lower, upper]
-    order = np.lexsort((parts[1].sum(axis=1), parts[0]))
-    return parts[0][order], parts[1][order], parts[2][order]
+    open_parts = [
+        _Part(row, np.zeros(len(places), dtype=np.int64), np.full(len(places), near.shape[2]), total[row, :, 0] > 0)
+        for row in np.flatnonzero(total.sum(axis=(1, 2)) > 0).tolist()
+    ]
+    parts: list[_Part] = []
+    while open_parts:
+        part = open_parts.pop()
+        halves = _halves(part, until[part.row], paths)
+        open_parts += halves
+        parts += [] if halves else [part]
+    parts.sort(key=lambda part: (part.row, part.lower[-1]))
+    bins = np.arange(near.shape[2])
+    inside = np.zeros((len(parts), *near.shape[1:]))
+    for part, accesses in zip(parts, inside, strict=True):
+        accesses[:] = near[part.row] * ((bins >= part.lower[:, None]) & (bins < part.upper[:, None]))
+        accesses[~part.clear] = np.nan
+    return np.array([part.row for part in parts], dtype=np.int64), inside
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some distances of a call path: between which edges of bins, and whether they are apart from others, by point."""
+
+    row: int
+    lower: Ids
+    upper: Ids
+    clear: NDArray[np.bool_]
 
 
 def _boundaries(places: Array) -> Ids:
@@ -188,32 +275,36 @@ def _boundaries(places: Array) -> Ids:
     powers = [DISTANCES.powers if vary else (0.0,) for vary in varying]
     growth = np.array([*product(*powers)]) @ (places - places[-1]).T * _STEPS
     ends = np.arange(1, _EDGES - 1)[None, :, None]
-    return np.unique(np.clip(np.rint(ends + growth[:, None]), 0, _EDGES - 1).astype(np.int64).reshape(-1, len(places)), axis=0)
+    return np.unique(
+        np.clip(np.rint(ends + growth[:, None]), 0, _EDGES - 1).astype(np.int64).reshape(-1, len(places)), axis=0
+    )
 
 
-def _cuts(until: Array, lower: Ids, upper: Ids, paths: Ids) -> tuple[Ids, NDArray[np.bool_]]:
-    """Return for each part the boundary that crosses least of it, shape (part, point), and whether that is little."""
-    at = np.arange(len(lower[0])) if len(lower) else np.arange(0)
-    last = until.shape[2] - 1
-    reach = DISTANCES.reach
-    cut, found = np.zeros_like(lower), np.zeros(len(lower), dtype=bool)
-    for i, (held, low, high) in enumerate(zip(until, lower, upper, strict=True)):
-        begin, end = held[at, low], held[at, high]
-        place = np.clip(paths, low, high)
-        below, above = (held[at, place] - begin).sum(axis=1), (end - held[at, place]).sum(axis=1)
-        crossed = held[at, np.clip(place + reach, low, high)] - held[at, np.clip(place - reach, low, high)]
-        least = np.minimum(below, above)
-        share = np.divide(crossed.sum(axis=1), least, out=np.full(len(paths), np.inf), where=least > 0)
-        share[least < DISTANCES.least * len(at)] = np.inf
-        best = int(np.argmin(share))
-        cut[i], found[i] = place[best], share[best] < DISTANCES.crossed
-    return cut, found
+def _halves(part: _Part, until: Array, paths: Ids) -> list[_Part]:
+    """Cut a part where least of it is crossed; none if that is much, or clear at few points.
 
-
-def _inside(near: Array, lower: Ids, upper: Ids) -> Array:
-    """Return the accesses of each mode, shape (mode, point, bin)."""
-    bins = np.arange(near.shape[2])
-    return near * ((bins >= lower[..., None]) & (bins < upper[..., None]))
+    Parameters
+    ----------
+    until
+        Shape (point, edge): share of the call path's accesses that are nearer.
+    paths
+        Boundaries to try, shape (boundary, point).
+    """
+    at = np.arange(len(until))
+    place = np.clip(paths, part.lower, part.upper)
+    before, after = place - DISTANCES.reach, place + DISTANCES.reach
+    crossed = until[at, np.minimum(after, part.upper)] - until[at, np.maximum(before, part.lower)]
+    middle = until[at, place]
+    least = np.minimum(middle - until[at, part.lower], until[at, part.upper] - middle)
+    large = part.clear & (least >= DISTANCES.least)
+    share = np.minimum(np.divide(crossed, least, out=np.ones(paths.shape), where=large), 1.0)
+    clear = share < DISTANCES.crossed
+    score = np.where(clear.sum(axis=1) >= max(DISTANCES.fewest, part.clear.sum() / 2), share.mean(axis=1), np.inf)
+    best = int(np.argmin(score))
+    if not np.isfinite(score[best]):
+        return []
+    cut, apart = place[best], clear[best]
+    return [_Part(part.row, part.lower, cut, apart), _Part(part.row, cut, part.upper, apart)]
 
 
 def _shapes(inside: Array, distance: Array) -> Array:

@@ -100,7 +100,8 @@ class DistanceTuning:
     )
     reach: int = tuned(2, "bins on either side of a boundary, half a doubling, in which few accesses may be", JUDGED)
     crossed: float = tuned(0.15, "of the smaller side, up to which these are few", JUDGED)
-    least: float = tuned(0.005, "of a call path's accesses, which are a mode of their own", JUDGED)
+    fewest: int = tuned(3, "points at which modes must be apart", "of fewer, growth is a guess")
+    least: float = tuned(0.001, "of a call path's accesses, which are a mode of their own", JUDGED)
     leaving: float = tuned(
         0.1, "of a mode's accesses, which miss where a cache is left: the middle of the steep part comes later", JUDGED
     )

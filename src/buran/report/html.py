@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 
 import buran
 from buran.profile.profile import SEPARATOR
+from buran.report import caches
 from buran.report.comparison import checked_rows
 from buran.report.comparison_page import STYLE, comparison_values
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
@@ -20,7 +21,17 @@ from buran.report.plain import named
 from buran.report.text import Report, crowded_tests, warnings_of
 from buran.report.words import answers_of, percent, sentence, summary_of
 
-_SCRIPTS = ("base.js", "plots.js", "table.js", "icicle.js", "overview.js", "noise.js", "course.js", "start.js")
+_SCRIPTS = (
+    "base.js",
+    "plots.js",
+    "table.js",
+    "icicle.js",
+    "overview.js",
+    "caches.js",
+    "noise.js",
+    "course.js",
+    "start.js",
+)
 _CODE = re.compile("`([^`]+)`")
 _LONGEST_NAME = 400
 _OF_FEW = ("curves", "surface", "measured", "residuals", "noise")
@@ -29,6 +40,7 @@ _SECTIONS = (
     ("comparison", "What changed"),
     ("call-paths", "Call paths"),
     ("efficiency", "Efficiency"),
+    ("caches", "Caches"),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
     ("balance", "Load balance"),
@@ -59,6 +71,7 @@ def render_page(
         "comparison": not (report.comparison or report.checked),
         "evaluation": not report.evaluation,
         "efficiency": report.efficiency is None,
+        "caches": report.caches is None,
         "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
@@ -86,6 +99,9 @@ def render_page(
         percent=percent,
         compared=None if report.comparison is None else comparison_values(report.comparison),
         efficiency=None if report.efficiency is None else rows_of(report.efficiency),
+        caches=None if report.caches is None else caches.rows_of(report.caches),
+        caches_header=None if report.caches is None else caches.header_of(report.caches),
+        caches_words=caches.EXPLANATION,
         efficiency_times=TIMES,
         efficiency_columns=list(COLUMNS.values()),
         checked=checked_rows(report.parameters, report.checked),

@@ -12,6 +12,7 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.experiment.table import Experiment
 from buran.model.text import format_function, growth_class
+from buran.report.caches import cache_plot
 from buran.report.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
 from buran.report.curves import (
     MAP_STEPS,
@@ -93,6 +94,7 @@ def page_data(
         "simulated": bool(report.simulated_on),
         "iterations": [asdict(iteration) for iteration in iterations],
         "over_time": over_time(runs),
+        "caches": cache_plot(report.caches),
         "paths": [],
         "left_out": 0,
     }

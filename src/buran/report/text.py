@@ -18,6 +18,7 @@ from buran.model.text import format_function, growth_class
 from buran.model.together import undecided
 from buran.profile.metrics import metric_of, noise_resilient, reported
 from buran.profile.startup import starts_or_ends
+from buran.report.caches import CacheTable, cache_text
 from buran.report.comparison import earlier_text
 from buran.report.efficiency import EfficiencyTable, efficiency_text
 from buran.report.plain import brief, briefs, named, section
@@ -88,6 +89,8 @@ class Report:
         With the earlier version; None without one, or without models.
     efficiency
         How well the cores are used; None for a program without ranks.
+    caches
+        Where call paths leave which caches; None where accesses to memory were not sampled.
     measured_on
         Machines and days; empty where no program ran, or on a simulated machine.
     simulated_on
@@ -123,6 +126,7 @@ class Report:
     held: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     efficiency: EfficiencyTable | None = None
+    caches: CacheTable | None = None
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()
@@ -240,6 +244,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
     parts += [_metric_table(report, metric) for metric in reported(report.models)]
     parts += [
         efficiency_text(report.efficiency),
+        cache_text(report.caches, report.target),
         _corrections(report, target),
         _balance(report),
         _instrumentation(report),

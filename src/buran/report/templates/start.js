@@ -30,4 +30,5 @@ if (body) {
   icicle();
   overview();
 }
+caches();
 noise();

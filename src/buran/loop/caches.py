@@ -1,0 +1,146 @@
+"""What the call paths of a campaign ask of the caches at its target: from sampled accesses to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from buran.campaign.config import Campaign
+from buran.experiment.build import Run, experiment_from_profiles
+from buran.model.model_set import ModelSet
+from buran.model.terms import Array, ModelFunction
+from buran.model.text import format_function
+from buran.prior.distances import DistanceModels, distance_models
+from buran.profile.reuse import BIN_METRICS, LINE
+from buran.report.caches import CachedPath, CacheTable, Leaving
+from buran.report.curves import rounded
+
+MOST_ROWS = 10
+_MATTERS = 0.05  # of a call path's misses, from which on a kind of access is named
+_STEPS = 100  # of curves and of the search for the place where a cache is left
+_FEWEST = 3  # points, of which growth takes at least so many
+
+
+def models_of(runs: Sequence[Run]) -> DistanceModels | None:
+    """Return models of the distances that runs have sampled, mean over ranks; None where they are too few."""
+    only_bins = (
+        (
+            point,
+            repetition,
+            replace(
+                profile,
+                metrics={name: metric for name, metric in profile.metrics.items() if name in BIN_METRICS},
+                values={name: values for name, values in profile.values.items() if name in BIN_METRICS},
+            ),
+        )
+        for point, repetition, profile in runs
+    )
+    table = experiment_from_profiles(only_bins) if runs else None
+    if table is None or len(table.points) < _FEWEST or not (table.points > 0).all():
+        return None
+    shape = (len(table.tree), len(table.points), len(BIN_METRICS))
+    accesses = np.zeros(shape)
+    for number, name in enumerate(BIN_METRICS):
+        if name in table.values:
+            # A run without accesses in a bin does not name it.
+            accesses[..., number] = np.nan_to_num(table.over_locations(name)).max(axis=2)
+    return distance_models(table.points, accesses, table.parameters, table.tree.names)
+
+
+def cache_table(
+    runs: Sequence[Run], caches: Sequence[int], campaign: Campaign, models: Mapping[str, ModelSet]
+) -> CacheTable | None:
+    """Return what call paths ask of caches at the target; None without enough runs that sampled accesses.
+
+    Parameters
+    ----------
+    runs
+        With distances.
+    caches
+        In bytes, nearest first.
+    models
+        By metric; those of flops tell the arithmetic intensity.
+    """
+    found = models_of(runs)
+    if found is None or not caches:
+        return None
+    at = np.array([[float(campaign.refinement_target[name]) for name in found.parameters]])
+    misses = np.array([found.misses(at, size)[:, 0] for size in caches])
+    intervals = np.array([np.stack(found.misses_interval(at, size))[..., 0] for size in caches])
+    order = np.argsort(-misses[-1], kind="stable")
+    chosen = [row for row in order[:MOST_ROWS].tolist() if misses[-1, row] > 0]
+    whole = float(misses[-1].sum())
+    points = np.array([[float(point[name]) for name in found.parameters] for point, *_ in runs])
+    column = int(np.argmax(np.maximum(at[0], points.max(axis=0)) / points.min(axis=0)))
+    line = _line(points, at, column)
+    flops = _flops(models, found, at)
+    leaving = _leaving(found, caches, points, at, misses)
+    return CacheTable(
+        tuple(caches),
+        tuple(
+            CachedPath(
+                found.call_paths[row],
+                tuple(misses[:, row].tolist()),
+                tuple((rounded(low), rounded(high)) for low, high in intervals[:, :, row].tolist()),
+                None if flops is None else rounded(float(flops[row] / (LINE * misses[-1, row]))),
+                tuple(leaving.get(row, ())),
+            )
+            for row in chosen
+        ),
+        int((misses[-1] > 0).sum()) - len(chosen),
+        1 - float(misses[-1, chosen].sum()) / whole if whole else 0.0,
+        found.parameters[column],
+        tuple(line[:, column].tolist()),
+        tuple(tuple(map(rounded, sizes)) for sizes in found.working_sets(line, caches[0])[chosen]),
+        float(points[:, column].max()),
+    )
+
+
+def _line(points: Array, at: Array, column: int) -> Array:
+    """Return points along one parameter, the others as at the target."""
+    line = np.repeat(at, _STEPS, axis=0)
+    line[:, column] = np.geomspace(points[:, column].min(), max(at[0, column], points[:, column].max()), _STEPS)
+    return line
+
+
+def _flops(models: Mapping[str, ModelSet], found: DistanceModels, at: Array) -> Array | None:
+    counted = models.get("flops")
+    if counted is None:
+        return None
+    flops = dict(zip(counted.call_paths, counted.predict(at)[:, 0].tolist(), strict=True))
+    return np.array([flops.get(name, np.nan) for name in found.call_paths])
+
+
+def _leaving(
+    found: DistanceModels, caches: Sequence[int], points: Array, at: Array, misses: Array
+) -> dict[int, list[Leaving]]:
+    """Return by call path where its modes leave caches between the smallest point and the target."""
+    out: dict[int, list[Leaving]] = {}
+    for level, size in enumerate(caches):
+        counts = found.misses_of_modes(at, size)[:, 0]
+        share = counts / np.maximum(misses[level, found.row], np.finfo(float).tiny)
+        for column, parameter in enumerate(found.parameters):
+            line = _line(points, at, column)
+            places = found.leaving(line, column, size)
+            for mode in np.flatnonzero(np.isfinite(places[0]) & (share >= _MATTERS)).tolist():
+                place, low, high = places[:, mode].tolist()
+                model = found.distance[mode]
+                assert model is not None
+                scale = LINE * float(found.spread[mode])
+                function = model.function
+                working_set = ModelFunction(
+                    scale * function.constant, tuple(scale * c for c in function.coefficients), function.terms
+                )
+                out.setdefault(int(found.row[mode]), []).append(
+                    Leaving(
+                        level + 1,
+                        parameter,
+                        place,
+                        (low, high),
+                        format_function(working_set, found.parameters),
+                        float(share[mode]),
+                    )
+                )
+    return out

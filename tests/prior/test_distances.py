@@ -1,0 +1,116 @@
+"""Models of reuse distances: of made-up modes whose growth is known, from points that fit into the caches."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from buran.prior.distances import DistanceModels, distance_models
+from buran.profile.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
+
+SMALL = np.array([8.0, 12.0, 16.0, 20.0, 24.0])
+
+
+def histogram(*modes):
+    """Shape (bin,): of modes that are given as number of accesses and largest distance, spread over half a doubling."""
+    out = np.zeros(BINS)
+    for accesses, largest in modes:
+        if not np.isfinite(largest):
+            out[NEVER] += accesses
+            continue
+        shares = np.arange(1.0, 101.0)
+        distances = largest * np.geomspace(0.7, 1.0, 100)
+        bins = np.searchsorted(LEAST_DISTANCE[:NEVER], distances, side="right") - 1
+        np.add.at(out, bins, accesses * shares / shares.sum())
+    return out
+
+
+def sweep(n):
+    """Lines of rows, of planes, and of two arrays that are swept again and again."""
+    return histogram((20 * n**3, 2 * n), (4 * n**3, 8 * n**2), (3 * n**3, 2 * n**3), (2 * n**3, np.inf))
+
+
+def models_along(values, shape=sweep):
+    points = np.asarray(values, dtype=float)[:, None]
+    accesses = np.array([[shape(n) for n in values]])
+    return distance_models(points, accesses, ("n",), ("main->sweep",))
+
+
+@pytest.fixture(scope="module")
+def swept() -> DistanceModels:
+    return models_along(SMALL)
+
+
+@pytest.mark.parametrize("n", [48.0, 96.0])
+@pytest.mark.parametrize("cache_bytes", [2**15, 2**18, 2**20, 2**23])
+def test_misses_follow_at_points_that_no_longer_fit(swept, n, cache_bytes):
+    lines = cache_bytes / LINE
+    rank = np.linspace(0, 1, 10001)  # the shape of `histogram`, without bins
+
+    def share(largest):
+        return np.interp(np.log(lines / largest), np.log(0.7) * (1 - rank), 1 - rank**2, left=1.0, right=0.0)
+
+    expected = 20 * n**3 * share(2 * n) + 4 * n**3 * share(8 * n**2) + 3 * n**3 * share(2 * n**3) + 2 * n**3
+    assert swept.misses(np.array([[n]]), cache_bytes)[0, 0] == pytest.approx(expected, rel=0.1)
+
+
+def test_a_cliff_is_placed_before_anything_has_missed(swept):
+    line = np.geomspace(8, 200, 100)[:, None]
+    size = 2 * 50.0**3 * LINE  # the arrays fill it at n = 50; no point that was measured comes near
+    places, low, high = swept.leaving(line, 0, size)
+    arrays = np.nanargmin(places)
+    assert places[arrays] == pytest.approx(50, rel=0.05)
+    assert low[arrays] <= places[arrays] <= high[arrays]
+    assert swept.far_bytes(np.array([[50.0]]))[arrays, 0] == pytest.approx(size, rel=0.15)
+
+
+def test_a_cache_that_is_never_or_always_left_has_no_place(swept):
+    line = np.geomspace(8, 200, 100)[:, None]
+    for size in (64.0, 1e15):
+        assert np.isnan(swept.leaving(line, 0, size)[0]).all()
+
+
+def test_two_parameters_grow_apart():
+    points = np.array([[p, n] for p in (1.0, 2.0, 4.0, 8.0, 16.0) for n in SMALL])
+    accesses = np.array([[histogram((30 * n**3 / p, 4 * n), (5 * n**3 / p, 3 * n**3 / p)) for p, n in points]])
+    models = distance_models(points, accesses, ("p", "n"), ("solve",))
+    at = np.array([[4.0, 64.0]])
+    assert models.misses(at, 0.7 * LINE * 3 * 64**3 / 4 / 4)[0, 0] == pytest.approx(5 * 64**3 / 4, rel=0.1)
+    assert models.misses(at, 2 * LINE * 3 * 64**3 / 4)[0, 0] < 0.01 * 5 * 64**3 / 4
+
+
+def test_intervals_hold_what_they_are_of(swept):
+    at = np.array([[30.0], [60.0]])
+    low, high = swept.misses_interval(at, 2**20)
+    middle = swept.misses(at, 2**20)
+    assert (low <= middle).all() and (middle <= high).all() and (low >= 0).all()
+
+
+def test_working_sets_are_those_of_accesses_that_miss(swept):
+    line = np.geomspace(8, 60, 20)[:, None]
+    assert np.isnan(swept.working_sets(line, 1e15)).all()
+    sets = swept.working_sets(line, 2**15)
+    assert sets[0, -1] == pytest.approx(2 * 60**3 * LINE, rel=0.15) and (np.diff(sets[0]) > 0).all()
+
+
+def test_call_paths_without_accesses_have_no_misses():
+    accesses = np.zeros((3, len(SMALL), BINS))
+    accesses[1] = [sweep(n) for n in SMALL]
+    models = distance_models(SMALL[:, None], accesses, ("n",), ("main", "sweep", "rest"))
+    assert set(models.row.tolist()) == {1}
+    misses = models.misses(np.array([[64.0]]), 2**15)
+    assert misses[0, 0] == misses[2, 0] == 0 < misses[1, 0]
+    nothing = distance_models(SMALL[:, None], 0 * accesses, ("n",), ("main", "sweep", "rest"))
+    assert not nothing.misses(SMALL[:, None], 64).any()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**31))
+def test_any_histogram_has_finite_misses_that_fall_with_the_cache(seed):
+    random = np.random.default_rng(seed)
+    accesses = random.integers(0, 1000, (2, 5, BINS)) * (random.random((2, 5, BINS)) < 0.1)
+    models = distance_models(SMALL[:, None], accesses.astype(float), ("n",), ("a", "b"))
+    at = np.array([[48.0]])
+    by_size = np.array([models.misses(at, size)[:, 0] for size in (2**10, 2**15, 2**20, 2**25)])
+    assert np.isfinite(by_size).all() and (by_size >= 0).all()
+    assert (np.diff(by_size, axis=0) <= 1e-9 * by_size[:1]).all()
