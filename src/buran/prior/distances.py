@@ -29,12 +29,12 @@ Ids = NDArray[np.int64]
 
 _STEPS = 4  # bins to a doubling
 _EDGES = NEVER  # of bins with a distance: 1 line, then four to each doubling
-_POWERS = ("1/3", "1/2", "2/3", "1", "3/2", "2", "3")
-_SPACE = HypothesisSpace(
-    tuple((Fraction(power), log) for power, log in (*((p, 0) for p in _POWERS), ("0", 1), ("1", 1)))
-)
-"""Lines of arrays are counted, in loops over them: what else there is in the full space only takes up noise."""
-_MIDDLES: Array = LEAST_DISTANCE[1:NEVER] * 2 ** (0.5 / _STEPS)
+_SIZES = ("1/3", "1/2", "2/3", "1", "2", "3")
+_DISTANCES = HypothesisSpace(tuple((Fraction(power), 0) for power in _SIZES))
+"""Distances are sizes of data: rows, planes, whole arrays. What else there is in the full space only takes up noise."""
+_COUNTS = HypothesisSpace((*_DISTANCES.pairs, (Fraction(0), 1), (Fraction(1), 1), (Fraction(3, 2), 0)))
+"""Loops over them, and sorting; the product of matrices with n numbers makes n^(3/2) steps."""
+_MIDDLES: Array = LEAST_DISTANCE[1:NEVER] * 2 ** (1 / (2 * _STEPS))
 _OFFSETS: Array = np.arange(-_EDGES, _EDGES + 1) / (2 * _STEPS)
 """Logarithms to the base of 2 of distances over their mean, at which the share of accesses beyond is known."""
 
@@ -204,8 +204,8 @@ def distance_models(
     first = np.flatnonzero(accesses[..., NEVER].any(axis=1))
     options = SearchOptions(nonnegative=True, part=True)
     numbers = np.concatenate([counts, accesses[first, :, NEVER]])
-    number = fit_models(points, numbers, space=_SPACE, options=options).models
-    growth = fit_models(points, distance, space=_SPACE, options=options).models
+    number = fit_models(points, numbers, space=_COUNTS, options=options).models
+    growth = fit_models(points, distance, space=_DISTANCES, options=options).models
     rows = np.concatenate([row, first])
     ascending = np.argsort(rows, kind="stable")
     distances = [*growth, *[None] * len(first)]

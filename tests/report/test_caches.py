@@ -1,0 +1,108 @@
+"""Caches in the report: from made-up profiles of runs that sampled accesses to memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from made_up import data_of, report
+
+from buran.errors import ConfigError
+from buran.loop import collect
+from buran.loop.caches import cache_table
+from buran.model.fit import fit_models
+from buran.model.model_set import ModelSet
+from buran.profile.profile import CallTree, Location, Profile, Region
+from buran.profile.reuse import BIN_METRICS, LEAST_DISTANCE, LINE, NEVER
+from buran.report.caches import cache_plot, cache_text, size_text
+from buran.report.html import render_page
+
+CACHES = (2**15, 2**23)
+VALUES = (8, 12, 16, 20, 24)
+
+
+def profile_of(n: int) -> Profile:
+    """A program that sweeps 2 n^3 lines, n^3 times, and a function that stays in a row."""
+    tree = CallTree((Region("main"), Region("sweep(double*)"), Region("row")), np.arange(3), np.array([-1, 0, 0]))
+    values = {}
+    for row, number, distance in ((1, n**3, 2 * n**3), (1, n**2, np.inf), (2, 5 * n**3, 2 * n)):
+        place = NEVER if np.isinf(distance) else int(np.searchsorted(LEAST_DISTANCE[:NEVER], distance, "right")) - 1
+        name = [*BIN_METRICS][place]
+        values.setdefault(name, np.zeros((3, 1), dtype=np.uint64))[row, 0] += number
+    return Profile(tree, (Location(0),), {name: BIN_METRICS[name] for name in values}, values, {})
+
+
+def table_of(values=VALUES, target=100, models=None):
+    runs = [({"n": n}, 0, profile_of(n)) for n in values]
+    campaign = SimpleNamespace(refinement_target={"n": target})
+    return cache_table(runs, CACHES, campaign, models or {})
+
+
+def test_misses_and_the_place_where_a_cache_is_left_follow_from_points_that_fit():
+    found = table_of()
+    (row,) = found.rows  # the other function has no misses of level 2
+    assert row.call_path == "main->sweep(double*)"
+    assert row.misses == pytest.approx([100**3, 100**3], rel=0.05)
+    places = {leaving.level: leaving for leaving in row.leaving}
+    for level, size in enumerate(CACHES, start=1):
+        expected = (size / LINE / 2) ** (1 / 3)
+        if expected < VALUES[0]:  # left before the first point
+            assert level not in places
+        else:
+            assert places[level].place == pytest.approx(expected, rel=0.1)
+            assert places[level].interval[0] <= places[level].place <= places[level].interval[1]
+            assert places[level].share > 0.9 and "n^3" in places[level].bytes
+    assert row.intensity is None and found.parameter == "n" and found.largest == 24
+
+
+def test_flops_by_bytes_of_memory():
+    flops = fit_models(np.array([[float(n)] for n in VALUES]), np.array([[64.0 * n**3 for n in VALUES]]))
+    paths, points = ("main->sweep(double*)",), tuple((float(n),) for n in VALUES)
+    counted = ModelSet(("n",), "flops", "", paths, flops.models, "mean", "median", points)
+    assert table_of(models={"flops": counted}).rows[0].intensity == pytest.approx(1.0, rel=0.05)
+
+
+def test_few_points_tell_nothing():
+    assert table_of(VALUES[:2]) is None
+    assert cache_table([], CACHES, SimpleNamespace(refinement_target={"n": 9}), {}) is None
+    assert cache_text(None, {}) == "" and cache_plot(None) is None
+
+
+def test_the_section_of_the_report():
+    found = table_of()
+    text = cache_text(found, {"n": 100})
+    assert "Caches at n=100" in text and "; " not in text and "level 2 at n = " in text
+    assert "main->sweep " in text
+    said = replace(report(None), caches=found)
+    data = data_of(said, None)
+    assert data["caches"]["lines"][0][0] == "main->sweep" and len(data["caches"]["values"]) == 100
+    shown = render_page(said, data, [""], {}, "")
+    assert 'id="caches"' in shown and "misses of level 2, 8 MiB" in shown
+    assert 'id="caches"' not in render_page(report(None), data_of(report(None), None), [""], {}, "")
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (("", ""), "the machine does not tell them"),
+        (("2:1048576", "2:1048576"), "the machine does not tell them"),  # nothing of level 1
+        (("1:32768", "1:49152"), "different caches"),
+    ],
+)
+def test_sizes_that_are_not_known_are_asked_for(monkeypatch, told, why):
+    runs = [
+        ({"n": n}, 0, replace(profile_of(n), attributes={"caches": text}))
+        for n, text in zip((8, 12), told, strict=True)
+    ]
+    monkeypatch.setattr(collect, "profiles_of", lambda *_: iter(runs))
+    with pytest.raises(ConfigError, match="the misses of caches need their sizes") as refused:
+        [*collect.sampled_profiles([], ["n"], None)]
+    assert why in str(refused.value) and "memory.caches_kib" in str(refused.value)
+    assert len([*collect.sampled_profiles([], ["n"], [32, 1024])]) == 2
+
+
+@pytest.mark.parametrize(("size", "text"), [(100, "100 bytes"), (2**15, "32 KiB"), (1.5 * 2**20, "1.5 MiB")])
+def test_sizes_are_said_in_words(size, text):
+    assert size_text(size) == text
