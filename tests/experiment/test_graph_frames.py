@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tables import same, tree_of
 
 from buran.errors import FormatError, ToolError, UsageError
@@ -50,6 +53,27 @@ def test_graph_frames_give_the_table_back() -> None:
         for repetition in range(2)
     ]
     same(measured, from_graphframes((point, measured.to_graphframe(point, repetition)) for point, repetition in runs))
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), points=st.integers(1, 4), repetitions=st.integers(1, 3))
+def test_any_values_come_back_from_graph_frames_and_thickets(seed: int, points: int, repetitions: int) -> None:
+    pytest.importorskip("thicket")
+    measured = table([[2.0**k, 10 * (k + 1)] for k in range(points)], repetitions)
+    random = np.random.default_rng(seed)
+    values = {}
+    for name, stored in measured.values.items():
+        drawn = random.lognormal(0, 8, stored.shape[:3]) * random.integers(0, 2, stored.shape[:3])  # half of them 0
+        values[name] = np.stack([drawn, drawn, drawn, drawn, np.full(drawn.shape, np.nan)], axis=-1)
+    measured = replace(measured, values=values)
+    runs = [
+        (dict(zip(measured.parameters, point, strict=True)), repetition)
+        for point in measured.points.tolist()
+        for repetition in range(repetitions)
+    ]
+    same(measured, from_graphframes((point, measured.to_graphframe(point, repetition)) for point, repetition in runs))
+    if points > 1:  # of one point, a Thicket keeps one parameter
+        same(measured, from_thicket(measured.to_thicket()))
 
 
 def test_thickets_give_the_table_back() -> None:
