@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted(path.name for path in (ROOT / "requirements").glob("*.txt"))
@@ -55,13 +56,46 @@ def test_what_is_imported_is_declared(folder: str) -> None:
 
 
 def test_there_is_one_version_number() -> None:
-    number = project(".")["version"]
-    assert project("studies")["version"] == number
-    for package in DISTRIBUTIONS.values():
-        assert f'__version__ = "{number}"' in (ROOT / package / "__init__.py").read_text()
-    assert f"\nversion: {number}\n" in (ROOT / "CITATION.cff").read_text()
+    """Tags say it; the changelog and the citation name the newest release."""
+    assert all("version" in project(folder)["dynamic"] for folder in DISTRIBUTIONS)
     changes = re.findall(r"^## (\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert changes[0] == number
+    assert f"\nversion: {changes[0]}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_version_comes_from_tags(tmp_path: Path) -> None:
+    number = tool("version").version_of_checkout
+
+    def git(*words: str) -> str:
+        names = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false")
+        return subprocess.run(
+            ["git", *names, *words], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text("# Changelog\n\n## Unreleased\n")
+    with pytest.raises(ValueError, match=r"CHANGELOG\.md has no section of a release"):
+        number(tmp_path)
+    changelog.write_text("# Changelog\n\n## Unreleased\n\n## 1.4.9 - 2026-01-01\n\n## 1.4.8 - 2025-01-01\n")
+    assert number(tmp_path) == "1.4.9+untagged"  # no git at all
+    git("init", "--quiet")
+    assert number(tmp_path) == "1.4.9+untagged"  # no commit
+    git("add", ".")
+    git("commit", "--quiet", "-m", "one")
+    git("tag", "another-tag")
+    assert number(tmp_path) == "1.4.9+untagged"  # a clone without tags of releases
+    git("tag", "v1.4.10")
+    assert number(tmp_path) == "1.4.10"
+    git("commit", "--quiet", "--allow-empty", "-m", "two")
+    commit = git("rev-parse", "--short", "HEAD")
+    assert number(tmp_path) == f"1.4.11.dev1+g{commit}"
+    changelog.write_text(changelog.read_text() + "more\n")
+    assert number(tmp_path) == f"1.4.11.dev1+g{commit}.dirty"
+    inside = tmp_path / "unpacked"  # an archive, unpacked in a repository of something else
+    inside.mkdir()
+    (inside / "CHANGELOG.md").write_text("## 0.9.0 - 2024-01-01\n")
+    assert number(inside) == "0.9.0+untagged"
+    assert all(Version(each) for each in (number(tmp_path), number(inside)))
+    assert Version("1.4.10") < Version(number(tmp_path)) < Version("1.4.11")
 
 
 def requirements(name: str) -> dict[str, str]:
@@ -89,16 +123,17 @@ def test_the_base_locks_every_dependency() -> None:
     assert studies <= requirements("base.txt").keys() | requirements("test.txt").keys()
 
 
-@pytest.fixture
-def environment() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")
+def tool(name: str) -> ModuleType:
+    """Import a script of `tools/`."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_environment_file_is_current(environment: ModuleType) -> None:
+def test_the_environment_file_is_current() -> None:
+    environment = tool("environment")
     assert environment.PATH.read_text() == environment.environment(), "run tools/environment.py"
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from buran.views.results import Results
 
-__version__ = "0.2.0"
+try:
+    __version__ = version("buran")
+except PackageNotFoundError:  # sources that are not installed
+    __version__ = "0+uninstalled"
 
 
 def open(path: str | Path) -> Results:

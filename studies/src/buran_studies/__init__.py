@@ -2,5 +2,3 @@
 
 Nothing in Buran needs this package. It brings the verbs ``buran evaluate`` and ``buran generate``.
 """
-
-__version__ = "0.2.0"
