@@ -7,13 +7,14 @@
 # make docs   builds the documentation as pages, in build/docs
 # make bench  measures Buran itself, beside its peers, and writes docs/reference/benchmarks.md (BENCH=--short: in minutes)
 # make slurm-sandbox   starts a whole Slurm of four emulated nodes on this machine, to try the profile slurm
+# make packages   builds what is published into dist/, and tries it in environments of its own, far from this folder
 # make lock   choose new versions of all dependencies (needs uv)
 # make clean   remove what set-up and tests made; measurements stay
 
 VENV ?= .venv
 export VENV
 
-.PHONY: demo check test test-all fuzz bench setup lint docs lock slurm-sandbox clean help
+.PHONY: demo check test test-all fuzz bench setup lint docs packages lock slurm-sandbox clean help
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -45,6 +46,10 @@ docs:
 	@tools/setup test
 	@$(VENV)/bin/python -m sphinx -b html -W --keep-going -q docs build/docs
 	@echo build/docs/index.html
+
+packages:
+	@tools/setup test
+	@$(VENV)/bin/python tools/packages
 
 lock:
 	@tools/lock

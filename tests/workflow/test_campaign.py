@@ -54,6 +54,10 @@ def test_runs_and_builds_say_what_they_were_made_on_and_with(finished: Workbench
         build = json.loads((store / run["build"] / "build" / "run.json").read_text())
         assert build["toolchain"]["compiler"] and build["toolchain"]["mpi"] and build["flags"] == "-O2"
         assert "filter" not in build and build["modules"] == [] and "commit" in build["source"]
+        assert any(name.startswith("libmpi") for name in build["libraries"]) and "LD_LIBRARY_PATH" not in build["tools"]
+    page = (finished.results / "latest" / "report.html").read_text()
+    assert all(f"<dt>{name}</dt>" in page for name in ("compiler", "MPI", "flags", "libraries"))
+    assert build["toolchain"]["mpicc"] in page
 
 
 def test_exported_trees_can_be_read_again_and_extrap_opens_them(finished: Workbench) -> None:

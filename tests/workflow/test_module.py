@@ -10,29 +10,48 @@ import pytest
 from workbench import Workbench
 
 ROOT = Path(__file__).parents[2]
-MODULE = """
+TOLD = """
 module buran:
     snakefile: "{root}/Snakefile"
-    config: {config}
+    config: {{"campaign_file": "campaign.yaml"}}
 
 use rule * from buran as buran_*
 """
+DEPLOYED = """
+configfile: "campaign.yaml"
+
+module buran:
+    snakefile: "{root}/workflow/Snakefile"
+    config: config
+
+use rule * from buran
+"""
+"""What the catalogue of workflows tells users to write."""
+UNTOLD = """
+module buran:
+    snakefile: "{root}/Snakefile"
+    config: {{}}
+
+use rule * from buran
+"""
 
 
-def snakemake(folder: Path, config: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    (folder / "Snakefile").write_text(MODULE.format(root=ROOT, config=config))
+def snakemake(workbench: Workbench, module: str) -> tuple[int, str]:
+    (workbench.folder / "Snakefile").write_text(module.format(root=ROOT))
     command = [sys.executable, "-m", "snakemake", "-n", "--cores", "1"]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=workbench.folder, env=workbench.environment, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.mpi
-def test_a_module_is_told_its_campaign_file(workbench: Workbench) -> None:
+def test_without_a_target_a_module_does_the_whole_campaign(workbench: Workbench) -> None:
     workbench.write()
-    done = snakemake(workbench.folder, '{"campaign_file": "campaign.yaml"}', workbench.environment)
-    assert done.returncode == 0, done.stderr
-    assert "buran_plan" in done.stdout + done.stderr
-    assert "buran_report" in done.stdout + done.stderr
-    done = snakemake(workbench.folder, "{}", workbench.environment)
-    assert done.returncode != 0
-    assert "the campaign file is not known" in done.stdout + done.stderr
+    for module, prefix in ((TOLD, "buran_"), (DEPLOYED, "")):
+        code, said = snakemake(workbench, module)
+        assert code == 0, said
+        assert "Nothing to be done" not in said
+        assert f"rule {prefix}plan:" in said and f"rule {prefix}report:" in said
+    code, said = snakemake(workbench, UNTOLD)
+    assert code != 0
+    assert "the campaign file is not known" in said and "IndexError" not in said

@@ -243,6 +243,8 @@ class BuildRecord(Record):
         By how much it was dearer in the median round of its measurement.
     binary
         Relative to the results folder.
+    libraries
+        Shared libraries that the program was linked with, by the names that it asks for; None if they were not read.
     """
 
     spec: Annotated[BuildSpec, BeforeValidator(BuildSpec.from_json)]
@@ -261,6 +263,7 @@ class BuildRecord(Record):
     visit_cost_spread_s: float | None = None
     binary: str | None = None
     binary_sha256: str | None = None
+    libraries: tuple[str, ...] | None = None
     filtered_at_run_time: bool | None = None
 
     def to_json(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -155,14 +156,21 @@ def _provenance(history: History) -> dict[str, str]:
         first = records[0]
         revision = first.source.get("commit") or first.source.get("revision")
         provenance["sources"] = " ".join(filter(None, (first.source["identity"], revision)))
-        provenance["compiler"] = str(first.toolchain.get("compiler"))
-        provenance["MPI"] = str(first.toolchain.get("mpi"))
+        provenance["compiler"] = _with_path(first.toolchain, "compiler", "cxx")
+        provenance["MPI"] = _with_path(first.toolchain, "mpi", "mpicc")
         provenance["flags"] = first.flags or "none"
+        provenance["libraries"] = ", ".join(dict.fromkeys(name for each in records for name in each.libraries or ()))
+        provenance["modules"] = ", ".join(first.modules)
+        provenance["variables"] = ", ".join(f"{name}={value}" for name, value in first.environment.items())
         provenance["tools"] = ", ".join(f"{name} {version}" for name, version in first.tools.items() if version)
         provenance["builds"] = ", ".join(f"{record.spec.mode} {record.spec.hash}" for record in records)
     if machines := [f"{_machine(node)}, {node['kernel']}" for node in _nodes(history)]:
         provenance["machines"] = "; ".join(machines)
-    return provenance
+    return {name: text for name, text in provenance.items() if text}
+
+
+def _with_path(toolchain: Mapping[str, Any], version: str, path: str) -> str:
+    return " at ".join(str(toolchain[name]) for name in (version, path) if toolchain.get(name))
 
 
 def measured_on(history: History) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from buran.campaign.layout import Layout
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import BuildOutcome, BuildRecord, Status, read_build
-from buran.errors import BuildError, BuranError
+from buran.errors import BuildError, BuranError, FormatError
 from buran.files import digest, file_sha256, write_text
 from buran.measure.machine.machine import BuildJob
 from buran.measure.machine.process import Interrupted, interruptible
@@ -19,6 +19,7 @@ from buran.measure.machine.provenance import environment_of, record_node, tool_v
 from buran.measure.source import copy_source
 from buran.measure.store import ledger, store
 from buran.measure.target import Target
+from buran.measure.toolchain.elf import Elf
 
 TIME_LIMIT_S = 4 * 3600.0  # of a build, so that one that hangs ends
 _ERROR = re.compile(r"\berror:|\bcmake error|undefined reference|: (command )?not found", re.IGNORECASE)
@@ -173,9 +174,17 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         replace(record, status=Status.FAILED, reason=str(error)).write(temporary)
         _book(layout, store.keep_failure(slot, temporary))
         return
-    binary_name = str(binary.relative_to(layout.root))
-    replace(record, binary=binary_name, binary_sha256=file_sha256(binary)).write(temporary)
+    record = replace(record, binary=str(binary.relative_to(layout.root)), binary_sha256=file_sha256(binary))
+    replace(record, libraries=_libraries(binary)).write(temporary)
     _book(layout, store.commit(slot, temporary))
+
+
+def _libraries(binary: Path) -> tuple[str, ...] | None:
+    """Return the shared libraries that a program asks for; None for a script, or if they cannot be told."""
+    try:
+        return Elf.read(binary).needed
+    except FormatError:
+        return None
 
 
 def first_error(log: str) -> str:

@@ -19,10 +19,14 @@ from buran.measure.git import commit_and_changes
 from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 from buran.plugins import version_of
 
-_ALLOWED = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LOADEDMODULES", "TZ", "LANG", "LC_ALL", "CPATH", "LIBRARY_PATH")
+_ALLOWED = (
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "LOADEDMODULES", "TZ", "LANG", "LC_ALL", "CPATH", "LIBRARY_PATH"),
+    *("CC", "CXX", "FC", "CPPFLAGS", "CFLAGS", "CXXFLAGS", "FFLAGS", "FCFLAGS", "LDFLAGS", "LIBS"),
+    *("PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH", "CMAKE_BUILD_TYPE", "MAKEFLAGS"),
+)
 _ALLOWED_PREFIXES = (
     *("OMP_", "GOMP_", "KMP_", "OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_", "MPICH_", "I_MPI_", "UCX_", "FI_"),
-    *("MALLOC_", "GLIBC_TUNABLES"),
+    *("MALLOC_", "GLIBC_TUNABLES", "OMPI_CC", "OMPI_CXX", "OMPI_FC"),
 )
 _TOOLS = ("buran", "snakemake", "numpy", "scipy", "pycubexr")
 _LARGEST_DIFF = 1_000_000  # characters of uncommitted changes that a record keeps
