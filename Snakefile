@@ -28,7 +28,9 @@ min_version("9.20")
 
 if not workflow.configfiles and "campaign_file" not in config:
 
-    configfile: Path(workflow.basedir, "config", "campaign.yaml")
+    FOLDER = workflow.current_basedir.get_path_or_uri(secret_free=True)
+
+    configfile: Path(FOLDER, "config", "campaign.yaml")
 
 
 # As a module of another workflow, it is told the file: `config: {"campaign_file": "campaign.yaml"}`.
@@ -51,6 +53,16 @@ wildcard_constraints:
     build="[0-9a-f]{16}",
     bundle="[0-9a-f]{16}",
     batch="[0-9a-f]{16}",
+
+
+# What is not measured runs where the engine runs, unless the profile says `config: [cheap_rules=jobs]`. Each rule says so
+# itself: a list of names would not follow them into a workflow that renames them.
+CHEAP_RULES = config.get("cheap_rules", "here")
+if CHEAP_RULES not in ("here", "jobs"):
+    raise WorkflowError(
+        f"key config of the profile: cheap_rules is 'here' or 'jobs', not {CHEAP_RULES!r}"
+    )
+HERE = CHEAP_RULES == "here"
 
 
 include: "rules/common.smk"
@@ -78,28 +90,8 @@ onsuccess:
     print_failures(progress_of(History.open(SESSION)))
 
 
-localrules:
-    all,
-
-
-# What is not measured runs where the engine runs, unless the profile says `config: [cheap_rules=jobs]`.
-CHEAP_RULES = config.get("cheap_rules", "here")
-if CHEAP_RULES not in ("here", "jobs"):
-    raise WorkflowError(
-        f"key config of the profile: cheap_rules is 'here' or 'jobs', not {CHEAP_RULES!r}"
-    )
-if CHEAP_RULES == "here":
-
-    localrules:
-        build,
-        import_runs,
-        plan,
-        model,
-        refine,
-        report,
-
-
 rule all:
     default_target: True
     input:
         PATHS.results(SESSION.id) / "report.txt",
+    localrule: True

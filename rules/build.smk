@@ -1,5 +1,6 @@
 # One build variant of the target. The store keeps the build; the output here only points to it.
 rule build:
+    localrule: HERE
     output:
         PATHS.build_pointer("{build}"),
     log:

@@ -1,5 +1,6 @@
 # Measurements that exist already become finished runs in the store. All of them in one job: nothing is started.
 rule import_runs:
+    localrule: HERE
     input:
         PATHS.plan("{campaign}", "{iteration}"),
     output:

@@ -1,5 +1,6 @@
 # Models of every call path and metric from everything measured so far.
 rule model:
+    localrule: HERE
     input:
         bundles=bundles_so_far,
     output:

@@ -1,5 +1,6 @@
 # Which runs come next. A checkpoint: what has to be built and measured is known only when it is done.
 checkpoint plan:
+    localrule: HERE
     input:
         models=previous_models,
         filter=refined_filter,

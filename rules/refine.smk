@@ -1,5 +1,6 @@
 # The Score-P filter that the models suggest for the next iteration.
 rule refine:
+    localrule: HERE
     input:
         models=previous_models,
         build=graph_of_start,

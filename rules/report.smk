@@ -1,6 +1,7 @@
 # What the user takes home: report, models, measurements and the filter list. `snakemake --report FILE` takes in what is
 # marked for it.
 rule report:
+    localrule: HERE
     input:
         plan=final_plan,
         models=final_models,

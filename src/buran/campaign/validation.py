@@ -122,15 +122,14 @@ def _unknown_key(path: KeyPath) -> Mistake:
     keys = list(_keys_at(parent))
     elsewhere = [other for other in _all_keys() if other.endswith(f".{word}") or other == word]
     close = nearest(word, keys)
-    hint = None
+    what = f"unknown key {word!r}"
     if close is not None:
-        hint = f"did you mean {close!r}?"
-    elif elsewhere:
-        hint = f"it belongs elsewhere: {' or '.join(elsewhere)}"
-    else:
-        hint = f"remove it, or use the version of Buran that the file was written for; this one is {__version__}"
+        return Mistake(path, what, hint=f"did you mean {close!r}?")
+    if elsewhere:
+        return Mistake(path, what, hint=f"it belongs elsewhere: {' or '.join(elsewhere)}")
     place = f"under {spelled(parent)}" if parent else "at the top"
-    return Mistake(path, f"unknown key {word!r}", f"allowed {place} are: {', '.join(keys)}", hint)
+    hint = f"remove it, or use the version of Buran that the file was written for; this one is {__version__}"
+    return Mistake(path, what, f"allowed {place} are: {', '.join(keys)}", hint)
 
 
 _TITLES = {keys.__name__: keys.model_config.get("title") or keys.__name__ for keys in Keys.__subclasses__()}
