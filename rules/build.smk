@@ -1,10 +1,10 @@
 # One build variant of the target. The store keeps the build; the output here only points to it.
 rule build:
-    localrule: HERE
     output:
         PATHS.build_pointer("{build}"),
     log:
         "logs/build/{build}.log",
+    localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
     resources:

@@ -1,6 +1,5 @@
 # Models of every call path and metric from everything measured so far.
 rule model:
-    localrule: HERE
     input:
         bundles=bundles_so_far,
     output:
@@ -9,6 +8,7 @@ rule model:
         table=PATHS.table("{campaign}", "{iteration}"),
     log:
         "logs/model/{campaign}-{iteration}.log",
+    localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
     message:

@@ -1,6 +1,5 @@
 # Which runs come next. A checkpoint: what has to be built and measured is known only when it is done.
 checkpoint plan:
-    localrule: HERE
     input:
         models=previous_models,
         filter=refined_filter,
@@ -8,6 +7,7 @@ checkpoint plan:
         PATHS.plan("{campaign}", "{iteration}"),
     log:
         "logs/plan/{campaign}-{iteration}.log",
+    localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
     message:

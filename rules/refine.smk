@@ -1,6 +1,5 @@
 # The Score-P filter that the models suggest for the next iteration.
 rule refine:
-    localrule: HERE
     input:
         models=previous_models,
         build=graph_of_start,
@@ -8,6 +7,7 @@ rule refine:
         PATHS.filter("{campaign}", "{iteration}"),
     log:
         "logs/refine/{campaign}-{iteration}.log",
+    localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
     message:

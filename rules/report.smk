@@ -1,7 +1,6 @@
 # What the user takes home: report, models, measurements and the filter list. `snakemake --report FILE` takes in what is
 # marked for it.
 rule report:
-    localrule: HERE
     input:
         plan=final_plan,
         models=final_models,
@@ -27,6 +26,7 @@ rule report:
         ),
     log:
         "logs/report/{campaign}.log",
+    localrule: HERE
     conda:
         "../workflow/envs/buran.yaml"
     message:
