@@ -15,8 +15,9 @@ from buran.campaign.launcher import Placement
 from buran.engine.watchdog import StuckJobs
 from buran.errors import ConfigError, ToolError
 from buran.measure.schedulers import job_states, node_lists, slurm, slurm_words
-from buran.measure.schedulers.base import Allocation, Job, JobState, Partition, mismatch, misplaced
+from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Partition, mismatch, misplaced
 from buran.measure.schedulers.slurm import SLURM
+from buran.measure.schedulers.submission import NotSubmitted, Submission
 
 LINE = (
     "JobId=12 JobName=a b=c UserId=u(1) GroupId=g(1) Priority=1 Account=(null) QOS=normal JobState=RUNNING "
@@ -386,6 +387,54 @@ def test_a_queue_of_several_clusters_and_of_other_settings_is_read(fake: Path, m
     running, waiting = SLURM.campaign_jobs(fake) or ()
     assert (running.id, running.waits) == ("7_3", False)
     assert (waiting.id, waiting.state, waiting.waits) == ("8_[4-9]", "PENDING", True)
+
+
+@pytest.mark.parametrize(
+    ("queue", "accounts", "states"),
+    [
+        ("echo '7|RUNNING'", "echo 'sacct: error: Access denied' >&2; exit 1", {"7": "RUNNING"}),
+        ("echo '7_3|RUNNING'; echo '7_4|CANCELLED'", "exit 1", {"7_3": "RUNNING", "7_4": "CANCELLED"}),
+        ("echo '70|FAILED'; echo '7_30|FAILED'", "exit 1", {}),
+        ("echo 'CLUSTER: one'; echo; echo 'CLUSTER: two'; echo '7|PD'", "exit 1", {"7": "PENDING"}),
+        ("echo 'CLUSTER: one'", "exit 1", {}),
+        ("exit 0", "echo '7|CANCELLED by 0'; echo '7_3|NODE_FAIL'", {"7": "CANCELLED", "7_3": "NODE_FAIL"}),
+        ("exit 0", "echo '7|RUNNING'", {}),
+        ("echo 'Die Warteschlange ist leer'", "exit 1", None),
+        ("echo 'Die Warteschlange ist leer'", "echo '7|COMPLETED'", {"7": "COMPLETED"}),
+        ("exit 1", "exit 1", None),
+        ("exit 1", "exit 0", None),
+    ],
+)
+def test_what_became_of_jobs_is_asked_of_the_queue_and_then_of_the_accounting(
+    fake: Path, queue: str, accounts: str, states: dict[str, str] | None
+) -> None:
+    script(fake, "squeue", queue)
+    script(fake, "sacct", accounts)
+    reports = SLURM.reports(["7", "7_3", "7_4"])
+    assert (None if reports is None else {job: report.state for job, report in reports.items()}) == states
+
+
+def test_a_notice_instead_of_a_queue_is_no_empty_queue(fake: Path) -> None:
+    script(fake, "squeue", "echo 'Wartung bis 12 Uhr'")
+    assert SLURM.campaign_jobs(fake) is None
+    script(fake, "squeue", "echo 'CLUSTER: one'")
+    assert SLURM.campaign_jobs(fake) == []
+
+
+def test_jobs_of_the_same_name_in_another_folder_are_not_ours(fake: Path) -> None:
+    script(fake, "squeue", "echo '1|RUNNING|buran_abc|n1|/elsewhere'; echo '2|RUNNING|a|b|c|/elsewhere'")
+    assert SLURM.campaign_jobs(fake) == []
+
+
+@pytest.mark.parametrize("printed", ["12", "12;cluster", "Submitted to: one\n12;one"])
+def test_the_number_of_a_job_is_read_with_and_without_a_cluster(fake: Path, printed: str) -> None:
+    script(fake, "sbatch", f"printf '{printed}\\n'")
+    request = JobRequest(1, 1, 1, 1, 5, None, None, None, None, None, None, False, None, None)
+    assert SLURM.submit(fake, request, Submission("a", ("a",)), fake / "a.sh") == "12"
+    script(fake, "sbatch", "echo 'Auftrag angenommen'")
+    with pytest.raises(NotSubmitted) as refused:
+        SLURM.submit(fake, request, Submission("a", ("a",)), fake / "a.sh")
+    assert "Auftrag angenommen" in str(refused.value)
 
 
 def test_a_wrong_configuration_is_named_at_once(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,7 +171,7 @@ class Slurm(Scheduler):
     def campaign_jobs(self, folder: Path) -> list[Job] | None:
         """Return the queued and running jobs that work in a campaign's folder; None if Slurm does not answer."""
         done = _ask(["squeue", "--me", "--array", "--noheader", "--format", "%i|%T|%k|%R|%Z"])
-        if done is None or done.returncode != 0:
+        if done is None or done.returncode != 0 or not _is_a_queue(done.stdout):
             return None
         campaign_folder = folder.resolve()
         jobs = []
@@ -242,7 +242,7 @@ class Slurm(Scheduler):
     def reports(self, jobs: Sequence[str]) -> Mapping[str, JobReport] | None:
         """Ask the queue, which knows jobs for minutes after their end, and then the accounting for those it forgot."""
         queue = _ask(["squeue", "--me", "--array", "--noheader", "--states=all", "--format", "%i|%T"])
-        answered = queue is not None and queue.returncode == 0
+        answered = queue is not None and queue.returncode == 0 and _is_a_queue(queue.stdout)
         states = _states(queue) if queue is not None and answered else {}
         missing = [job for job in jobs if job not in states]
         if missing:
@@ -344,6 +344,12 @@ def _controller_start() -> str | None:
     shown = _ask(["scontrol", "show", "config"])
     match = re.search(r"^BOOT_TIME\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
     return match and match[1]
+
+
+def _is_a_queue(printed: str) -> bool:
+    """Tell whether jobs are listed, or none; anything else is no answer, as a notice of the site with exit code 0."""
+    lines = [line for line in printed.splitlines() if line.strip() and not line.startswith("CLUSTER:")]
+    return not lines or any("|" in line for line in lines)
 
 
 def _states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
