@@ -1,6 +1,6 @@
 /* ---- how working sets grow along a parameter, and the caches that they leave */
 
-function caches() {
+function cachePlot() {
   const place = document.getElementById("cache-plot"), plot = data.caches;
   if (!place || !plot) return;
   const width = 700, height = 320, left = 70, right = 190, bottom = 34;

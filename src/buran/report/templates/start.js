@@ -30,5 +30,5 @@ if (body) {
   icicle();
   overview();
 }
-caches();
+cachePlot();
 noise();
