@@ -146,6 +146,8 @@ class Lsf(TabledScheduler):
 
     def partition(self, name: str | None, constraint: str | None) -> Partition | None:
         """Ask for the queue and for the slots of its hosts; time limits are in no table and are left to LSF."""
+        if name is None:
+            return None  # nobody tells which queue is the usual one
         queues = records_in(self.answer(["bqueues", "-o", "queue_name hosts", "-json"]))
         hosts = records_in(self.answer(["bhosts", "-o", "host_name status max", "-json"]))
         loads = records_in(self.answer(["lshosts", "-json"])) or []
@@ -239,20 +241,18 @@ def _seconds(text: Any) -> float | None:
 
 
 def partition_of(
-    name: str | None,
+    name: str,
     queues: Collection[Mapping[str, Any]],
     hosts: Collection[Mapping[str, Any]],
     loads: Collection[Mapping[str, Any]],
-) -> Partition | None:
-    """Put together what is known of a queue; None without a name, as nobody tells which is the usual one.
+) -> Partition:
+    """Put together what is known of a queue.
 
     Raises
     ------
     ConfigError
         There is no such queue, or it has no hosts.
     """
-    if name is None:
-        return None
     names = [str(queue.get("QUEUE_NAME", "")) for queue in queues]
     if name not in names:
         raise ConfigError(
