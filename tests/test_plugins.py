@@ -142,7 +142,7 @@ def test_two_distributions_cannot_have_one_name(door: Door[Encoder], bring: Brin
 
 
 def test_what_is_built_in_has_what_the_protocols_ask_for() -> None:
-    assert [scheduler.name for scheduler in SCHEDULERS] == ["none", "slurm"]
+    assert [scheduler.name for scheduler in SCHEDULERS] == ["none", "slurm", "pbs", "grid-engine", "lsf", "flux"]
     assert [system.name for system in SYSTEMS] == ["embedded", "scorep", "command", "simulated"]
 
 
