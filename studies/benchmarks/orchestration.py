@@ -114,7 +114,7 @@ def fill(session: Session, plan: Plan) -> None:
 
 def engine(session: Session, *extra: str) -> Callable[[], int]:
     """Return the workflow engine's dry run: it builds the graph, asks for all resources, and starts nothing."""
-    profile = controller.find_profile("slurm")
+    profile = controller.find_profile("slurm-stock")
     options = ["--slurm-status-command", "squeue", "--slurm-no-account", "--dry-run", "--quiet", "all", *extra]
     command = controller.engine_command(session.campaign.path, session.layout, profile, options)
 
@@ -150,7 +150,7 @@ def submitting(session: Session, plan: Plan, folder: Path) -> Callable[[], int]:
     for name, text in scripts.items():
         (tools / name).write_text(text)
         (tools / name).chmod(0o755)
-    profile = controller.find_profile("slurm")
+    profile = controller.find_profile("slurm-stock")
     options = ["--slurm-status-command", "squeue", "--slurm-no-account", "--quiet", "all", "--until", "measure"]
     options += ["--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "1"]
     command = controller.engine_command(session.campaign.path, layout, profile, options)

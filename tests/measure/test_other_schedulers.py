@@ -1,7 +1,7 @@
 """PBS, Grid Engine, LSF and Flux: their commands are played by scripts that print what they are given.
 
-What PBS and Grid Engine print was recorded from OpenPBS 23.06 and from Debian's Grid Engine 8.1.9; what LSF and Flux
-print was written after their manuals.
+What PBS and Grid Engine print here is like what OpenPBS 23.06 and Debian's Grid Engine 8.1.9 printed; what LSF and
+Flux print was written after their manuals.
 """
 
 from __future__ import annotations
