@@ -57,4 +57,6 @@ def find_simgrid() -> Mpi:
 
 def lacking_functions(program: Path) -> tuple[str, ...]:
     """Return the MPI functions that a program calls and SimGrid lacks, by its symbols."""
-    return tuple(sorted(filter(lacks, Elf.read(program).undefined)))
+    symbols = Elf.read(program).undefined
+    of_fortran = (f"MPI_{name[4:-1].capitalize()}" for name in symbols if name.startswith("mpi_") and name.endswith("_"))
+    return tuple(sorted(filter(lacks, {*symbols, *of_fortran})))
