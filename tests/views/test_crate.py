@@ -120,6 +120,10 @@ def test_rerun_refuses_what_is_no_crate_and_folders_in_use(tmp_path: Path, capsy
     assert "this is no crate" in capsys.readouterr().err
     assert main(["rerun", str(crate), str(tmp_path / "results")]) == 2
     assert "not empty" in capsys.readouterr().err
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/campaign.yaml").write_text("name: other\n")
+    assert main(["rerun", str(crate), str(tmp_path / "other")]) == 2
+    assert "another campaign" in capsys.readouterr().err
 
 
 def test_environments_that_are_the_same_have_no_differences(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
     file = folder / CAMPAIGN
     if not file.exists() and folder.exists() and any(folder.iterdir()):
         raise UsageError("the folder is not empty", where=folder, hint="name a new folder")
+    if file.exists() and file.read_bytes() != (crate / CAMPAIGN).read_bytes():
+        raise UsageError("another campaign than the crate's is there", where=file, hint="name a new folder")
     if not file.exists():
         shutil.copytree(crate / SOURCE, folder / SOURCE)
         shutil.copy2(crate / CAMPAIGN, file)
