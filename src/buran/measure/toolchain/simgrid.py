@@ -58,5 +58,5 @@ def find_simgrid() -> Mpi:
 def lacking_functions(program: Path) -> tuple[str, ...]:
     """Return the MPI functions that a program calls and SimGrid lacks, by its symbols."""
     symbols = Elf.read(program).undefined
-    of_fortran = (f"MPI_{name[4:-1].capitalize()}" for name in symbols if name.startswith("mpi_") and name.endswith("_"))
-    return tuple(sorted(filter(lacks, {*symbols, *of_fortran})))
+    of_fortran = {f"MPI_{name[4:-1].capitalize()}" for name in symbols if re.fullmatch(r"mpi_\w+_", name)}
+    return tuple(sorted(filter(lacks, of_fortran.union(symbols))))
