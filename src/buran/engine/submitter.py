@@ -189,10 +189,10 @@ class Submitter:
             self._wait(NotSubmitted("its queue does not answer", Refusal.PASSING), 1)
             return False
         by_purpose = {job.purpose.rpartition("_")[2]: job.id for job in jobs}
-        for task in [task for task in self._waiting if task.name in by_purpose]:
-            if by_purpose[task.name] not in self._jobs:
-                self._jobs[by_purpose[task.name]] = _Followed(task)
-                self._drop([task])
+        new = {name: job for name, job in by_purpose.items() if job not in self._jobs}
+        adopted = [task for task in self._waiting if task.name in new]
+        self._jobs |= {new[task.name]: _Followed(task) for task in adopted}
+        self._drop(adopted)
         self._may_be_queued = False
         return True
 
