@@ -1,0 +1,110 @@
+"""How fast a machine's caches, memory and cores are: what ``buran doctor --calibrate`` writes and campaigns read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from buran.files import Stored
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of caches, or memory; nearest first.
+
+    Attributes
+    ----------
+    bytes
+        What one cache of that level holds; None for memory.
+    shared_by
+        Cores that one of them serves.
+    latency_s, latency_busy_s
+        Of a load whose address the load before has given, on one core, and on all cores at once.
+    bandwidth, bandwidth_busy
+        Bytes a second that one core reads and writes: alone, and while all cores do.
+    """
+
+    bytes: int | None
+    shared_by: int
+    latency_s: float
+    latency_busy_s: float
+    bandwidth: float
+    bandwidth_busy: float
+
+
+@dataclass(frozen=True)
+class MachineFile(Stored):
+    """One node of a machine.
+
+    Attributes
+    ----------
+    host, cpu, kernel, compiler
+        What was measured, and with what.
+    date
+        When, as ISO 8601.
+    cores
+        That were busy together: one hardware thread of each that the process may use.
+    levels
+        The caches, nearest first, and memory.
+    flops, flops_busy
+        Floating-point operations a second of one core: alone, and while all cores compute.
+    codes
+        By kind of code, seconds of one core for an operation without misses.
+    spread
+        By what share the median round took longer than the least, over tests the largest: what other work added.
+    notes
+        What a user should know, in sentences.
+    """
+
+    kind_of_file: ClassVar[str] = "machine file"
+    schema_read: ClassVar[str | int] = "buran-machine/1"
+
+    host: str
+    cpu: str
+    kernel: str
+    compiler: str
+    date: str
+    cores: int
+    levels: tuple[Level, ...]
+    flops: float
+    flops_busy: float
+    codes: Mapping[str, float]
+    spread: float
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        sizes = [level.bytes for level in self.levels]
+        if not sizes or sizes[-1] is not None or None in sizes[:-1]:
+            raise ValueError("levels are caches with their sizes, and memory without one at the end")
+        rates = [rate for each in self.levels for rate in (each.bandwidth, each.bandwidth_busy)]
+        times = [time for each in self.levels for time in (each.latency_s, each.latency_busy_s)]
+        if min(*rates, *times, self.flops, self.flops_busy, *self.codes.values()) <= 0 or self.cores < 1:
+            raise ValueError("times, speeds and cores are above 0")
+
+    @property
+    def caches(self) -> tuple[int, ...]:
+        """Sizes of the caches in bytes, nearest first."""
+        return tuple(level.bytes for level in self.levels if level.bytes is not None)
+
+    def cache_of_a_rank(self, level: int, ranks: int) -> float:
+        """Return the bytes that a rank has of a level's cache, with so many ranks on a node, spread over its cores."""
+        found = self.levels[level]
+        assert found.bytes is not None
+        return found.bytes / max(min(ranks, self.cores) * found.shared_by / self.cores, 1.0)
+
+    def latency_s_of(self, level: int, ranks: int) -> float:
+        """Return the latency with so many ranks on a node: in between one and all cores, in proportion."""
+        found = self.levels[level]
+        share = (min(ranks, self.cores) - 1) / max(self.cores - 1, 1)
+        return found.latency_s + share * (found.latency_busy_s - found.latency_s)
+
+    def bandwidth_of(self, level: int, ranks: int) -> float:
+        """Return the bytes a second that each of so many ranks on a node gets: one core's, until the node is full."""
+        found = self.levels[level]
+        return min(found.bandwidth, found.bandwidth_busy * self.cores / min(ranks, self.cores))
+
+    def flops_of(self, ranks: int) -> float:
+        """Return the floating-point operations a second of each of so many ranks on a node."""
+        share = (min(ranks, self.cores) - 1) / max(self.cores - 1, 1)
+        return self.flops + share * (self.flops_busy - self.flops)

@@ -1,0 +1,212 @@
+"""Measuring how fast the caches, the memory and the cores of this machine are."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from buran.campaign.machine_file import Level, MachineFile
+from buran.errors import RunError, ToolError, UsageError
+from buran.measure.machine.machine import disturbances, exclusive_machine
+from buran.measure.machine.provenance import describe_node, machine_state, read_system_file
+from buran.measure.toolchain.gnu import find_gcc
+from buran.measure.toolchain.runtime import NATIVE
+from buran.measure.toolchain.tool import find_tool, run_tool
+
+_WHAT = "the machine cannot be calibrated"
+_FLAGS = ("-O3", "-std=gnu11", "-pthread")
+_NATIVE_FLAGS = (  # the first that the compiler knows
+    ("-march=native", "-mprefer-vector-width=512"),
+    ("-march=native",),
+    ("-mcpu=native",),
+    (),
+)
+_CPU = "/sys/devices/system/cpu/cpu{}"
+# Lengths of rounds and how many: other work on the machine comes and goes within some of them.
+_ROUND_MS, _ROUNDS = 8, 15
+_FULL = 0.5  # of a cache: the rest is for what else the core touches
+_BEYOND = 4  # times the last cache: of so much memory most lines are in none
+_LEAST_MEMORY = 64 << 20
+_MEMORY_SHARE = 0.5  # of what is free
+LARGEST_SPREAD = 1.0
+"""Where the median round of a test took so much longer than the least one, in shares of it, nothing is sure."""
+CODES = ("chain", "branches", "calls", "loops")
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    """The program that measures."""
+
+    path: Path
+    compiler: str
+    spreads: list[float]
+
+    def seconds(self, test: str, size: float, cpus: Sequence[int]) -> float:
+        """Return the CPU seconds of an operation, on each of some cores at once: the least of all rounds."""
+        words: list[str | Path] = [self.path, test, str(int(size)), str(_ROUND_MS), str(_ROUNDS), *map(str, cpus)]
+        rounds = np.array(run_tool(words, what=_WHAT).split(), dtype=np.float64)
+        least = float(rounds.min())
+        if not least > 0:
+            raise RunError(_WHAT, where=test, why=f"{least:g} s for an operation", hint="try it again")
+        self.spreads.append(float(np.median(rounds)) / least - 1)
+        return least
+
+
+def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
+    """Measure this machine; takes some ten seconds, and longer where a cache is large.
+
+    Parameters
+    ----------
+    caches
+        Bytes of the caches, nearest first; as the machine tells them where it is None.
+
+    Raises
+    ------
+    UsageError
+        If the machine does not tell its caches, or those that are given make no sense.
+    ToolError
+        If there is no C compiler.
+    RunError
+        If other work disturbs too much.
+    """
+    cpus = _one_of_each_core()
+    sizes = _caches_of(cpus, caches)
+    with tempfile.TemporaryDirectory(prefix="buran-speed-") as name, exclusive_machine():
+        before = disturbances()
+        kernel = _build(Path(name))
+        levels = tuple(_levels(kernel, cpus, sizes))
+        near = sizes[0][0] * _FULL
+        flops = [
+            1 / min(kernel.seconds(test, near, some) for test in ("few_flops", "many_flops"))
+            for some in (cpus[:1], cpus)
+        ]
+        codes = {test: kernel.seconds(test, near, cpus[:1]) for test in CODES}
+    spread = max(kernel.spreads)
+    if spread > LARGEST_SPREAD:
+        raise RunError(
+            "the machine is too busy to be calibrated",
+            why=f"the median of {_ROUNDS} rounds took {1 + spread:.2g} times as long as the least"
+            + "".join(f"; {disturbance}" for disturbance in before),
+            hint="stop what else runs here, or try it again later",
+        )
+    notes = [f"while it was measured: {disturbance}" for disturbance in before]
+    if _beyond_caches(sizes) > _room():
+        notes.append("there was too little free memory to be sure that no cache holds a part of what was read")
+    node = describe_node()
+    return MachineFile(
+        host=node["host"],
+        cpu=node["cpu"] or node["machine"],
+        kernel=node["kernel"],
+        compiler=kernel.compiler,
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        cores=len(cpus),
+        levels=levels,
+        flops=flops[0],
+        flops_busy=flops[1],
+        codes=codes,
+        spread=spread,
+        notes=tuple(notes),
+    )
+
+
+def _build(folder: Path) -> _Kernel:
+    compiler = find_gcc("gcc").cc if find_tool("cc") is None else "cc"
+    binary, error = folder / "speed", None
+    for native in _NATIVE_FLAGS:
+        try:
+            run_tool([compiler, *_FLAGS, *native, NATIVE / "speed.c", "-o", binary], what=_WHAT)
+        except ToolError as failed:
+            error = failed
+        else:
+            version = run_tool([compiler, "--version"], what=_WHAT).partition("\n")[0]
+            return _Kernel(binary, " ".join((version, *_FLAGS, *native)), [])
+    assert error is not None
+    raise error
+
+
+def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[tuple[float, int]]) -> Iterator[Level]:
+    """Measure each cache where it is half full, or in the middle between it and the one before; then memory."""
+    below = 0.0
+    for size, shared_by in [*sizes, (None, len(cpus))]:
+        whole = min(_beyond_caches(sizes), _room()) if size is None else max(size * _FULL, below)
+        alone = whole if size is None or not below else float(np.sqrt(whole * below))
+        # Cores that share a cache have a part of it each, and each of them leaves its own caches.
+        each = max(alone / max(shared_by, 1), min(2 * below, whole / max(shared_by, 1)))
+        yield Level(
+            bytes=None if size is None else int(size),
+            shared_by=shared_by,
+            latency_s=kernel.seconds("chase", alone, cpus[:1]),
+            latency_busy_s=kernel.seconds("chase", each, cpus),
+            bandwidth=1 / kernel.seconds("triad", alone, cpus[:1]),
+            bandwidth_busy=1 / kernel.seconds("triad", each, cpus),
+        )
+        below = below if size is None else size
+
+
+def _beyond_caches(sizes: Sequence[tuple[float, int]]) -> float:
+    return max(_BEYOND * sizes[-1][0], float(_LEAST_MEMORY))
+
+
+def _room() -> float:
+    available = machine_state()["memory_available_kib"]
+    return _MEMORY_SHARE * 1024 * available if available else float("inf")
+
+
+def _one_of_each_core() -> list[int]:
+    """Return CPUs that this process may use, one of each core: hardware threads of one core share its caches."""
+    allowed, seen = sorted(os.sched_getaffinity(0)), set[str]()
+    chosen = []
+    for cpu in allowed:
+        siblings = read_system_file(f"{_CPU.format(cpu)}/topology/thread_siblings_list") or str(cpu)
+        if siblings not in seen:
+            seen.add(siblings)
+            chosen.append(cpu)
+    return chosen
+
+
+def _caches_of(cpus: Sequence[int], given: Sequence[float] | None) -> list[tuple[float, int]]:
+    """Return the bytes of each cache, nearest first, and how many of the cores share it."""
+    told = _told_by_the_system(cpus)
+    if given is None and not told:
+        raise UsageError(
+            "this machine does not tell its caches",
+            why=f"nothing can be read in {_CPU.format(cpus[0])}/cache, as in many virtual machines",
+            hint="give their sizes in KiB, nearest first: --caches-kib 32,1024,32768",
+        )
+    if given is None:
+        return told
+    if not given or any(far <= near for near, far in zip([0.0, *given], given, strict=False)):
+        raise UsageError("each cache must be larger than the one before", where="--caches-kib", hint="nearest first")
+    # The last of several caches usually serves all cores, the others one each.
+    last = len(cpus) if len(given) > 2 else 1
+    usual = [1] * (len(given) - 1) + [last]
+    shared = [by for _, by in told] if len(told) == len(given) else usual
+    return list(zip(given, shared, strict=True))
+
+
+def _told_by_the_system(cpus: Sequence[int]) -> list[tuple[float, int]]:
+    found: dict[int, tuple[float, int]] = {}
+    for folder in sorted(Path(_CPU.format(cpus[0]), "cache").glob("index*")):
+        level, kind, size, shared = (
+            read_system_file(str(folder / name)) or "" for name in ("level", "type", "size", "shared_cpu_list")
+        )
+        number = size.rstrip("KMG")
+        if kind in ("Data", "Unified") and level.isdecimal() and number.isdecimal():
+            scale = {"K": 2**10, "M": 2**20, "G": 2**30}.get(size[-1], 1)
+            found[int(level)] = float(number) * scale, len(_cpus_in(shared) & set(cpus)) or 1
+    return [found[level] for level in sorted(found)]
+
+
+def _cpus_in(text: str) -> set[int]:
+    """Read a list such as ``0-3,8``."""
+    out = set[int]()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        out |= set(range(int(first), int(last or first) + 1))
+    return out

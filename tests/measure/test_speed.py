@@ -1,0 +1,93 @@
+"""What `buran doctor --calibrate` finds: it is measured here, whatever else runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from buran.campaign.machine_file import Level, MachineFile
+from buran.errors import FormatError, RunError, UsageError
+from buran.files import write_json
+from buran.measure.machine import speed
+
+KIB = 1024
+MACHINE = MachineFile(
+    host="node1",
+    cpu="a processor",
+    kernel="6.1",
+    compiler="cc 12",
+    date="2026-01-01T00:00:00+00:00",
+    cores=4,
+    levels=(
+        Level(32 * KIB, 1, 1e-9, 1e-9, 100e9, 100e9),
+        Level(8192 * KIB, 4, 20e-9, 40e-9, 30e9, 20e9),
+        Level(None, 4, 100e-9, 160e-9, 12e9, 4e9),
+    ),
+    flops=50e9,
+    flops_busy=40e9,
+    codes={"chain": 1e-9},
+    spread=0.1,
+)
+
+
+def test_caches_and_bandwidth_are_shared_by_the_ranks_of_a_node() -> None:
+    assert [MACHINE.cache_of_a_rank(0, ranks) for ranks in (1, 4)] == [32 * KIB, 32 * KIB]
+    assert [MACHINE.cache_of_a_rank(1, ranks) / KIB for ranks in (1, 2, 4, 8)] == [8192, 4096, 2048, 2048]
+    # four cores share 16 GB/s: one alone gets 12, two get 8 each
+    assert [MACHINE.bandwidth_of(2, ranks) / 1e9 for ranks in (1, 2, 4)] == [12, 8, 4]
+    assert [round(1e9 * MACHINE.latency_s_of(2, ranks)) for ranks in (1, 2, 4)] == [100, 120, 160]
+    assert replace(MACHINE, cores=1).latency_s_of(2, 1) == 100e-9
+
+
+@pytest.mark.slow
+def test_a_calibration_is_measured_written_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "LARGEST_SPREAD", float("inf"))  # other tests may run beside it
+    found = speed.calibrate([16 * KIB, 256 * KIB])
+    assert found.caches == (16 * KIB, 256 * KIB) and len(found.levels) == 3
+    near, *_, memory = found.levels
+    assert memory.latency_s > near.latency_s and memory.bandwidth < near.bandwidth
+    assert set(found.codes) == set(speed.CODES) and found.flops > 1e8
+    path = tmp_path / "machine.json"
+    write_json(path, {"schema": MachineFile.schema_read, **asdict(found)})
+    assert MachineFile.read(path) == found
+
+
+@pytest.mark.slow
+def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "LARGEST_SPREAD", -1.0)  # no machine is as quiet
+    with pytest.raises(RunError, match="too busy"):
+        speed.calibrate([16 * KIB])
+
+
+def test_caches_that_nobody_tells_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "_told_by_the_system", lambda cpus: [])
+    with pytest.raises(UsageError, match="does not tell its caches") as error:
+        speed.calibrate()
+    assert "--caches-kib" in str(error.value)
+    assert speed._caches_of([0, 1], [32.0, 256.0, 1024.0]) == [(32.0, 1), (256.0, 1), (1024.0, 2)]
+    with pytest.raises(UsageError, match="larger than the one before"):
+        speed._caches_of([0], [32.0, 16.0])
+
+
+def test_lists_of_cpus() -> None:
+    assert speed._cpus_in("0-2,8") == {0, 1, 2, 8} and speed._cpus_in("") == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"levels": []}, "memory without one"),
+        ({"flops": 0.0}, "above 0"),
+        ({"colour": "red"}, "unknown key 'colour'"),
+        ({"schema": "buran-machine/9"}, "schema"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path: Path, change: dict[str, object], why: str) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(json.dumps({"schema": MachineFile.schema_read, **asdict(MACHINE), **change}))
+    with pytest.raises(FormatError) as error:
+        MachineFile.read(path)
+    assert why in str(error.value)
