@@ -200,6 +200,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     ("no cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": []}}, "memory.caches_kib", "empty"),
     ("no such cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": [32]}}, "metrics[2]", "is of another one"),
+    ("no machine", {"metrics": [*SAMPLED], "memory": {"machine": "none.json"}}, "memory.machine", "doctor"),
     ("counter twice", {"counters": ["cycles", "cycles"]}, "counters[1]", "twice"),
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),

@@ -25,7 +25,7 @@ from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
-from buran.errors import ConfigError, PluginError, UsageError
+from buran.errors import ConfigError, FormatError, PluginError, UsageError
 from buran.files import read_json
 from buran.profile.extrap_names import extrap_names
 from buran.profile.metrics import MISSES, metric_of, sampled
@@ -409,15 +409,20 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
         if point not in campaign.points:
             hint = "name one of them, or add it to the values or points"
             yield Mistake(("memory", "points", i), f"{point} is not one of the modelling points", hint=hint)
-    if (config.memory.points or config.memory.caches_kib) and not asked:
+    if (config.memory.points or config.memory.caches_kib or config.memory.machine) and not asked:
         hint = "add misses_level_1, or leave out the section memory"
         yield Mistake(("memory",), "no metric asks for sampled accesses to memory", hint=hint)
-    sizes = config.memory.caches_kib or ()
+    try:
+        sizes = campaign.caches_kib or ()
+    except FormatError as error:
+        yield Mistake(("memory", "machine"), error.what, error.why, "write it with buran doctor --calibrate")
+        return
     if any(far <= near for near, far in pairwise(sizes)):
         yield Mistake(("memory", "caches_kib"), "each cache must be larger than the one before", hint="nearest first")
     for i, metric in enumerate(config.metrics):
         if metric in MISSES[len(sizes) :] and sizes:
-            what = f"memory.caches_kib names {len(sizes)} caches, and {metric} is of another one"
+            named = "memory.caches_kib names" if config.memory.caches_kib else "memory.machine tells of"
+            what = f"{named} {len(sizes)} caches, and {metric} is of another one"
             yield Mistake(("metrics", i), what, hint="add its size, or leave the metric out")
     path = ("metrics", config.metrics.index(asked[0])) if asked else ("metrics",)
     if asked and campaign.is_simulated:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
+from buran.campaign.machine_file import MachineFile
 from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
@@ -155,6 +156,25 @@ class Campaign:
         if not sampled(self.config.metrics):
             return ()
         return self.points if asked is None else tuple(dict.fromkeys(map(Point.of, asked)))
+
+    @cached_property
+    def machine_file(self) -> MachineFile | None:
+        """How fast the machine is; None where the campaign names no file that says it.
+
+        Raises
+        ------
+        FormatError
+            The file cannot be read.
+        """
+        name = self.config.memory.machine
+        return None if name is None else MachineFile.read(below(self.folder, name))
+
+    @property
+    def caches_kib(self) -> tuple[float, ...] | None:
+        """Sizes of the caches, nearest first; None where only the runs tell them."""
+        if self.config.memory.caches_kib or self.machine_file is None:
+            return self.config.memory.caches_kib
+        return tuple(size / 1024 for size in self.machine_file.caches)
 
     @property
     def simulated_on(self) -> str:
@@ -446,6 +466,7 @@ class Campaign:
                 for entry in self.config.measurements
             ],
             "inputs": self.input_contents,
+            "machine_file": None if self.machine_file is None else asdict(self.machine_file),
             "compare_with": [file_sha256(earlier / name) for name in READ if (earlier / name).is_file()]
             if earlier is not None
             else [],

@@ -293,6 +293,13 @@ class MemoryKeys(Keys, title="Memory"):
         "the machine tells them. A change measures nothing again.",
         examples=[[32, 1024]],
     )
+    machine: OfAnalysis[Text | None] = Field(
+        None,
+        description="File of `buran doctor --calibrate`, written where the programs run: how fast caches, memory and "
+        "cores are. The report then says what bounds each call path. It also has the sizes of the caches, for machines "
+        "that do not tell them.",
+        examples=["machine.json"],
+    )
 
 
 class BudgetKeys(Keys, title="BudgetPart"):

@@ -13,6 +13,8 @@ from buran.model.model_set import ModelSet
 from buran.model.terms import Array, ModelFunction
 from buran.model.text import format_function
 from buran.prior.distances import DistanceModels, distance_models
+from buran.prior.paths import taken_up
+from buran.profile.profile import CallTree
 from buran.profile.reuse import BIN_METRICS, LINE
 from buran.report.caches import CachedPath, CacheTable, Leaving
 from buran.report.curves import rounded
@@ -23,8 +25,14 @@ _STEPS = 100  # of curves and of the search for the place where a cache is left
 _FEWEST = 3  # points, of which growth takes at least so many
 
 
-def models_of(runs: Sequence[Run]) -> DistanceModels | None:
-    """Return models of the distances that runs have sampled, mean over ranks; None where they are too few."""
+def models_of(runs: Sequence[Run], tree: CallTree | None = None) -> DistanceModels | None:
+    """Return models of the distances that runs have sampled, mean over ranks; None where they are too few.
+
+    Parameters
+    ----------
+    tree
+        Call paths that take up those of the runs; without it, these have models of their own.
+    """
     only_bins = (
         (
             point,
@@ -46,7 +54,9 @@ def models_of(runs: Sequence[Run]) -> DistanceModels | None:
         if name in table.values:
             # A run without accesses in a bin does not name it.
             accesses[..., number] = np.nan_to_num(table.over_locations(name)).max(axis=2)
-    return distance_models(table.points, accesses, table.parameters, table.tree.names)
+    if tree is not None:
+        accesses = taken_up(accesses, table.tree, tree)
+    return distance_models(table.points, accesses, table.parameters, (tree or table.tree).names)
 
 
 def cache_table(

@@ -133,7 +133,7 @@ def _gather(history: History) -> _Material:
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
     counted = collect.experiment_of([run for run in modelled if run.mode is Mode.EFFORT], parameters)
     memory = [run for run in modelled if run.mode is Mode.MEMORY]
-    profiles = collect.sampled_profiles(memory, parameters, session.campaign.config.memory.caches_kib)
+    profiles = collect.sampled_profiles(memory, parameters, session.campaign.caches_kib)
     sampled = experiment_from_profiles(profiles) if memory else None
     return _Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled)
 

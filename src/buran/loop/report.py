@@ -46,9 +46,10 @@ from buran.loop.efficiency import efficiency_table
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.model import imported_models
-from buran.loop.page import measured_on, write_page
+from buran.loop.page import measured_on, other_machine, write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
+from buran.loop.roofline import roofline_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
 from buran.loop.session import Session
 from buran.measure.bundle import PROFILE
@@ -89,11 +90,19 @@ def write_results(history: History, folder: Path) -> None:
         if calibration is not None:
             write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
     efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded)
-    sizes = cache_sizes((profile for *_, profile in sampled), session.campaign.config.memory.caches_kib)
+    sizes = cache_sizes((profile for *_, profile in sampled), session.campaign.caches_kib)
     report = replace(
         report,
         efficiency=efficiency,
         caches=cache_table(sampled, sizes, session.campaign, report.models),
+        roofline=roofline_of(
+            sampled,
+            counted,
+            history.findings(last).tree,
+            history.models(last).get("time"),
+            report.priors,
+            session.campaign,
+        ),
         measured_on=measured_on(history),
         simulated_on=session.campaign.simulated_on,
     )
@@ -123,7 +132,7 @@ def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
     parameters = campaign.parameters
     whole = _newest(history, mode)
     if mode is Mode.MEMORY:
-        runs = list(sampled_profiles(whole, parameters, campaign.config.memory.caches_kib))
+        runs = list(sampled_profiles(whole, parameters, campaign.caches_kib))
     else:
         runs = list(profiles_of(whole, parameters))
     shutil.rmtree(folder, ignore_errors=True)
@@ -403,6 +412,7 @@ def _notes(history: History, findings: Findings) -> list[str]:
     notes += _lost_visits(history)
     notes += _missing_requirements(history)
     notes += _lowered_rates(history)
+    notes += other_machine(history)
     notes += _builds_of_models(history, findings)
     notes += [judged["words"] for judged in findings.imported]
     return list(dict.fromkeys(notes))
@@ -461,6 +471,7 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
         plain[name] = None if plain[name] is None else plain[name].to_json()
     plain["efficiency"] = None if report.efficiency is None else asdict(report.efficiency)
     plain["caches"] = None if report.caches is None else asdict(report.caches)
+    plain["roofline"] = None if report.roofline is None else asdict(report.roofline)
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain
 

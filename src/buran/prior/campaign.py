@@ -81,6 +81,7 @@ def _statement(path: str, made: PathModel, plain: Model | None, parameters: tupl
         "resilient": "",
         "times_alone": "" if plain is None else format_function(plain.function, parameters),
         "waiting": "",
+        "waiting_share": None,
         "settled": made.settled,
         "at_target_s": None if plain is None else _finite(plain.function.evaluate(at)[0]),
         "difference_s": None,
@@ -92,6 +93,7 @@ def _statement(path: str, made: PathModel, plain: Model | None, parameters: tupl
     out["prior"] = made.resilient.prior.text(parameters)
     out["resilient"] = format_function(resilient.function, parameters)
     out["waiting"] = "" if made.waiting is None else waiting_text(made.waiting, parameters)
+    out["waiting_share"] = None if made.waiting is None else _finite(made.waiting.share)
     out["at_target_s"] = _finite(made.final.function.evaluate(at)[0])
     if plain is not None:
         errors = [float(model.standard_error(at)[0]) for model in (plain, resilient)]

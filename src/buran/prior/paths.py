@@ -128,6 +128,14 @@ def project(counted: CallTree, timed: CallTree) -> tuple[Ids, Ids]:
     return target, itself
 
 
+def taken_up(values: Array, counted: CallTree, timed: CallTree) -> Array:
+    """Add values, shape (counted call path, ...), to the call paths that take up theirs under a narrow filter."""
+    target, _ = project(counted, timed)
+    out = np.zeros((len(timed), *values.shape[1:]))
+    np.add.at(out, target[target >= 0], values[target >= 0])
+    return out
+
+
 def _without_openmp(timed: CallTree) -> tuple[CallTree, Ids]:
     """Return the call paths of functions alone, as the build that counts has them, and the timed one of each.
 

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 import buran
 from buran.profile.profile import SEPARATOR
-from buran.report import caches
+from buran.report import caches, roofline
 from buran.report.comparison import checked_rows
 from buran.report.comparison_page import STYLE, comparison_values
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
@@ -28,6 +28,7 @@ _SCRIPTS = (
     "icicle.js",
     "overview.js",
     "caches.js",
+    "roofline.js",
     "noise.js",
     "course.js",
     "start.js",
@@ -41,6 +42,7 @@ _SECTIONS = (
     ("call-paths", "Call paths"),
     ("efficiency", "Efficiency"),
     ("caches", "Caches"),
+    ("roofline", "What bounds it"),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
     ("balance", "Load balance"),
@@ -72,6 +74,7 @@ def render_page(
         "evaluation": not report.evaluation,
         "efficiency": report.efficiency is None,
         "caches": report.caches is None,
+        "roofline": report.roofline is None,
         "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
@@ -102,6 +105,9 @@ def render_page(
         caches=None if report.caches is None else caches.rows_of(report.caches),
         caches_header=None if report.caches is None else caches.header_of(report.caches),
         caches_words=caches.EXPLANATION,
+        bounds=None if report.roofline is None else roofline.rows_of(report.roofline),
+        bounds_header=None if report.roofline is None else roofline.header_of(report.roofline),
+        bounds_words=None if report.roofline is None else roofline.words_of(report.roofline),
         efficiency_times=TIMES,
         efficiency_columns=list(COLUMNS.values()),
         checked=checked_rows(report.parameters, report.checked),

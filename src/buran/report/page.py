@@ -26,6 +26,7 @@ from buran.report.curves import (
 )
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
 from buran.report.plain import brief, function_name
+from buran.report.roofline import roofline_plot
 from buran.report.text import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 
 __all__ = ["Iteration", "page_data", "predict_call_paths"]
@@ -95,6 +96,7 @@ def page_data(
         "iterations": [asdict(iteration) for iteration in iterations],
         "over_time": over_time(runs),
         "caches": cache_plot(report.caches),
+        "roofline": roofline_plot(report.roofline),
         "paths": [],
         "left_out": 0,
     }

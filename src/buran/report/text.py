@@ -22,6 +22,7 @@ from buran.report.caches import CacheTable, cache_text
 from buran.report.comparison import earlier_text
 from buran.report.efficiency import EfficiencyTable, efficiency_text
 from buran.report.plain import brief, briefs, named, section
+from buran.report.roofline import Roofline, roofline_text
 
 _ROWS = 12
 _WIDTH, _LINES = 80, 23  # of a terminal; a line is left for what the shell says next
@@ -91,6 +92,8 @@ class Report:
         How well the cores are used; None for a program without ranks.
     caches
         Where call paths leave which caches; None where accesses to memory were not sampled.
+    roofline
+        What bounds call paths; None where that is not known of the machine, or accesses were not sampled.
     measured_on
         Machines and days; empty where no program ran, or on a simulated machine.
     simulated_on
@@ -127,6 +130,7 @@ class Report:
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     efficiency: EfficiencyTable | None = None
     caches: CacheTable | None = None
+    roofline: Roofline | None = None
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()
@@ -245,6 +249,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
     parts += [
         efficiency_text(report.efficiency),
         cache_text(report.caches, report.target),
+        roofline_text(report.roofline),
         _corrections(report, target),
         _balance(report),
         _instrumentation(report),

@@ -31,4 +31,5 @@ if (body) {
   overview();
 }
 cachePlot();
+rooflinePlot();
 noise();

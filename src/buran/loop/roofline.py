@@ -1,0 +1,157 @@
+"""What bounds the call paths of a campaign on its machine: times, flops and misses beside what the machine can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.config import Campaign
+from buran.campaign.machine_file import MachineFile
+from buran.campaign.point import Point
+from buran.experiment.build import Run, experiment_from_profiles
+from buran.loop.caches import models_of
+from buran.loop.collect import only
+from buran.model.model_set import ModelSet
+from buran.model.terms import Array, predict
+from buran.prior.effort import effort_of
+from buran.prior.paths import taken_up, waits
+from buran.profile.profile import CallTree
+from buran.profile.reuse import LINE
+from buran.profile.startup import starts_or_ends
+from buran.report.roofline import BLOCKS, MPI, WAITING, BoundPath, Roofline, Work, level_names
+
+_MOST_ROWS = 12
+_MATTERS = 0.001  # of all time at the target, from which on a call path has a row
+_MOST_OF = 0.5  # of a call path's time, from which on one thing bounds it
+
+
+def roofline_of(
+    sampled: Sequence[Run],
+    counted: Sequence[Run],
+    tree: CallTree,
+    times: ModelSet | None,
+    statements: Sequence[Mapping[str, Any]],
+    campaign: Campaign,
+) -> Roofline | None:
+    """Return what bounds call paths; None without a machine file, times or enough sampled runs.
+
+    Parameters
+    ----------
+    sampled, counted
+        Runs with distances, and with flops.
+    tree
+        Call paths of the times: functions without hooks belong to their callers.
+    statements
+        What priors say of the times' models.
+    """
+    machine = campaign.machine_file
+    found = None if machine is None or times is None else models_of(sampled, tree)
+    if machine is None or times is None or found is None or times.call_paths != tuple(tree.names):
+        return None
+    measured = np.array(times.points, dtype=np.float64)
+    target = [float(campaign.refinement_target[name]) for name in times.parameters]
+    largest = measured[np.argmax(np.nansum(np.maximum(times.predict(measured), 0.0), axis=0))]
+    points = np.array([largest, target])
+    at = [dict(zip(times.parameters, point, strict=True)) for point in points.tolist()]
+    ranks = [_ranks_on_a_node(campaign, point) for point in at]
+    seconds = np.maximum(np.nan_to_num(times.predict(points)), 0.0)
+    lines = np.array(
+        [
+            [
+                found.misses(point[None], machine.cache_of_a_rank(level, number))[:, 0]
+                for level in range(len(machine.caches))
+            ]
+            for point, number in zip(points, ranks, strict=True)
+        ]
+    )  # point, level, call path
+    flops = _flops(counted, tree, points)
+    regions = [tree.regions[number] for number in tree.region.tolist()]
+    waiting = {str(each["call_path"]): float(each.get("waiting_share") or 0.0) for each in statements}
+    names = level_names(machine.caches)
+    rows = []
+    seconds[starts_or_ends(tree.names)] = 0.0
+    there = seconds.all(axis=1) & (seconds[:, 1] >= _MATTERS * seconds[:, 1].sum())
+    for row in np.flatnonzero(there)[np.argsort(-seconds[there, 1], kind="stable")][:_MOST_ROWS].tolist():
+        other = ""
+        if waits(regions[row]):
+            is_mpi = regions[row].paradigm == "mpi" and waiting.get(tree.names[row], 0.0) < _MOST_OF
+            other = MPI if is_mpi else WAITING
+        works = [
+            work_of(
+                float(seconds[row, place]),
+                None if flops is None else float(flops[row, place]),
+                lines[place, :, row],
+                machine,
+                ranks[place],
+                names,
+                other,
+            )
+            for place in range(len(points))
+        ]
+        rows.append(BoundPath(tree.names[row], *works))
+    return Roofline(
+        f"{machine.host}, {machine.cpu}, calibrated {machine.date[:10]}",
+        names,
+        [machine.bandwidth_of(level, ranks[1]) for level in range(1, len(machine.levels))],
+        machine.flops_of(ranks[1]),
+        (ranks[0], ranks[1]),
+        at[0],
+        rows,
+    )
+
+
+def _ranks_on_a_node(campaign: Campaign, point: Mapping[str, float]) -> int:
+    return campaign.placement(Point.of(point)).ranks_per_node
+
+
+def _flops(counted: Sequence[Run], tree: CallTree, points: Array) -> Array | None:
+    """Return shape (call path, point); None where they were not counted."""
+    runs = [run for run in counted if "flops" in run[2].metrics]
+    if not runs:
+        return None
+    table = only(experiment_from_profiles(runs), ["flops"])
+    counts = taken_up(table.over_locations("flops", "mean"), table.tree, tree)
+    return predict(effort_of(table.points, counts, metric="flops", exact=True).functions, points)
+
+
+def work_of(
+    seconds: float,
+    flops: float | None,
+    lines: Array,
+    machine: MachineFile,
+    ranks: int,
+    names: Sequence[str],
+    other: str = "",
+) -> Work:
+    """Return what a call path asks of the machine, and what bounds it.
+
+    Parameters
+    ----------
+    lines
+        Shape (cache,): misses.
+    ranks
+        On a node.
+    names
+        Of what lies beyond each cache.
+    other
+        What bounds it if it is no computation.
+    """
+    traffic = LINE * lines
+    levels = range(1, len(machine.levels))
+    moving = traffic / np.array([machine.bandwidth_of(level, ranks) for level in levels])
+    latencies = np.array([machine.latency_s_of(level, ranks) for level in range(len(machine.levels))])
+    waits_s = lines * np.maximum(np.diff(latencies), 0.0)
+    computing = (flops or 0.0) / machine.flops_of(ranks)
+    busiest = int(np.argmax(moving)) if moving.any() else None
+    bound, share = BLOCKS, None
+    if other:
+        bound = other
+    elif computing >= max(moving.max(initial=0.0), _MOST_OF * seconds):
+        bound, share = "floating-point operations", computing / seconds
+    elif busiest is not None and moving[busiest] >= _MOST_OF * seconds:
+        bound, share = f"bandwidth of {names[busiest]}", float(moving[busiest]) / seconds
+    elif waits_s.sum() >= _MOST_OF * seconds:
+        bound = f"{BLOCKS} or latency of {names[int(np.argmax(waits_s))]}"
+    return Work(seconds, flops, tuple(traffic.tolist()), bound, share, busiest)

@@ -1,0 +1,117 @@
+"""What bounds call paths: a machine and runs that are made up, so that the answers are known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from made_up import data_of, report
+
+from buran.campaign.launcher import Placement
+from buran.campaign.machine_file import Level, MachineFile
+from buran.loop.roofline import roofline_of, work_of
+from buran.model.fit import fit_models
+from buran.model.model_set import ModelSet
+from buran.profile.metrics import metric_of
+from buran.profile.profile import CallTree, Location, Profile, Region
+from buran.profile.reuse import BIN_METRICS, LEAST_DISTANCE, LINE, NEVER
+from buran.report.html import render_page
+from buran.report.roofline import roofline_plot, roofline_text
+
+MACHINE = MachineFile(
+    *("node1", "a processor", "6.1", "cc", "2026-01-02T00:00:00+00:00"),
+    cores=4,
+    levels=(
+        Level(2**15, 1, 1e-9, 1e-9, 64e9, 64e9),
+        Level(2**23, 4, 11e-9, 11e-9, 32e9, 32e9),
+        Level(None, 4, 111e-9, 111e-9, 16e9, 4e9),
+    ),
+    flops=1e10,
+    flops_busy=1e10,
+    codes={"chain": 1e-9},
+    spread=0.0,
+)
+NAMES = ["level 2", "memory"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "flops", "lines", "ranks", "bound"),
+    [
+        (1.0, 8e9, (0, 0), 1, "floating-point operations"),
+        (1.0, 1e9, (1e6, 1e6), 1, "blocks"),
+        (1.0, 1e9, (3e8, 0), 1, "bandwidth of level 2"),
+        (1.0, 1e9, (2e8, 2e8), 1, "bandwidth of memory"),
+        (1.0, None, (7e7, 7e7), 1, "blocks or latency of memory"),
+        (1.0, None, (7e7, 7e7), 4, "bandwidth of memory"),  # four ranks have a quarter each
+        (1.0, 0.0, (0, 0), 1, "blocks"),
+    ],
+)
+def test_what_takes_half_of_the_time_bounds(seconds, flops, lines, ranks, bound):
+    work = work_of(seconds, flops, np.array(lines, dtype=float), MACHINE, ranks, NAMES)
+    assert work.bound == bound
+    assert (work.intensity is None) is (not flops or not any(lines))
+
+
+def test_mpi_and_waiting_are_said_beforehand():
+    assert work_of(1.0, None, np.zeros(2), MACHINE, 1, NAMES, "waiting").bound == "waiting"
+
+
+VALUES = (8, 12, 16, 20, 24)
+
+
+def runs(inner: bool):
+    """A program that sweeps 2 n^3 lines, n^3 times, with two operations each; maybe in a function of its own."""
+    regions = (Region("main"), Region("sweep"), Region("MPI_Bcast", paradigm="mpi"), Region("cell"))
+    tree = CallTree(
+        regions[: 4 if inner else 3], np.arange(4 if inner else 3), np.array([-1, 0, 0, 1][: 4 if inner else 3])
+    )
+    for n in VALUES:
+        place = int(np.searchsorted(LEAST_DISTANCE[:NEVER], 2 * n**3, "right")) - 1
+        name = [*BIN_METRICS][place]
+        values = {name: np.zeros((len(tree), 1)), "flops": np.zeros((len(tree), 1))}
+        values[name][-1 if inner else 1], values["flops"][-1 if inner else 1] = n**3, 2 * n**3
+        metrics = {key: BIN_METRICS.get(key) or metric_of(key) for key in values}
+        yield {"n": n}, 0, Profile(tree, (Location(0),), metrics, values, {})
+
+
+def found(machine: MachineFile | None = MACHINE):
+    """Times under a filter without the inner function: 5 ns for each cell, of which a line of memory takes 4."""
+    tree = next(runs(False))[2].tree
+    times = np.array([[1e-9] * len(VALUES), [5e-9 * n**3 for n in VALUES], [1e-9 * n**3 for n in VALUES]])
+    points = np.array([[float(n)] for n in VALUES])
+    models = ModelSet(
+        ("n",), "time", "sec", tree.names, fit_models(points, times).models, "mean", "median",
+        tuple(map(tuple, points.tolist())),
+    )  # fmt: skip
+    campaign = SimpleNamespace(
+        machine_file=machine, refinement_target={"n": 100}, placement=lambda point: Placement(ranks=1)
+    )
+    sampled = list(runs(True))
+    return roofline_of(sampled, sampled, tree, models, [], campaign)
+
+
+def test_functions_without_hooks_belong_to_their_callers():
+    roofline = found()
+    assert [row.call_path for row in roofline.rows] == ["main->sweep", "main->MPI_Bcast"]
+    sweep = roofline.rows[0]
+    assert sweep.now.bound == "blocks or latency of level 2 (8 MiB)" and sweep.target.bound == "bandwidth of memory"
+    assert sweep.target.share == pytest.approx(LINE / 16e9 / 5e-9, rel=0.05)
+    assert sweep.target.intensity == pytest.approx(2 / LINE, rel=0.05)
+    assert roofline.rows[1].target.bound == "MPI"
+
+
+def test_the_section_of_the_report():
+    roofline = found()
+    text = roofline_text(roofline)
+    assert "bandwidth of memory, 80 %" in text and "calibrated 2026-01-02" in text
+    plot = roofline_plot(roofline)
+    assert [name for name, _ in plot["paths"]] == ["main->sweep"] and len(plot["roofs"]) == 2
+    said = replace(report(None), roofline=roofline)
+    assert 'id="roofline-plot"' in render_page(said, data_of(said, None), [""], {}, "")
+    assert 'id="roofline-plot"' not in render_page(report(None), data_of(report(None), None), [""], {}, "")
+
+
+def test_without_a_machine_nothing_is_said():
+    assert found(None) is None and roofline_text(None) == "" and roofline_plot(None) is None
