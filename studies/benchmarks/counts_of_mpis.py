@@ -14,7 +14,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from buran.campaign.config import Campaign
 from buran.campaign.load import load_campaign
 from buran.campaign.yaml_document import read_yaml
 from buran.errors import BuranError
@@ -30,7 +32,7 @@ def judge(path: Path, ranks: Sequence[int]) -> str:
     points = [next((point for point in by_size if campaign.ranks(point) == p), None) for p in ranks]
     chosen = [point for point in points if point is not None]
     keys = dict(read_yaml(path).data)
-    keys["target"] = {**keys["target"], "source": str(campaign.source)}
+    keys["target"] = {**keys["target"], "source": str(campaign.source), "inputs": _inputs(campaign)}
     with tempfile.TemporaryDirectory(prefix="buran-counts-") as name:
         benches = []
         for where, environment in (("here", {}), ("there", {"machine": dict(MACHINES["fat tree"])})):
@@ -42,6 +44,19 @@ def judge(path: Path, ranks: Sequence[int]) -> str:
         f"| {campaign.name} | {benches[0].backend.mpi_flavour} | {tried} | {found['compared']} | {found['unequal']} |"
     )
     return "\n".join((line, *(f"    {text}" for text in found["differing"][:20])))
+
+
+def _inputs(campaign: Campaign) -> list[dict[str, Any]]:
+    """Return the key `inputs` of a program that is built elsewhere: with absolute paths, but for those in the build."""
+    return [
+        {
+            "path": str(entry.path if entry.path.is_absolute() else Path("{build}", entry.path)),
+            "name": entry.name,
+            "link": entry.link,
+            "fill": entry.fill,
+        }
+        for entry in campaign.inputs
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
