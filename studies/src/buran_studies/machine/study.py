@@ -23,9 +23,10 @@ from buran_studies.campaign.measured import both_ways
 from buran_studies.campaign.summary import BURAN, MANUAL
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
-from buran_studies.machine import codes, collectives
+from buran_studies.machine import codes, collectives, generated
 from buran_studies.machine.counts import differences
 from buran_studies.machine.laboratory import Bench, Spent, bench_of
+from buran_studies.priors.simulated import LEVELS
 
 MACHINES: Mapping[str, Mapping[str, Any]] = {
     "ideal": {
@@ -39,7 +40,7 @@ MACHINES: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 SIZES = {"stencil": (8, 12), "sweep": (4, 6), "treesort": (1000, 2000)}
 _RANKS, _QUICK_RANKS = (1, 2, 4, 8), (1, 2, 4)
-_WAVE_RANKS, _QUICK_WAVE_RANKS = (4, 9, 16, 36, 64, 144, 256), (4, 9, 16, 36, 64)
+_WAVE_RANKS, _QUICK_WAVE_RANKS = (4, 9, 16, 36, 64, 144, 256, 1024), (4, 9, 16, 36, 64)
 _COLLECTIVE_RANKS, _QUICK_COLLECTIVE_RANKS = (4, 8, 16, 32, 64), (4, 8, 16, 32)
 _WAVE_SIZES = (4, 6, 8, 12, 16)
 _AIM = 8  # size at which waiting is predicted, and what simulating costs is told
@@ -53,7 +54,9 @@ DESK: Mapping[str, Any] = {
     "topology": "crossbar", "nodes": 1, "cores_per_node": 2, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
     "eager_limit_bytes": 4096, "loopback_bandwidth_gb_s": 2.1, "loopback_latency_us": 0.3,
 }  # fmt: skip
-_QUESTIONS = ("counts", "waiting", "sameness", "reality", "collectives", "loop")
+_QUESTIONS = ("counts", "waiting", "sameness", "reality", "collectives", "generated", "loop")
+_FUNCTIONS, _QUICK_FUNCTIONS = 200, 10  # of a generated program; as many as in the paper on priors
+_GENERATED_RANKS, _QUICK_GENERATED_RANKS = (2, 8, 32, 64, 128, 256), (2, 4, 8, 16, 24, 32)
 _PROGRAM = "the program"
 _REPETITIONS, _QUICK_REPETITIONS = 15, 3
 _LARGE = 0.05  # share of a program's time from which on a call path is judged
@@ -64,8 +67,8 @@ _FARTHER = 4  # times the largest number of ranks: where waiting is predicted, a
 def shards(settings: Settings) -> Sequence[Shard]:
     """One shard for counts and one for times of each example, one for waiting on each machine, one for sameness.
 
-    One for the collectives of each MPI; if not quick, one for the loop with each code that is here, on each machine. A
-    preset other than ``default`` takes those of one question.
+    One for the collectives of each MPI, and one for a generated program; if not quick, one for the loop with each code
+    that is here, on each machine. A preset other than ``default`` takes those of one question.
 
     Raises
     ------
@@ -77,6 +80,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     ranks = _QUICK_RANKS if settings.quick else _RANKS
     waves = _QUICK_WAVE_RANKS if settings.quick else _WAVE_RANKS
     gathered = _QUICK_COLLECTIVE_RANKS if settings.quick else _COLLECTIVE_RANKS
+    functions, draws = (_QUICK_FUNCTIONS, 5) if settings.quick else (_FUNCTIONS, settings.draws or 100)
     looped = () if settings.quick else codes.available()
     every: list[Shard] = [
         *({"asks": "counts", "example": example, "ranks": [*ranks]} for example in SIZES),
@@ -87,6 +91,14 @@ def shards(settings: Settings) -> Sequence[Shard]:
             {"asks": "collectives", "mpi": mpi, "ranks": [p for p in gathered if (mpi, p) not in collectives.FAILING]}
             for mpi in collectives.FLAVOURS
         ),
+        {
+            "asks": "generated",
+            "functions": functions,
+            "ranks": [*(_QUICK_GENERATED_RANKS if settings.quick else _GENERATED_RANKS)],
+            "levels": [*LEVELS],
+            "draws": draws,
+            "seed": settings.seed,
+        },
         *({"asks": "loop", "code": code, "machine": machine} for code in looped for machine in MACHINES),
     ]
     return [shard for shard in every if settings.preset in ("default", shard["asks"])]
@@ -102,7 +114,13 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
         if shard["asks"] == "reality":
             repetitions = _QUICK_REPETITIONS if settings.quick else _REPETITIONS
             return {"asks": "reality", **_reality(shard, repetitions, Path(name))}
-        asked = {"counts": _counts, "waiting": _waiting, "sameness": _sameness, "collectives": _collectives}
+        asked = {
+            "counts": _counts,
+            "waiting": _waiting,
+            "sameness": _sameness,
+            "collectives": _collectives,
+            "generated": _generated,
+        }
         answer = asked[shard["asks"]]
         return {"asks": shard["asks"], **answer(shard, Path(name))}
 
@@ -121,7 +139,8 @@ def _counts(shard: Shard, folder: Path) -> dict[str, Any]:
 def _waiting(shard: Shard, folder: Path) -> dict[str, Any]:
     """Model the waiting of a wavefront, and run it where it is predicted."""
     ranks = shard["ranks"]
-    bench = bench_of("sweep", MACHINES[shard["machine"]], [*ranks, _FARTHER * ranks[-1]], _WAVE_SIZES, folder / "sweep")
+    machine = {**MACHINES[shard["machine"]], "nodes": max(_FARTHER * ranks[-1], MACHINES[shard["machine"]]["nodes"])}
+    bench = bench_of("sweep", machine, [*ranks, _FARTHER * ranks[-1]], _WAVE_SIZES, folder / "sweep")
     points, waited, spent = [], [], dict[int, Spent]()
     for p in ranks:
         for n in _WAVE_SIZES:
@@ -224,6 +243,12 @@ def _collectives(shard: Shard, folder: Path) -> dict[str, Any]:
     return {"mpi": shard["mpi"], "operations": [collectives.judged(name, rows) for name, rows in executed.items()]}
 
 
+def _generated(shard: Shard, folder: Path) -> dict[str, Any]:
+    """Model a generated program under noise."""
+    asked = {key: value for key, value in shard.items() if key != "asks"}
+    return generated.executed(MACHINES["fat tree"], folder=folder, **asked)
+
+
 def _of_collectives(results: Sequence[Any]) -> tuple[list[Figure], Table]:
     figures, rows = [], []
     for result in results:
@@ -313,7 +338,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         "Memory is never less than what the study itself takes when it starts the run.",
     )
     tables = [table]
-    for asks, summary in (("collectives", _of_collectives), ("loop", _of_loops)):
+    for asks, summary in (("collectives", _of_collectives), ("generated", generated.summary), ("loop", _of_loops)):
         if chosen := [result for result in results if result["asks"] == asks]:
             further, told = summary(chosen)
             figures += further

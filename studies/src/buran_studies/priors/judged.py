@@ -27,6 +27,10 @@ from buran_studies.priors.simulated import SPARSE_SHARE
 from buran_studies.priors.sparse import effort_points, time_points
 from buran_studies.quality import exponent_deviation
 
+METHODS = ("resilient", "single", "sensitive")
+"""With priors, from the median of repetitions and from one; without priors."""
+REPETITIONS = 5
+"""Of each time, as in the paper's section 5.2."""
 _ALONE = FitOptions(share=False)  # subsets and draws of one function must not help each other
 _AT: Array = np.array([list(TEST_POINT.values())], dtype=np.float64)
 
@@ -63,7 +67,7 @@ def judge(functions: int, seed: int, results: Sequence[Mapping[str, Any]]) -> di
         priors = [found.priors[row] for row in own]
         actual = np.median(times[:, test], axis=2)[:, 0]
         values = times[:, ~test]
-        expected = [_expected(truth, part) for truth in truths]
+        expected = [expected_of(truth, part) for truth in truths]
         chosen: Ids = np.flatnonzero([bool((sparse == point).all(axis=1).any()) for point in points[~test]])
         scarce = [cheap.priors[row] for row in own]
         parts[part] = {
@@ -87,7 +91,8 @@ def judge(functions: int, seed: int, results: Sequence[Mapping[str, Any]]) -> di
     return {"parts": parts, "points": points[~test].tolist(), "cost": cost, "repetitions": len(timed)}
 
 
-def _expected(truth: Truth, part: str) -> ModelFunction:
+def expected_of(truth: Truth, part: str) -> ModelFunction:
+    """Return what the times of a part of a function grow like."""
     assert truth.prior is not None
     return truth.rounds if part == "computation" else added(truth.prior.functions)
 
@@ -152,10 +157,10 @@ def _listed(values: Array) -> Any:
     return out.tolist()
 
 
-def _classic(points: Array, values: Array) -> tuple[Array, tuple[Model | None, ...]]:
+def _classic(points: Array, values: Array, at: Array = _AT) -> tuple[Array, tuple[Model | None, ...]]:
     """Return predictions at the test point, shape (row, 1), and models from times alone."""
     models = fit_models(points, values).models
-    found = [np.nan if model is None else float(model.function.evaluate(_AT)[0]) for model in models]
+    found = [np.nan if model is None else float(model.function.evaluate(at)[0]) for model in models]
     return np.array(found)[:, None], models
 
 
@@ -232,7 +237,46 @@ def noise(part: str, level: float, draws: int, seed: int, results: Sequence[Mapp
     priors = [None if prior is None else _unpacked(prior) for prior in own["priors"]]
     expected = [ModelFunction.from_json(function) for function in own["expected"]]
     number = int(np.random.SeedSequence([seed, PARTS.index(part), int(level)]).generate_state(1)[0])
-    noisy = inject(values, level, "mixed", repetitions=draws, seed=number)  # function, point, repetition, draw
+    judged = under_noise(points, values, actual, priors, expected, level, draws, number)
+    return {"part": part, "level": level, **judged}
+
+
+def under_noise(
+    points: Array,
+    values: Array,
+    actual: Array,
+    priors: Sequence[Prior | None],
+    expected: Sequence[ModelFunction],
+    level: float,
+    draws: int,
+    seed: int,
+    at: Array = _AT,
+) -> dict[str, Any]:
+    """Add noise to times, model them with priors and without from the same draws, and predict one point.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    values
+        Times in seconds, shape (function, point, repetition); or (function, point), whose repetitions are the same.
+    actual
+        Times at the predicted point, shape (function,).
+    expected
+        What each function grows like.
+    level
+        Of noise, in percent.
+    at
+        The predicted point, shape (1, parameter).
+
+    Returns
+    -------
+    dict
+        JSON values: relative errors of each method and exponent deviations without priors, means over draws.
+    """
+    if values.ndim == 2:
+        values = np.repeat(values[..., None], REPETITIONS, axis=2)
+    noisy = inject(values, level, "mixed", repetitions=draws, seed=seed)  # function, point, repetition, draw
     count = len(values)
 
     def flat(each: Array) -> Array:
@@ -240,18 +284,18 @@ def noise(part: str, level: float, draws: int, seed: int, results: Sequence[Mapp
 
     repeated = [prior for prior in priors for _ in range(draws)]
     median, true = flat(np.median(noisy, axis=2)), np.repeat(actual, draws)
-    predicted, models = _classic(points, median)
-    errors = {
-        "resilient": _errors(predictions(points, median, repeated, _AT, _ALONE), true),
-        "single": _errors(predictions(points, flat(noisy[:, :, 0]), repeated, _AT, _ALONE), true),
-        "sensitive": _errors(predicted, true),
-    }
+    predicted, models = _classic(points, median, at)
+    errors = (
+        _errors(predictions(points, median, repeated, at, _ALONE), true),
+        _errors(predictions(points, flat(noisy[:, :, 0]), repeated, at, _ALONE), true),
+        _errors(predicted, true),
+    )
     functions = [function for function in expected for _ in range(draws)]
     deviations = _deviations(models, functions).reshape(count, draws, 2)
     return {
-        "part": part,
-        "level": level,
-        "re": {name: _listed(error.reshape(count, draws).mean(axis=1)) for name, error in errors.items()},
+        "re": {
+            name: _listed(error.reshape(count, draws).mean(axis=1)) for name, error in zip(METHODS, errors, strict=True)
+        },
         "ed_sensitive": _listed(deviations.mean(axis=1)),
     }
 

@@ -23,7 +23,6 @@ PARTS = priors_simulated.PARTS
 LEVELS = priors_simulated.LEVELS
 _FUNCTIONS = {"default": 200, "small": 40, "tiny": 8}  # by preset
 _BATCH = 20  # functions of a shard
-_REPETITIONS = 5  # of measured times
 _SUBSET_LEVEL = 50
 _OUTLIER_DRAWS = 40
 # Printed in the paper: largest mean relative errors (section 5.2.2).
@@ -63,7 +62,7 @@ def _measuring(functions: int, seed: int, draws: int, repetitions: int) -> list[
     """Count once, time five times, then model, then add noise; `repetitions` are those of case studies."""
     same = {"functions": functions, "seed": seed}
     runs: list[Shard] = [{"kind": "count", **same}]
-    runs += [{"kind": "time", **same, "repetition": number} for number in range(_REPETITIONS)]
+    runs += [{"kind": "time", **same, "repetition": number} for number in range(priors_judged.REPETITIONS)]
     judge: Shard = {"kind": "judge", **same, NEEDS: runs}
     noise: list[Shard] = [
         {"kind": "noise", "part": part, "level": level, "draws": draws, "seed": seed, NEEDS: [judge]}

@@ -10,13 +10,13 @@ import numpy as np
 from buran.model.terms import Array
 from buran_studies.evaluation.evaluation import Curve, Figure, Kind, Plot, Table
 from buran_studies.evaluation.statistics import mean_and_error
+from buran_studies.priors.judged import METHODS
 from buran_studies.priors.measured import PARTS, TEST_POINT
 
 # Printed in the paper: average exponent deviations (Table 2), mean relative errors without injected noise (section
 # 5.2.1).
 _PAPER_ED = {"computation": "0.44", "communication": "1.14 (ranks), 0.57 (message size)"}
 _PAPER_RE = {"computation": (35.0, 45.0), "communication": (60.0, 91.0)}
-_METHODS = ("resilient", "single", "sensitive")
 _AT = ", ".join(f"{key} = {value}" for key, value in TEST_POINT.items())
 
 
@@ -179,19 +179,19 @@ def with_noise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list
         own = sorted(
             (result for result in results if result["part"] == part), key=lambda result: float(result["level"])
         )
-        medians: dict[str, list[float]] = {method: [] for method in _METHODS}
+        medians: dict[str, list[float]] = {method: [] for method in METHODS}
         for result in own:
-            errors = {method: 100 * known_of(result["re"][method]) for method in _METHODS}
+            errors = {method: 100 * known_of(result["re"][method]) for method in METHODS}
             for method, error in errors.items():
                 medians[method].append(float(np.nanmedian(error)))
             name = f"{part}: relative error of measured times, {result['level']} % noise added"
-            means = [mean_of(f"{name}, {method}", errors[method], kind=Kind.MEASURED) for method in _METHODS]
+            means = [mean_of(f"{name}, {method}", errors[method], kind=Kind.MEASURED) for method in METHODS]
             deviation = mean_of("", known_of(result["ed_sensitive"]), unit="", kind=Kind.MEASURED)
             rows.append(
                 (
                     f"{result['level']} %",
                     *map(str, means),
-                    *(f"{medians[method][-1]:.3g} %" for method in _METHODS),
+                    *(f"{medians[method][-1]:.3g} %" for method in METHODS),
                     str(deviation),
                 )
             )
@@ -204,7 +204,7 @@ def with_noise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], list
         tables.append(Table(f"Noise added to measured times, {part} (Fig. 3; measured)", header, tuple(rows)))
         levels = tuple(float(row["level"]) for row in own)
         curves = tuple(
-            Curve(method, levels, tuple(medians[method]), dashed=method == "sensitive") for method in _METHODS
+            Curve(method, levels, tuple(medians[method]), dashed=method == "sensitive") for method in METHODS
         )
         title = f"Noise added to measured times, {part}"
         plots.append(Plot(f"noise-measured-{part}", title, "noise / %", "median relative error / %", curves))
