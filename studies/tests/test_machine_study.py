@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from buran.errors import UsageError
 from buran_studies.evaluation.study import Settings
-from buran_studies.machine import collectives, study
+from buran_studies.machine import collectives, generated, study
 from buran_studies.machine.counts import _matched
 
 QUICK = Settings("machine", quick=True)
@@ -77,6 +78,18 @@ def test_collectives_are_executed_in_each_size() -> None:
     assert {judged["operation"] for judged in found["operations"]} >= {"MPI_Bcast", "MPI_Allreduce", "MPI_Alltoall"}
     evaluation = study.summarise([found], QUICK)
     assert len(evaluation.tables[-1].rows) == len(found["operations"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
+def test_a_generated_program_is_judged_where_it_was_executed(tmp_path: Path) -> None:
+    result = generated.executed(study.MACHINES["fat tree"], 2, (2, 3, 4, 6, 8, 16), (0.0,), 1, 11, tmp_path)
+    computation, communication = result["errors"]
+    assert max(computation["re"]["resilient"]) < 0.01  # priors have the shape, and there is no noise
+    assert len(communication["re"]["sensitive"]) == 2
+    figures, table = generated.summary([result])
+    assert "executed at 16" in table.title
+    assert {figure.goal for figure in figures if figure.name.endswith("resilient")} == {"20"}
 
 
 def test_call_paths_are_the_same_whatever_a_handle_of_mpi_is_called() -> None:

@@ -56,7 +56,7 @@ DESK: Mapping[str, Any] = {
 }  # fmt: skip
 _QUESTIONS = ("counts", "waiting", "sameness", "reality", "collectives", "generated", "loop")
 _FUNCTIONS, _QUICK_FUNCTIONS = 200, 10  # of a generated program; as many as in the paper on priors
-_GENERATED_RANKS, _QUICK_GENERATED_RANKS = (2, 8, 32, 64, 128, 256), (2, 4, 8, 16, 24, 32)
+_GENERATED_RANKS, _QUICK_GENERATED_RANKS = (2, 4, 8, 16, 32, 64, 128, 256), (2, 4, 8, 16, 32, 64)
 _PROGRAM = "the program"
 _REPETITIONS, _QUICK_REPETITIONS = 15, 3
 _LARGE = 0.05  # share of a program's time from which on a call path is judged
