@@ -48,10 +48,10 @@ CODES: Mapping[str, Example] = {
             "-e -i {px} -j {py} -k {pz} -x {=n * px} -y {=n * py} -z {=n * pz} -N 5 -n 5 -d {build}/pots",
             _TWOS, (4, 5, 6, 7, 8), (128, 16), 1, Path("CoMD"), {"binary": "bin/CoMD-mpi", **_GRID},
         ),
-        Example(  # calls functions that are not declared, which clang takes for errors
-            "AMG", "make CC={mpicc} INCLUDE_CFLAGS='-O2 -DTIMER_USE_MPI' INCLUDE_LFLAGS=-lm",
-            "-n {n} {n} {n} -P {px} {py} {pz}", _TWOS, (6, 7, 8, 9, 10), (128, 20), 1, Path("AMG"),
-            {"binary": "test/amg", "compiler": "gcc", **_GRID},
+        Example(  # lines of a grid, one rank after the other
+            "PRK p2p", "cp common/make.defs.gcc common/make.defs && make -C MPI1/Synch_p2p MPICC={mpicc} p2p",
+            "3 {=n * p} {n}", _TWOS, (32, 48, 64, 80, 96), (128, 192), 1, Path("Kernels"),
+            {"binary": "MPI1/Synch_p2p/p2p"},
         ),
     )
 }  # fmt: skip
