@@ -109,8 +109,7 @@ class Spec:
             self._check_size(kernel, "computation", kernel.computation, points, MOST_ROUNDS, "rounds")
             if kernel.operation is None:
                 continue
-            peers = points[:, 0] if kernel.operation in SPREADING else np.ones(len(points))
-            sizes = kernel.message_bytes.evaluate(points) * peers
+            sizes = kernel.message_bytes.evaluate(points) * _peers(kernel.operation, points)
             self._refuse(kernel, "bytes", sizes, points, self.array_bytes, "bytes, the size of the arrays")
             self._check_size(kernel, "calls", kernel.calls, points, MOST_ROUNDS, "calls")
 
@@ -209,7 +208,7 @@ def random_spec(
     """Draw kernels: terms of x^i and log2(x)^j with the exponents of the noise-resilient priors paper (Eq. 2, 3).
 
     Drawn again is what would grow too much over the points: by more than 20000 in rounds of loops, or 256 in bytes of
-    messages. Each kernel depends on the seed and its number alone.
+    messages, and messages that do not fit into an array. Each kernel depends on the seed and its number alone.
 
     Parameters
     ----------
@@ -234,6 +233,11 @@ def random_spec(
     return spec
 
 
+def _peers(operation: str | None, points: Array) -> Array:
+    """Return how many messages a rank's buffer holds, shape (point,)."""
+    return points[:, 0] if operation in SPREADING else np.ones(len(points))
+
+
 def _draw(name: str, random: np.random.Generator, points: Array) -> Kernel:
     terms, style = _draw_terms(random, points, _MOST_GROWTH)
     computation = _sized(terms, points, _LEAST_ROUNDS, random)
@@ -241,6 +245,8 @@ def _draw(name: str, random: np.random.Generator, points: Array) -> Kernel:
     message = ModelFunction(0.0)
     if operation != "barrier":
         message = _sized(_draw_terms(random, points, _MOST_BYTES_GROWTH)[0][:1], points, _LEAST_BYTES, random)
+        while (message.evaluate(points) * _peers(operation, points)).max() > ARRAY_BYTES:
+            message = _sized(_draw_terms(random, points, _MOST_BYTES_GROWTH)[0][:1], points, _LEAST_BYTES, random)
     return Kernel(
         name,
         computation,
