@@ -59,7 +59,6 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         words = [sys.executable, "-m", "buran.engine.job", config["campaign_file"], config["campaign_id"]]
         folder = Path.cwd()
         events = JobEvents.beside(folder / "logs" / "snakemake.log")
-        events.begin()
         name = self.workflow.executor_settings.scheduler
         if name not in SCHEDULERS.names:
             known = ", ".join(sorted(set(SCHEDULERS.names) - {"none"}))

@@ -2,6 +2,7 @@
 
     python studies/benchmarks/orchestration.py [--runs 10000] [--json FILE]
     python studies/benchmarks/orchestration.py --slurm [--points 200] [--points-per-job 1 20] [--plain]
+    python studies/benchmarks/orchestration.py --start-up
 
 Without --slurm nothing is measured: the store is filled with made-up runs that are sealed and booked like real ones,
 and submitted to a Slurm whose jobs end at once. CPU time is user and system, of all processes; memory is the largest
@@ -9,7 +10,10 @@ resident set of one process. Times on a loaded machine are upper bounds.
 
 With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the time of the sandbox's
 nodes from start to end outside of the measured program and its launcher, per run. --plain does the same with Snakemake
-alone: the same program, one job for each run, the Slurm plugin's defaults. Builds are made before.
+alone: the same program, one job for each run, the Slurm plugin's defaults. Builds are made before. Where Slurm keeps
+accounts (start --accounting), what the ledger says is compared with what sacct says that the same jobs held.
+
+With --start-up the process of a job runs here, without a scheduler: its CPU time without that of its programs.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import json
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -241,12 +246,48 @@ def on_slurm(folder: Path, points: int, points_per_job: int) -> dict[str, float]
     write_json(layout.plan(session.id, 0), plan.to_json())
     plan_in_force(layout, session.id, 0)
     for spec in plan.builds:
-        write_json(layout.build_pointer(spec.hash), build(session.target, layout, spec))
+        build(session.target, layout, spec).write(layout.build_pointer(spec.hash))
     shutil.rmtree(layout.root / "iterations")
     times, done = timed(lambda: subprocess.run(command, capture_output=True, text=True))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     records = [json.loads(path.read_text()) for path in layout.store.glob("*/*~*/rep-*/run.json")]
-    return {**times, "runs": len(records), "program_s": sum(record["wall_s"] for record in records)}
+    charged = 3600 * sum(record["cost_core_hours"] for record in records)
+    held = held_core_s({record["job"] for record in records})
+    return {
+        **times,
+        "runs": len(records),
+        "program_s": sum(record["wall_s"] for record in records),
+        "charged_core_s": charged,
+        "held_core_s": held,
+    }
+
+
+def held_core_s(jobs: set[str]) -> float:
+    """Return the core seconds that Slurm says jobs held; 0 where it keeps no accounts."""
+    asked = ["sacct", "-X", "--noheader", "--parsable2", "--format=JobIDRaw,ElapsedRaw,AllocCPUS"]
+    lines = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    fields = [line.split("|") for line in lines if line.count("|") == 2]
+    return sum(float(elapsed_s) * int(cpus) for job, elapsed_s, cpus in fields if job in jobs)
+
+
+def start_up(folder: Path, jobs: int = 5) -> dict[str, float]:
+    """Run the processes of some jobs of one point each; return the median of their own CPU time in seconds."""
+    path = campaign(folder, RUNS_PER_POINT * 20)
+    session = open_session(path)
+    plan, layout = first_plan(session), session.layout
+    write_json(layout.plan(session.id, 0), plan.to_json())
+    plan_in_force(layout, session.id, 0)
+    for spec in plan.builds:
+        build(session.target, layout, spec).write(layout.build_pointer(spec.hash))
+    own = []
+    for bundle in [bundle for bundle in plan.bundles if bundle.point["p"] == 1][:jobs]:
+        words = [sys.executable, "-m", "buran.engine.job", str(path), session.id, bundle.id]
+        before = cpu_s()
+        subprocess.run(words, cwd=layout.root, check=True)
+        outcome = BundleOutcome.read(layout.bundle_pointer(bundle.id))
+        assert outcome.complete
+        own.append(cpu_s() - before - sum(run.cpu_s or 0.0 for run in outcome.runs))
+    return {"start_up_cpu_s": statistics.median(own), "most_cpu_s": max(own)}
 
 
 def plain(folder: Path, points: int) -> dict[str, float]:
@@ -281,6 +322,9 @@ def compare_on_slurm(points: int, points_per_job: list[int], with_plain: bool) -
             f"controller {each['cpu_s']:.1f} s CPU",
             flush=True,
         )
+        if each.get("held_core_s"):
+            share = each["charged_core_s"] / each["held_core_s"] - 1.0
+            print(f"    ledger {each['charged_core_s']:.0f} core s, sacct {each['held_core_s']:.0f}: {share:+.1%}")
     return found
 
 
@@ -292,7 +336,15 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--points-per-job", type=int, nargs="*", default=[1, 20])
     parser.add_argument("--plain", action="store_true", help="with --slurm: Snakemake alone too")
+    parser.add_argument("--start-up", action="store_true", help="the process of a job, without a scheduler")
     arguments = parser.parse_args()
+    if arguments.start_up:
+        with tempfile.TemporaryDirectory() as name:
+            own = start_up(Path(name))
+        print(
+            f"process of a job: {own['start_up_cpu_s']:.2f} s CPU beside its programs, {own['most_cpu_s']:.2f} at most"
+        )
+        return
     if arguments.slurm:
         compared = compare_on_slurm(arguments.points, arguments.points_per_job, arguments.plain)
         if arguments.json:

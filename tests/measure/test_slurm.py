@@ -15,9 +15,18 @@ from buran.campaign.launcher import Placement
 from buran.engine.watchdog import StuckJobs
 from buran.errors import ConfigError, ToolError
 from buran.measure.schedulers import job_states, node_lists, slurm, slurm_words
-from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Partition, mismatch, misplaced
+from buran.measure.schedulers.base import (
+    Allocation,
+    CommandMissing,
+    Job,
+    JobRequest,
+    JobState,
+    Partition,
+    mismatch,
+    misplaced,
+)
 from buran.measure.schedulers.slurm import SLURM
-from buran.measure.schedulers.submission import NotSubmitted, Submission
+from buran.measure.schedulers.submission import NotSubmitted, Refusal, Submission
 
 LINE = (
     "JobId=12 JobName=a b=c UserId=u(1) GroupId=g(1) Priority=1 Account=(null) QOS=normal JobState=RUNNING "
@@ -190,6 +199,25 @@ def test_outages_are_noticed(fake: Path) -> None:
     assert [outages.one_since(), outages.one_since()] == [True, False], "it was started anew"
     script(fake, "scontrol", "exit 1")
     assert [outages.one_since(), outages.one_since()] == [True, True], "nobody knows"
+
+
+def test_a_launcher_that_had_to_wait_is_told_from_the_program(tmp_path: Path) -> None:
+    log = tmp_path / "stderr.log"
+    assert SLURM.launcher_waited(log) is None
+    log.write_text(
+        "srun: lua: hello\nsrun: Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
+    )
+    assert SLURM.launcher_waited(log) == "Job 5 step creation temporarily disabled, retrying (Requested nodes are busy)"
+    log.write_text("the program says: srun: step creation temporarily disabled\nsrun: error: n1: task 0: Exited\n")
+    assert SLURM.launcher_waited(log) is None
+
+
+def test_a_missing_command_is_named_and_not_waited_for(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(fake))
+    script(fake, "squeue", "exit 0")
+    with pytest.raises(CommandMissing, match="scontrol is not on PATH") as error:
+        SLURM.partition(None, None)
+    assert "load its module" in str(error.value) and error.value.exit_code == 3
 
 
 def test_a_campaigns_jobs_are_told_from_others(fake: Path) -> None:
@@ -435,6 +463,25 @@ def test_the_number_of_a_job_is_read_with_and_without_a_cluster(fake: Path, prin
     with pytest.raises(NotSubmitted) as refused:
         SLURM.submit(fake, request, Submission("a", ("a",)), fake / "a.sh")
     assert "Auftrag angenommen" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "sbatch: Slurm temporarily unable to accept job, sleeping and retrying",
+        "sbatch: Slurm job queue full, sleeping and retrying.",
+    ],
+)
+def test_a_full_cluster_is_told_although_sbatch_tries_again_by_itself(
+    fake: Path, monkeypatch: pytest.MonkeyPatch, complaint: str
+) -> None:
+    """By MaxJobCount; an array that is larger than that must become smaller."""
+    monkeypatch.setattr(slurm, "_TIMEOUT_S", 0.5)
+    script(fake, "sbatch", f"echo '{complaint}' >&2\nexec sleep 30")
+    request = JobRequest(1, 1, 1, 1, 5, None, None, None, None, None, None, False, None, None)
+    with pytest.raises(NotSubmitted, match="MaxJobCount") as refused:
+        SLURM.submit(fake, request, Submission("a", ("a",)), fake / "a.sh")
+    assert refused.value.refusal is Refusal.FULL
 
 
 def test_a_wrong_configuration_is_named_at_once(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

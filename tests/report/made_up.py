@@ -85,6 +85,7 @@ def report(table: Experiment | None, **changes: object) -> Report:
         "evaluation": [{"point": {"p": 64, "n": 6000, "k": 60}, "predicted_s": 2.0, "measured_s": 2.5}],
         "priors": [],
         "failures": [{"what": "time run", "reason": "exit code 1 <oops>", "log": "store/x/stderr.log"}],
+        "jobs": ["2026-11-23 12:00:00: Slurm job 7 ran out of memory (resources.memory_mb) <oops>"],
         "balance": [
             {"name": "solve", "lost_share": 0.1, "most_s": 2.0, "mean_s": 1.0, "efficiency": 0.5, "variation": 0.3}
         ],

@@ -33,7 +33,16 @@ def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = PATIE
 
 
 class Cluster:
-    """The sandbox, seen by its operator."""
+    """The sandbox, seen by its operator.
+
+    Attributes
+    ----------
+    user
+        Whose jobs there are.
+    """
+
+    def __init__(self, user: str = "root") -> None:
+        self.user = user
 
     def jobs(self, state: str = "all") -> list[str]:
         states = "PENDING,RUNNING,COMPLETING,CONFIGURING,SUSPENDED" if state == "all" else state
@@ -48,10 +57,10 @@ class Cluster:
     def tasks_of(self, job: str) -> int:
         return int(call("squeue", "-h", "-j", job, "-O", "NumTasks"))
 
-    def stop_controller(self) -> None:
+    def stop_controller(self, by: signal.Signals = signal.SIGTERM) -> None:
         path = STATE / "slurmctld.pid"
         pid = int(path.read_text())
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, by)
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), "slurmctld's end")
 
     def start_controller(self) -> None:
@@ -65,7 +74,7 @@ class Cluster:
         if "UP" not in call("scontrol", "ping"):
             self.start_controller()
         self.partition("UP")
-        call("scancel", "--me")
+        call("scancel", f"--user={self.user}")
         wait_until(lambda: not self.jobs(), "an empty queue")
         call("scontrol", "update", "NodeName=n[1-4]", "State=RESUME")
         wait_until(lambda: call("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == "4", "idle nodes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -131,6 +132,33 @@ def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench:
     bench.assert_whole(before, interrupted=1)
     assert any(attempt["status"] == "interrupted" for attempt in bench.attempts())
     assert min(bench.starts().values()) == 3, "the duplicate started nothing"
+
+
+@pytest.mark.thorough
+def test_a_controller_in_a_job_that_is_requeued_goes_on(bench: SlurmBench, cluster: Cluster) -> None:
+    bench.program(SLOW)
+    script, code = bench.folder / "controller.sh", bench.folder / "code"
+    words = bench.command("run", "campaign.yaml", "--profile", str(bench.profile))
+    script.write_text(f"#!/bin/sh\n{shlex.join(words)}\necho $? > {code}\n")
+    submit = [
+        "sbatch",
+        "--parsable",
+        "--requeue",
+        "--ntasks=1",
+        "--open-mode=append",
+        f"--output={bench.folder}/output",
+    ]
+    done = subprocess.run(
+        [*submit, str(script)], cwd=bench.folder, env=bench.environment, capture_output=True, text=True
+    )
+    job = done.stdout.strip()
+    wait_until(lambda: bench.starts() and len(cluster.running()) > 1, "a running program")
+    before = bench.finished()
+    call("scontrol", "requeue", job)
+    wait_until(code.is_file, "the controller's end")
+    assert code.read_text().strip() == "0", bench.output
+    assert "Restarts=1" in call("scontrol", "show", "job", "-o", job)
+    bench.assert_whole(before, interrupted=0)
 
 
 @pytest.mark.thorough

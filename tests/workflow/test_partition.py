@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from workbench import Workbench
 
+from buran.campaign.records import Status, read_run
 from buran.engine.jobs import job_request
 from buran.engine.partition import check_now, measured_in
 from buran.errors import ConfigError, ToolError
 from buran.loop.plan import first_plan
 from buran.loop.session import open_session
-from buran.measure.bundle import Meter
-from buran.measure.schedulers.base import Partition, Scheduler
+from buran.measure.build import build
+from buran.measure.bundle import Meter, measure_bundle
+from buran.measure.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, insist_on
 
 pytestmark = [pytest.mark.mpi]
 SMALL = Partition(
@@ -44,6 +48,53 @@ def test_runs_are_spread_once_and_ever_after(workbench: Workbench, monkeypatch: 
     assert open_session(workbench.file).campaign.cores_per_node == 1, "jobs know it too"
     larger = measured_in(open_session(workbench.file), Played(replace(SMALL, cores_per_node=8, nodes=9)), said.append)
     assert larger.campaign.cores_per_node == 1 and larger.partition == replace(SMALL, nodes=9)
+
+
+def test_what_waiting_does_not_bring_is_not_waited_for(workbench: Workbench) -> None:
+    session = open_session(workbench.file)
+
+    class Bare(Played):
+        def partition(self, name: str | None, constraint: str | None) -> Partition | None:
+            insist_on("no-such-command", self.title)
+            return None
+
+    with pytest.raises(CommandMissing, match="no-such-command is not on PATH"):
+        measured_in(session, Bare(), print)
+    with pytest.raises(ToolError, match="played does not answer"):
+        measured_in(session, Played(None), print, patient=False)
+
+
+def test_a_run_whose_launcher_had_to_wait_is_made_again(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wall time of a run without hooks is that of its launcher."""
+    session = open_session(workbench.file)
+    waits = iter(["step creation temporarily disabled"])
+    given = Allocation(
+        **dict.fromkeys(("tasks", "cpus", "cpus_per_task"), 1),
+        **dict.fromkeys(("left_s", "time_limit_s", "waited_s", "account", "qos", "constraint")),
+        **dict.fromkeys(("partition", "purpose", "node_list"), ""),
+        **{"job": "7", "restarts": 0, "nodes": ("n1",), "asked_s": time.monotonic(), "exclusive": True},
+    )
+
+    class Busy(Played):
+        def allocation(self) -> Allocation:
+            return given
+
+        def launcher_waited(self, log: Path) -> str | None:
+            return next(waits, None)
+
+    monkeypatch.setattr("buran.measure.bundle.current_scheduler", Busy)
+    plan = first_plan(session)
+    bundle = next(bundle for bundle in plan.bundles if bundle.point["p"] == 1)
+    bundle = replace(bundle, runs=tuple(run for run in bundle.runs if run.mode == "vanilla")[:1])
+    for spec in plan.builds:
+        if spec.hash == bundle.runs[0].build:
+            build(session.target, session.layout, spec)
+    (run,) = measure_bundle(session.target, session.layout, bundle, None).runs
+    assert run.status is Status.MEASURED
+    (folder,) = session.layout.store.glob("*/*/failed/*")
+    attempt = read_run(folder)
+    assert attempt.status is Status.INTERRUPTED and attempt.reason is not None
+    assert "the launcher waited before it started the program: step creation" in attempt.reason
 
 
 def test_a_job_asks_for_no_more_time_than_the_partition_gives(workbench: Workbench) -> None:

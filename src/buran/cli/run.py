@@ -73,7 +73,7 @@ def drive(
     where = controller.find_profile(profile)
     options = where.scheduler.engine_options(where.executor)
     if where.scheduler is not NONE:
-        session = measured_in(session, where.scheduler, _say)
+        session = measured_in(session, where.scheduler, _say, patient=not dry_run)
         options = where.scheduler.engine_options(where.executor)  # now that it answers
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
@@ -182,7 +182,8 @@ class _Drivers:
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
             _say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
-        restarts, stuck = 0, watchdog.StuckJobs(scheduler, _say)
+        restarts, events = 0, JobEvents.beside(self.log)
+        stuck = watchdog.StuckJobs(scheduler, _say, lambda words: events.write(words, said=True))
         with claims.claimed(claim):
             while True:
                 try:
@@ -191,9 +192,9 @@ class _Drivers:
                 except Interrupted:
                     self._leave(scheduler, cancel)
                     return controller.End(Exit.INTERRUPTED, interrupted=True)
-                events = JobEvents.beside(self.log)
+                events.begin()
 
-                def beat(events: JobEvents = events) -> None:
+                def beat() -> None:
                     claims.beat(claim)
                     for line in events.news():
                         _say(line)
@@ -204,8 +205,11 @@ class _Drivers:
                     self._leave(scheduler, cancel)
                     return end
                 ends = scheduler.job_ends(self.log)
+                known = events.ends().words
                 for line in ends.words:
                     _say(line)
+                    if line not in known:
+                        events.write(line, said=True)
                 if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not (end.hung or ends.may_resume):
                     return end
                 restarts += 1

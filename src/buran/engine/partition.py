@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
 from buran.campaign.config import Campaign
 from buran.campaign.point import Value
@@ -12,27 +13,34 @@ from buran.engine.jobs import STARTUP_S
 from buran.errors import ConfigError, ToolError
 from buran.files import write_json
 from buran.loop.session import Session
-from buran.measure.schedulers.base import Partition, Scheduler
+from buran.measure.schedulers.base import CommandMissing, Partition, Scheduler
 
 _ASK_AGAIN_S = 5.0  # a scheduler that does not answer
 _SHOWN = 5  # points that do not fit
 
 
-def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], None]) -> Session:
+def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], None], *, patient: bool = True) -> Session:
     """Return the campaign spread over the nodes of its partition.
 
-    The cores of its nodes are asked for once and kept: the same point has as many nodes ever after. A scheduler that
-    does not answer is waited for.
+    The cores of its nodes are asked for once and kept: the same point has as many nodes ever after.
+
+    Parameters
+    ----------
+    patient
+        Whether a scheduler that does not answer is waited for.
 
     Raises
     ------
     ConfigError
         There is no such partition, or points do not fit into it.
+    ToolError
+        A command of the scheduler is missing, or does not answer and is not waited for.
     """
     keys = session.campaign.config.resources
     if session.campaign.is_simulated:
         return session
-    partition = _asked(scheduler, keys.partition, keys.constraint, say)
+    ask = partial(scheduler.partition, keys.partition, keys.constraint)
+    partition = _insisted(ask, say) if patient else ask()
     if partition is None:
         return session
     if session.partition is not None:
@@ -44,13 +52,13 @@ def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], Non
     return session
 
 
-def _asked(
-    scheduler: Scheduler, name: str | None, constraint: str | None, say: Callable[[str], None]
-) -> Partition | None:
+def _insisted(ask: Callable[[], Partition | None], say: Callable[[str], None]) -> Partition | None:
     told = False
     while True:
         try:
-            return scheduler.partition(name, constraint)
+            return ask()
+        except CommandMissing:
+            raise
         except ToolError as error:
             if not told:
                 say(f"{error.line}; since {time.strftime('%H:%M:%S')}, waiting until it does")

@@ -167,6 +167,7 @@ class Submitter:
     def _wait(self, error: NotSubmitted, tasks: int) -> None:
         """Try again in a while; a site that takes no array of that size may take a smaller one."""
         title = self.scheduler.title
+        self._may_be_queued = True
         if error.refusal is Refusal.FULL and tasks > 1:
             self._largest_array = tasks // 2
             return
@@ -174,7 +175,6 @@ class Submitter:
             now = time.strftime("%H:%M:%S")
             said = "takes no more jobs for now" if error.refusal is Refusal.FULL else f"cannot take jobs since {now}"
             self.events.write(f"{title} {said}, waiting: {error.why}")
-        self._may_be_queued = error.refusal is Refusal.PASSING
         self._pause_s = min(max(2 * self._pause_s, _FIRST_PAUSE_S), _LONGEST_PAUSE_S)
         self._not_before = self.clock() + self._pause_s
 

@@ -26,10 +26,13 @@ class StuckJobs:
     ----------
     say
         Called with what is wrong and what to do.
+    keep
+        Called with the same, for later.
     """
 
     scheduler: Scheduler
     say: Callable[[str], None]
+    keep: Callable[[str], None] = lambda words: None
     _told: set[str] = field(default_factory=set)
 
     def look(self, jobs: Iterable[Job]) -> None:
@@ -42,6 +45,7 @@ class StuckJobs:
                 self._told.add(reason)
                 jobs_and_reason = f"{numbers[reason]} jobs may never start ({reason})"
                 self.say(f"{jobs_and_reason}: {step}; `buran run --cancel` and Ctrl-C end them")
+                self.keep(f"{jobs_and_reason}: {step}")
 
 
 def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> None:

@@ -53,6 +53,7 @@ from buran.loop.roofline import roofline_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
 from buran.loop.session import Session
 from buran.measure.bundle import PROFILE
+from buran.measure.schedulers.submission import JobEvents
 from buran.model.model_set import ModelSet, write_models
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import MISSES, REQUIREMENTS
@@ -380,6 +381,7 @@ def gather(history: History) -> Report:
         priors=findings.priors,
         balance=[asdict(balance) for balance in findings.balance],
         failures=[asdict(failure) for failure in by_cause(state.failures)],
+        jobs=JobEvents.beside(session.layout.engine_log).story(),
         spent_core_hours=state.spent_core_hours,
         modelling_core_hours=core_hours(outcomes),
         full_matrix_core_hours=question_of(history).full_matrix_core_hours(runtime_model(history, findings)),

@@ -42,6 +42,9 @@ BUILD_FAILED = "its build failed"
 SPARED = "not started"
 """Begins the reason of runs at a point where the program fails without hooks too."""
 _WORK = "work"
+# From the end of a job's last run to the end that the site charges: mean of what sacct says beyond the records, by
+# `studies/benchmarks/orchestration.py --slurm`. Nobody who could still write is there when it is known.
+_JOB_END_S = 0.8
 _TRIES = 4  # at a run from which the scheduler went away, before the job ends
 _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 
@@ -188,10 +191,10 @@ _meters: dict[str, Meter] = {}  # by job: bundles that share one go on from each
 
 
 def _meter_of(target: Target, allocation: Allocation) -> Meter | None:
-    """Return the meter of a job; None where programs alone are charged."""
+    """Return the meter of a job, which foresees its end; None where programs alone are charged."""
     if target.campaign.config.budget.charge == "program" or target.campaign.is_simulated:
         return None
-    begun = allocation.asked_s - allocation.elapsed_s
+    begun = allocation.asked_s - allocation.elapsed_s - _JOB_END_S
     return _meters.setdefault(allocation.job, Meter(allocation.cpus, begun))
 
 
@@ -244,11 +247,11 @@ def _settle(attempt: _Attempt) -> None:
                 _measure(replace(attempt, temporary=temporary))
         if attempt.slot.verdict():
             return
-    raise Interrupted(f"{attempt.scheduler.title} is away again and again")
+    raise Interrupted(f"{attempt.scheduler.title} is away, or keeps the launcher waiting, again and again")
 
 
 def _measure(attempt: _Attempt) -> None:
-    """Make a run; afterwards there is a verdict on it, unless the scheduler was away."""
+    """Make a run; afterwards there is a verdict on it, unless the scheduler was away or kept the launcher waiting."""
     temporary, allocation = attempt.temporary, attempt.allocation
     outages, scheduler = attempt.outages, attempt.scheduler
     machine = attempt.target.backend.machine
@@ -282,6 +285,10 @@ def _measure(attempt: _Attempt) -> None:
             _give_up(attempt, record, f"{scheduler.title} was away meanwhile; {reason}")
             return
         record = replace(record, disturbances=(*record.disturbances, f"{scheduler.title} was away for some time"))
+    waited = scheduler.launcher_waited(job.stderr) if not reason and allocation is not None else None
+    if waited is not None:
+        _give_up(attempt, record, f"the launcher waited before it started the program: {waited}")
+        return
     status = Status.FAILED if reason else Status.MEASURED
     record = replace(record, status=status, reason=reason, after=machine.state())
     _clean(temporary / _WORK)

@@ -49,6 +49,7 @@ _SECTIONS = (
     ("corrections", "Analytical models"),
     ("course", "How the campaign went"),
     ("failures", "Failures"),
+    ("jobs", "Jobs"),
     ("provenance", "Where it comes from"),
 )
 
@@ -79,6 +80,7 @@ def render_page(
         "balance": not report.balance,
         "corrections": not report.corrections,
         "failures": not report.failures,
+        "jobs": not report.jobs,
     }
     templates = environment()
     templates.filters["prose"] = partial(_prose, names=report.parameters)

@@ -98,6 +98,8 @@ class Report:
         Machines and days; empty where no program ran, or on a simulated machine.
     simulated_on
         The simulated machine on which the programs ran; empty otherwise.
+    jobs
+        What happened to jobs of a scheduler beside their work, in sentences that begin with the time.
     """
 
     campaign: str
@@ -134,6 +136,7 @@ class Report:
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()
+    jobs: Sequence[str] = ()
 
     @property
     def machine(self) -> str:
@@ -256,6 +259,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         _evaluation(report),
         _account(report),
         _failures(report),
+        _jobs(report),
     ]
     parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
     width = max(map(len, report.results))
@@ -486,6 +490,11 @@ def crowded_tests(report: Report) -> str:
 def _account(report: Report) -> str:
     rows = [(item["phase"], f"{item['runs']:5d}", f"{item['core_hours']:10.4g}") for item in report.account]
     return section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
+
+
+def _jobs(report: Report) -> str:
+    title = "What happened to jobs"
+    return "\n".join([title, "-" * len(title), *(f"- {line}" for line in report.jobs)]) if report.jobs else ""
 
 
 def _failures(report: Report) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,26 @@ from pathlib import Path
 from typing import Protocol
 
 from buran.campaign.launcher import Placement
+from buran.errors import ToolError
 from buran.files import Stored
 from buran.measure.finding import Finding
 from buran.measure.schedulers.submission import JobEnds, JobEvents, JobReport, NotSubmitted, Refusal, Submission
 
 _EARLY_S = 5.0  # schedulers look at their jobs every few seconds
+
+
+class CommandMissing(ToolError):
+    """A scheduler's command is not on PATH: waiting does not bring it."""
+
+
+def insist_on(command: str, title: str) -> None:
+    """Do nothing if a scheduler's command is on PATH; raises `CommandMissing` otherwise."""
+    if shutil.which(command) is None:
+        raise CommandMissing(
+            f"{title} cannot be asked",
+            why=f"{command} is not on PATH",
+            hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",
+        )
 
 
 class JobState(Enum):
@@ -237,6 +253,10 @@ class Scheduler(Protocol):
 
     def first_failure(self, log: Path) -> str | None:
         """Return what the scheduler's launcher wrote of the first rank that failed, as it may end the others itself."""
+        return None
+
+    def launcher_waited(self, log: Path) -> str | None:
+        """Return what the scheduler's launcher wrote of having waited for room: that is in the run's wall time."""
         return None
 
     def partition(self, name: str | None, constraint: str | None) -> Partition | None:

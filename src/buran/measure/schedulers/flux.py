@@ -12,7 +12,7 @@ from buran.errors import ConfigError
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measure.schedulers.node_lists import expand_nodes
 from buran.measure.schedulers.submission import Submission
-from buran.measure.schedulers.tabled import JobRow, TabledScheduler
+from buran.measure.schedulers.tabled import JobRow, TabledScheduler, allocation_with
 
 _FIELDS = (
     *("id.f58", "status", "name", "exception.type", "exception.note", "returncode", "urgency", "t_submit", "t_run"),
@@ -166,25 +166,17 @@ def allocation_of(job: str, fields: dict[str, str], tasks: int) -> Allocation:
     limit_s = _number(fields["duration"]) or None
     elapsed_s = max(time.time() - started, 0.0) if started else 0.0
     nodes, cores = int(_number(fields["nnodes"]) or 1), int(_number(fields["ncores"]) or 1)
-    return Allocation(
-        job=job,
-        restarts=0,
+    return allocation_with(
+        job,
         nodes=expand_nodes(fields["nodelist"].strip()) or tuple(map(str, range(nodes))),
         tasks=tasks,
         cpus=cores,
-        cpus_per_task=max(cores // max(tasks, 1), 1),
-        left_s=None if limit_s is None else limit_s - elapsed_s,
-        asked_s=time.monotonic(),
-        time_limit_s=limit_s,
-        exclusive=False,
+        elapsed_s=elapsed_s,
+        limit_s=limit_s,
         waited_s=max(started - submitted, 0.0) if started and submitted else None,
         partition=fields["queue"].strip(),
-        account=None,
-        qos=None,
-        constraint=None,
         purpose=fields["name"].strip(),
         node_list=fields["nodelist"].strip(),
-        elapsed_s=elapsed_s,
     )
 
 

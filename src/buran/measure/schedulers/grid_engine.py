@@ -18,7 +18,7 @@ from buran.errors import ConfigError, ToolError
 from buran.files import digest
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measure.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
-from buran.measure.schedulers.tabled import JobRow, TabledScheduler, megabytes_of
+from buran.measure.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of
 
 _FOLDER_LETTERS = 8  # of the digest of a campaign's folder, in the names of its jobs: tables have no folders
 _LIMIT_REACHED = (37,)  # codes of `failed` in the accounting, from its manual
@@ -337,25 +337,20 @@ def allocation_of(job: str, row: JobRow, shown: Element, hosts: Mapping[str, int
     elapsed_s = 0.0 if started is None else max(time.time() - started, 0.0)
     cpus = sum(hosts.values())
     exclusive = any(item.findtext("CE_relop") == "7" or "excl" in name for name, item in resources.items())
-    return Allocation(
-        job=job,
+    return allocation_with(
+        job,
         restarts=row.restarts,
-        nodes=tuple(hosts),
+        nodes=hosts,
         tasks=tasks,
         cpus=cpus,
-        cpus_per_task=max(cpus // max(tasks, 1), 1),
-        left_s=None if limit_s is None else limit_s - elapsed_s,
-        asked_s=time.monotonic(),
-        time_limit_s=limit_s,
+        elapsed_s=elapsed_s,
+        limit_s=limit_s,
         exclusive=exclusive,
         waited_s=None if started is None or submitted is None else max(started - submitted, 0.0),
         partition=row.reason.partition("@")[0],
         account=shown.findtext(".//JB_project"),
-        qos=None,
-        constraint=None,
         purpose=row.purpose,
         node_list=",".join(hosts),
-        elapsed_s=elapsed_s,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from buran.errors import ConfigError, ToolError
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measure.schedulers.submission import Submission
-from buran.measure.schedulers.tabled import JobRow, TabledScheduler, megabytes_of, seconds_of
+from buran.measure.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
 
 _FIELDS = (
     "jobid jobindex stat job_name sub_cwd pend_reason exit_code exit_reason run_time runtimelimit exec_host "
@@ -203,25 +202,19 @@ def allocation_of(job: str, record: Mapping[str, Any]) -> Allocation:
     minutes = re.match(r"\d+(\.\d+)?$", str(record.get("RUNTIMELIMIT", "")))
     limit_s = 60.0 * float(minutes[0]) if minutes else seconds_of(str(record.get("RUNTIMELIMIT", "")))
     cpus = int(os.environ.get("LSB_MAX_NUM_PROCESSORS", sum(slots.values())))
-    return Allocation(
-        job=job,
-        restarts=0,
-        nodes=tuple(slots),
-        tasks=sum(slots.values()),
-        cpus=max(cpus, sum(slots.values())),
-        cpus_per_task=max(cpus // max(sum(slots.values()), 1), 1),
-        left_s=None if limit_s is None else limit_s - elapsed_s,
-        asked_s=time.monotonic(),
-        time_limit_s=limit_s,
-        exclusive=False,
+    tasks = sum(slots.values())
+    return allocation_with(
+        job,
+        nodes=slots,
+        tasks=tasks,
+        cpus=max(cpus, tasks),
+        elapsed_s=elapsed_s,
+        limit_s=limit_s,
         waited_s=_seconds(record.get("PEND_TIME")),
         partition=str(record.get("QUEUE", "")),
         account=record.get("PROJ_NAME"),
-        qos=None,
-        constraint=None,
         purpose=str(record.get("JOB_NAME", "")).partition("[")[0],
         node_list=str(record["EXEC_HOST"]),
-        elapsed_s=elapsed_s,
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from buran.errors import ConfigError, ToolError
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measure.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
-from buran.measure.schedulers.tabled import JobRow, TabledScheduler, megabytes_of, seconds_of
+from buran.measure.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
 
 _STATES = {
     **{"Q": "PENDING", "W": "PENDING", "T": "PENDING", "H": "PENDING", "B": "RUNNING", "R": "RUNNING"},
@@ -302,25 +302,21 @@ def allocation_of(job: str, fields: Mapping[str, Any]) -> Allocation:
     elapsed_s = _since(fields.get("stime"))
     nodes = tuple(dict.fromkeys(host.partition("/")[0] for host in str(fields["exec_host"]).split("+")))
     cpus, tasks = int(wanted.get("ncpus", 1)), int(wanted.get("mpiprocs", len(nodes)))
-    return Allocation(
-        job=job,
+    return allocation_with(
+        job,
         restarts=max(int(fields.get("run_count", 1)) - 1, 0),
         nodes=nodes,
         tasks=tasks,
         cpus=cpus,
-        cpus_per_task=max(cpus // max(tasks, 1), 1),
-        left_s=None if limit_s is None else limit_s - elapsed_s,
-        asked_s=time.monotonic(),
-        time_limit_s=limit_s,
+        elapsed_s=elapsed_s,
+        limit_s=limit_s,
         exclusive="excl" in str(wanted.get("place", "")),
         waited_s=max(_since(fields.get("qtime")) - elapsed_s, 0.0),
         partition=str(fields.get("queue", "")),
         account=fields.get("Account_Name"),
         qos=wanted.get("qos"),
-        constraint=None,
         purpose=str(fields.get("Job_Name", "")),
         node_list=str(fields["exec_host"]),
-        elapsed_s=elapsed_s,
     )
 
 

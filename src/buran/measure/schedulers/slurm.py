@@ -19,7 +19,15 @@ from pathlib import Path
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding, Health
-from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Partition, Scheduler
+from buran.measure.schedulers.base import (
+    Allocation,
+    Job,
+    JobRequest,
+    JobState,
+    Partition,
+    Scheduler,
+    insist_on,
+)
 from buran.measure.schedulers.job_states import PASSING_ENDS, end_in_words, meaning_of, report_of, state_in_full
 from buran.measure.schedulers.node_lists import expand_nodes
 from buran.measure.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
@@ -144,6 +152,12 @@ class Slurm(Scheduler):
         ends = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", log.read_text(errors="replace"), re.MULTILINE)
         return next((end for end in ends if not end.endswith((": Terminated", ": Killed"))), None)
 
+    def launcher_waited(self, log: Path) -> str | None:
+        """Return what srun says of a step that it could not create at once."""
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        waits = re.search(r"^srun: (.*step creation temporarily disabled.*)$", text, re.MULTILINE)
+        return waits and waits[1]
+
     def partition(self, name: str | None, constraint: str | None) -> Partition | None:
         """Ask for its limits and its nodes, and for the accounts of this user."""
         shown = _answer(["scontrol", "show", "partition", "--oneliner"])
@@ -230,7 +244,7 @@ class Slurm(Scheduler):
         options = [f"--{name}={value}" for name, value in wanted.items() if value is not None]
         options += ["--exclusive"] if request.exclusive else []
         own = shlex.split(request.extra) if request.extra else []
-        done = _ask(["sbatch", "--parsable", "--no-requeue", *options, *own, str(script)], of_job=False)
+        done = _ask(["sbatch", "--parsable", "--no-requeue", *options, *own, str(script)], of_job=False, partly=True)
         if done is None:
             raise NotSubmitted("sbatch is missing, or does not answer", Refusal.PASSING)
         number = done.stdout.strip().rpartition("\n")[2].partition(";")[0]  # a list of clusters adds which
@@ -358,13 +372,17 @@ def _states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     return {job: state_in_full(state) for job, state in pairs}
 
 
-def _ask(command: Sequence[str], *, of_job: bool = True) -> subprocess.CompletedProcess[str] | None:
+def _ask(
+    command: Sequence[str], *, of_job: bool = True, partly: bool = False
+) -> subprocess.CompletedProcess[str] | None:
     """Run one of Slurm's commands; None if it is missing or does not answer in time.
 
     Parameters
     ----------
     of_job
         Whether it may see the variables of the job that this process runs in; a new job must not inherit them.
+    partly
+        Whether what it complained of before its time was over is an answer: sbatch tries again for minutes.
     """
     foreign = _FOREIGN_SETTINGS if of_job else (*_FOREIGN_SETTINGS, *_OF_A_JOB)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
@@ -373,7 +391,10 @@ def _ask(command: Sequence[str], *, of_job: bool = True) -> subprocess.Completed
         return subprocess.run(
             list(command), capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment, check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired as late:
+        complaint = (late.stderr or b"").decode(errors="replace") if partly else ""
+        return subprocess.CompletedProcess(list(command), 1, "", complaint) if complaint.strip() else None
+    except OSError:
         return None
 
 
@@ -382,12 +403,15 @@ def _answer(command: Sequence[str]) -> str:
 
     Raises
     ------
+    CommandMissing
+        There is no such command.
     ToolError
         It does not work now.
     """
+    insist_on(command[0], "Slurm")
     done = _ask(command)
     if done is None or done.returncode != 0:
-        why = f"{command[0]} is missing or takes too long" if done is None else done.stderr.strip()
+        why = f"{command[0]} takes too long" if done is None else done.stderr.strip()
         raise ToolError("Slurm does not answer", why=why, hint="`scontrol ping` asks its controller")
     return done.stdout
 

@@ -36,6 +36,7 @@ _NEXT_STEPS = {  # the first that fits
     r"partition": "`sinfo` lists the partitions; say which in resources.partition",
     r"MaxSubmit|job submit limit": "the site takes no more jobs of yours: key `jobs` of the profile, or "
     "resources.points_per_job",
+    r"unable to accept job|job queue full": "the whole cluster has as many jobs as it takes (MaxJobCount)",
     r"\bqos\b": "`sacctmgr show qos` lists them; say which in resources.qos",
     r"feature|constraint": "`sinfo -o '%N %f'` lists what nodes have; see resources.constraint",
     r"reservation": "`scontrol show reservation` lists them; see resources.reservation",
@@ -67,7 +68,7 @@ def refusal_of(complaint: str) -> Refusal:
     """Return what can be done about a job that Slurm did not take."""
     if re.search(r"job array", complaint, re.IGNORECASE):
         return Refusal.NO_ARRAY
-    if re.search(r"MaxSubmit", complaint):
+    if re.search(r"MaxSubmit|unable to accept job|job queue full", complaint):  # the latter by MaxJobCount
         return Refusal.FULL
     if re.search(r"job submit limit", complaint):  # of all limits alike, where the reason is not named
         return Refusal.FINAL if step_to_start(complaint.partition(" ")[0]) else Refusal.FULL

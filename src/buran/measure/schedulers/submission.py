@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -118,7 +120,7 @@ class JobEnds:
 
 
 class JobEvents:
-    """What our executor has to say of its jobs, line by line in a file: to whoever waits for the engine, and later."""
+    """What is to be said of a campaign's jobs, line by line in a file: to whoever waits for the engine, and later."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -130,20 +132,29 @@ class JobEvents:
         return cls(log.with_name("jobs.jsonl"))
 
     def begin(self) -> None:
-        """Forget those of an earlier engine."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text("")
+        """Begin those of a new engine; earlier ones stay for the report."""
+        self.write("", begins=True)
+        self._read = 0
 
     def write(self, words: str, **what: str | bool) -> None:
-        """Add a line."""
+        """Add a line.
+
+        Parameters
+        ----------
+        what
+            ``job`` and ``state`` of one that has ended, ``may_resume``; ``refused`` with the scheduler's words;
+            ``said`` if whoever waits knows it already.
+        """
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        now = time.strftime("%Y-%m-%d %H:%M:%S")
         with self._path.open("a") as file:
-            file.write(json.dumps({"words": words, **what}) + "\n")
+            file.write(json.dumps({"words": words, "at": now, **what}) + "\n")
 
     def news(self) -> list[str]:
         """Return the sentences since this was asked last that are no ends of jobs."""
         events = self._events()
         new, self._read = events[self._read :] if self._read <= len(events) else events, len(events)
-        return [str(event["words"]) for event in new if "job" not in event and "refused" not in event]
+        return [str(event["words"]) for event in new if not {"job", "refused", "said"} & event.keys()]
 
     def ends(self) -> JobEnds:
         """Return how jobs ended, and which were refused."""
@@ -154,8 +165,33 @@ class JobEvents:
         may_resume = bool(told) and all(event.get("may_resume") is True for event in told)
         return JobEnds(states, refused, may_resume, tuple(dict.fromkeys(str(event["words"]) for event in told)))
 
+    def story(self) -> list[str]:
+        """Return what was said while all engines so far ran, the same of several jobs once, with when it began."""
+        alike: dict[str, list[dict[str, object]]] = {}
+        for event in self._all():
+            number = str(event.get("job", ""))
+            if event["words"]:
+                alike.setdefault(str(event["words"]).replace(f"job {number} ", "job ", 1), []).append(event)
+        return [
+            f"{events[0].get('at', '')}: {events[0]['words']}{_and_others(len(events) - 1)}".removeprefix(": ")
+            for events in alike.values()
+        ]
+
     def _events(self) -> list[dict[str, object]]:
+        """Return those of the newest engine."""
+        events = self._all()
+        begins = (place for place in reversed(range(len(events))) if "begins" in events[place])
+        return events[next(begins, -1) + 1 :]
+
+    def _all(self) -> list[dict[str, object]]:
         if not self._path.is_file():
             return []
-        lines = self._path.read_text().splitlines()
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        events: list[dict[str, object]] = []
+        for line in self._path.read_text(errors="replace").splitlines():
+            with contextlib.suppress(ValueError):  # half written, as the disk was full
+                events.append(json.loads(line))
+        return events
+
+
+def _and_others(number: int) -> str:
+    return "" if number == 0 else f" (and {number} more {'time' if number == 1 else 'times'})"

@@ -11,14 +11,15 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Collection, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding, Health
-from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Scheduler
+from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Scheduler, insist_on
 from buran.measure.schedulers.job_states import meaning_of, report_of
 from buran.measure.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission, purpose_of
 
@@ -114,24 +115,24 @@ class TabledScheduler(Scheduler):
 
     # What each of them says for itself
 
+    @abstractmethod
     def rows(self, jobs: Collection[str] | None) -> list[JobRow] | None:
         """Return what the table has of some jobs, by their numbers, or of all of this user's in the queue.
 
         Jobs it does not know are missing; None without an answer.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def options(self, folder: Path, request: JobRequest, submission: Submission, log: Path) -> list[str]:
         """Return the submit command's options; raises `NotSubmitted` for what cannot be asked for here."""
-        raise NotImplementedError
 
+    @abstractmethod
     def number_in(self, printed: str) -> str | None:
         """Return the number of the job in what the submit command printed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def given(self, job: str) -> Allocation | None:
         """Return what this job was given; None if the scheduler does not tell now."""
-        raise NotImplementedError
 
     # The same for all
 
@@ -306,12 +307,61 @@ class TabledScheduler(Scheduler):
             return None
 
     def answer(self, command: Sequence[str]) -> str:
-        """Return what a command prints; raises `ToolError` if it does not work now."""
+        """Return what a command prints.
+
+        Raises
+        ------
+        CommandMissing
+            There is no such command.
+        ToolError
+            It does not work now.
+        """
+        insist_on(command[0], self.title)
         done = self.ask(command)
         if done is None or done.returncode != 0:
-            why = f"{command[0]} is missing or takes too long" if done is None else done.stderr.strip()
+            why = f"{command[0]} takes too long" if done is None else done.stderr.strip()
             raise ToolError(f"{self.title} does not answer", why=why, hint=f"`{shlex.join(command)}` asks it")
         return done.stdout
+
+
+def allocation_with(
+    job: str,
+    *,
+    nodes: Iterable[str],
+    tasks: int,
+    cpus: int,
+    node_list: str,
+    partition: str,
+    purpose: str,
+    elapsed_s: float,
+    limit_s: float | None,
+    waited_s: float | None,
+    restarts: int = 0,
+    exclusive: bool = False,
+    account: str | None = None,
+    qos: str | None = None,
+) -> Allocation:
+    """Return what a job was given, of what a table says of it just now; its CPUs are shared out among its tasks."""
+    return Allocation(
+        job=job,
+        restarts=restarts,
+        nodes=tuple(nodes),
+        tasks=tasks,
+        cpus=cpus,
+        cpus_per_task=max(cpus // max(tasks, 1), 1),
+        left_s=None if limit_s is None else limit_s - elapsed_s,
+        asked_s=time.monotonic(),
+        time_limit_s=limit_s,
+        exclusive=exclusive,
+        waited_s=waited_s,
+        partition=partition,
+        account=account,
+        qos=qos,
+        constraint=None,
+        purpose=purpose,
+        node_list=node_list,
+        elapsed_s=elapsed_s,
+    )
 
 
 def seconds_of(text: str | None) -> float | None:
