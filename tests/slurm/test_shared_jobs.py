@@ -7,7 +7,6 @@ import yaml
 from cluster import Cluster, SlurmBench, call, wait_until
 
 from buran import assets
-
 from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
