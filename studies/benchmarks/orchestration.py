@@ -11,7 +11,8 @@ resident set of one process. Times on a loaded machine are upper bounds.
 With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the time of the sandbox's
 nodes from start to end outside of the measured program and its launcher, per run. --plain does the same with Snakemake
 alone: the same program, one job for each run, the Slurm plugin's defaults. Builds are made before. Where Slurm keeps
-accounts (start --accounting), what the ledger says is compared with what sacct says that the same jobs held.
+accounts (start --accounting), what the ledger says is compared with what sacct says that the same jobs held; the CPU
+time of jobs is told where Slurm gathers it (BURAN_SANDBOX_LINES with JobAcctGatherType=jobacct_gather/linux).
 
 With --start-up the process of a job runs here, without a scheduler: its CPU time without that of its programs.
 """
@@ -47,6 +48,7 @@ from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
 from buran.measure.build import build
 from buran.measure.bundle import outcome_of, slots_of
+from buran.measure.schedulers.tabled import seconds_of
 from buran.measure.store import ledger
 from buran.views.status import progress_of
 
@@ -251,23 +253,22 @@ def on_slurm(folder: Path, points: int, points_per_job: int) -> dict[str, float]
     times, done = timed(lambda: subprocess.run(command, capture_output=True, text=True))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     records = [json.loads(path.read_text()) for path in layout.store.glob("*/*~*/rep-*/run.json")]
-    charged = 3600 * sum(record["cost_core_hours"] for record in records)
-    held = held_core_s({record["job"] for record in records})
     return {
         **times,
         "runs": len(records),
         "program_s": sum(record["wall_s"] for record in records),
-        "charged_core_s": charged,
-        "held_core_s": held,
+        "charged_core_s": 3600 * sum(record["cost_core_hours"] for record in records),
     }
 
 
-def held_core_s(jobs: set[str]) -> float:
-    """Return the core seconds that Slurm says jobs held; 0 where it keeps no accounts."""
-    asked = ["sacct", "-X", "--noheader", "--parsable2", "--format=JobIDRaw,ElapsedRaw,AllocCPUS"]
+def accounts() -> dict[str, tuple[float, float]]:
+    """Return by job what Slurm says that it held and used, in core seconds; nothing where it keeps no accounts."""
+    asked = ["sacct", "-X", "--noheader", "--parsable2", "--format=JobIDRaw,ElapsedRaw,AllocCPUS,TotalCPU"]
+    if shutil.which("sacct") is None:
+        return {}
     lines = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
-    fields = [line.split("|") for line in lines if line.count("|") == 2]
-    return sum(float(elapsed_s) * int(cpus) for job, elapsed_s, cpus in fields if job in jobs)
+    fields = [line.split("|") for line in lines if line.count("|") == 3]
+    return {job: (float(elapsed_s) * int(cpus), seconds_of(cpu) or 0.0) for job, elapsed_s, cpus, cpu in fields}
 
 
 def start_up(folder: Path, jobs: int = 5) -> dict[str, float]:
@@ -312,9 +313,12 @@ def compare_on_slurm(points: int, points_per_job: list[int], with_plain: bool) -
         ways["Snakemake alone"] = partial(plain, points=points)
     found: dict[str, Any] = {}
     for name, work in ways.items():
+        before = accounts()
         with tempfile.TemporaryDirectory() as folder:
             found[name] = work(Path(folder))
         each = found[name]
+        jobs = [account for job, account in accounts().items() if job not in before]
+        held_s, used_s = (sum(account[place] for account in jobs) for place in (0, 1))
         overhead_s = (_NODES * each["wall_s"] - each["program_s"]) / each["runs"]
         print(
             f"{name:20} {points:5} points {each['runs']:6.0f} runs {each['wall_s']:8.1f} s wall, that is "
@@ -322,9 +326,13 @@ def compare_on_slurm(points: int, points_per_job: list[int], with_plain: bool) -
             f"controller {each['cpu_s']:.1f} s CPU",
             flush=True,
         )
-        if each.get("held_core_s"):
-            share = each["charged_core_s"] / each["held_core_s"] - 1.0
-            print(f"    ledger {each['charged_core_s']:.0f} core s, sacct {each['held_core_s']:.0f}: {share:+.1%}")
+        if jobs:
+            print(
+                f"    {len(jobs)} jobs held {held_s:.0f} core s and used {used_s / len(jobs):.2f} s CPU each",
+                flush=True,
+            )
+        if jobs and "charged_core_s" in each:
+            print(f"    the ledger says {each['charged_core_s']:.0f}, {each['charged_core_s'] / held_s - 1.0:+.1%}")
     return found
 
 

@@ -51,7 +51,6 @@ POINTS = 6
 _PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,7 +66,9 @@ int main(int argc, char **argv) {
     fclose(notes);
     if (is_there("hungry") && rmdir("hungry") == 0) {
         size_t much = (size_t)1500 << 20;
-        memset(malloc(much), 1, much);
+        volatile char *all = malloc(much);
+        for (size_t i = 0; i < much; i += 4096)
+            all[i] = 1;
         sleep(600);
     }
     if (is_there("slow") && rmdir("slow") == 0)
@@ -456,14 +457,16 @@ def _(trial: Trial) -> None:
     call("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 10")
 
 
-@fault("memory", "a job runs out of memory", r"ran out of memory", (3, 0))
+@fault("memory", "a program needs more memory than its job has", r"(?i)memory", (1, 0))
 def _(trial: Trial) -> None:
     trial.write(resources={**trial.config["resources"], "memory_mb": 700})
     trial.flag("hungry")
     trial.launch()
-    trial.until(lambda: trial.program_starts, "a running program")
     trial.until(lambda: not (trial.folder / "hungry").exists(), "a hungry program")
     trial.strike()
+    trial.end()
+    trial.launch("--retry-failed")
+    trial.end()
 
 
 @fault("time-limit", "a job runs out of time", r"ran out of time")
