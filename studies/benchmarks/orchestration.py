@@ -332,7 +332,8 @@ def compare_on_slurm(points: int, points_per_job: list[int], with_plain: bool) -
                 flush=True,
             )
         if jobs and "charged_core_s" in each:
-            print(f"    the ledger says {each['charged_core_s']:.0f}, {each['charged_core_s'] / held_s - 1.0:+.1%}")
+            share = each["charged_core_s"] / held_s - 1.0
+            print(f"    the ledger says {each['charged_core_s']:.0f}, {share:+.1%}", flush=True)
     return found
 
 

@@ -42,8 +42,8 @@ BUILD_FAILED = "its build failed"
 SPARED = "not started"
 """Begins the reason of runs at a point where the program fails without hooks too."""
 _WORK = "work"
-# From the end of a job's last run to the end that the site charges: mean of what sacct says beyond the records, by
-# `studies/benchmarks/orchestration.py --slurm`. Nobody who could still write is there when it is known.
+# From the end of a job's last run to the end that the site charges, when nobody who could write it down is there:
+# mean of what a scheduler's accounts say beyond the records, by studies/benchmarks/orchestration.py.
 _JOB_END_S = 0.8
 _TRIES = 4  # at a run from which the scheduler went away, before the job ends
 _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
