@@ -175,6 +175,13 @@ class RunRecord(Record):
         What an imported run had cost, and how that is known.
     output_left_out
         Bytes that the run wrote and that were not kept, by file.
+    energy_j
+        Of the nodes' processors, or of the nodes, while the program ran, in joules; None where it was not asked for or
+        is not known.
+    energy_from, energy_parts_j
+        What counted it, and joules by counter.
+    energy_unknown
+        Why it is not known.
     """
 
     build: str
@@ -219,6 +226,10 @@ class RunRecord(Record):
     had_cost_core_hours: float | None = None
     cost_from: str | None = None
     output_left_out: Mapping[str, int] | None = None
+    energy_j: float | None = None
+    energy_from: str | None = None
+    energy_parts_j: Mapping[str, float] | None = None
+    energy_unknown: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

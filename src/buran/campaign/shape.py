@@ -122,6 +122,12 @@ class CampaignFile(Keys):
         "modelled too. Each visit takes longer; what the machine does not have is named in the report.",
         examples=[["instructions", "cache_misses"]],
     )
+    energy: OfPlan[bool] = Field(
+        False,
+        description="Whether the energy of runs is measured and modelled, in joules of the whole program: by RAPL, "
+        "where Linux shows it (powercap), or as Slurm accounts for steps. Where a machine tells none, the report says "
+        "why. Runs made before have none.",
+    )
     aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )

@@ -42,6 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.correct import check_base_models
     from buran.loop.crowded import sharing_ahead
     from buran.loop.imported import check_measurements
+    from buran.measure.machine.powercap import why_no_energy
     from buran.measure.schedulers.none import NONE
 
     try:
@@ -60,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     summary = summarise(campaign)
     if scheduler is NONE:
         summary["notes"] += sharing_ahead(campaign)
+    if campaign.config.energy and (lack := why_no_energy(scheduler)):
+        summary["notes"].append(f"the energy of runs will not be known: {lack}")
     redirected = redirected_into_source(campaign)
     if redirected is not None:
         print(f"warning: {redirected}", file=sys.stderr)

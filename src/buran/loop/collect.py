@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -136,35 +136,50 @@ def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[
     return unsteady
 
 
-def walls_by_point(runs: Iterable[FinishedRun]) -> dict[Point, list[float]]:
+Taken = Callable[[FinishedRun], float]
+"""What of a run is looked at."""
+
+
+def wall_s(run: FinishedRun) -> float:
+    """Return the wall time in seconds."""
+    return run.wall_s
+
+
+def walls_by_point(runs: Iterable[FinishedRun], taken: Taken = wall_s) -> dict[Point, list[float]]:
     """Return the wall times of runs in seconds."""
     walls: dict[Point, list[float]] = {}
     for run in runs:
-        walls.setdefault(run.point, []).append(run.wall_s)
+        walls.setdefault(run.point, []).append(taken(run))
     return walls
 
 
-def baseline(runs: Iterable[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
+def baseline(runs: Iterable[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:
     """Return the baseline's wall times in seconds by point."""
-    return walls_by_point(run for run in runs if run.mode is Mode.VANILLA and run.purpose is purpose)
+    return walls_by_point((run for run in runs if run.mode is Mode.VANILLA and run.purpose is purpose), taken)
 
 
-def run_times(runs: Sequence[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
-    """Return wall times of the whole program in seconds by point: the baseline's, elsewhere estimated ones."""
-    return estimated_times(runs, purpose) | baseline(runs, purpose)
+def run_times(runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:
+    """Return wall times of the whole program in seconds by point: the baseline's, elsewhere estimated ones.
+
+    Parameters
+    ----------
+    taken
+        What runs have taken; seconds by default.
+    """
+    return estimated_times(runs, purpose, taken) | baseline(runs, purpose, taken)
 
 
-def estimated_times(runs: Sequence[FinishedRun], purpose: Purpose) -> dict[Point, list[float]]:
+def estimated_times(runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:
     """Return what the whole program takes in seconds at the points where the baseline did not run.
 
     That are the times of runs with hooks, divided by what these take longer under the same filter at the points that
     have both. Hooks make no program faster: what looks like that is noise.
     """
-    times = baseline(runs, purpose)
+    times = baseline(runs, purpose, taken)
     timed = [run for run in runs if run.mode is Mode.TIME and run.purpose is purpose]
     estimated: dict[Point, list[float]] = {}
     for filter_text in timed_filters(timed):  # later filters have fewer hooks: theirs are taken
-        hooked = walls_by_point(run for run in timed if run.filter_text == filter_text)
+        hooked = walls_by_point((run for run in timed if run.filter_text == filter_text), taken)
         both = hooked.keys() & times.keys()
         if not both:
             continue

@@ -24,6 +24,7 @@ from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.loop import collect
 from buran.loop.comparison import compare_runs
 from buran.loop.crowded import crowded_points
+from buran.loop.energy import energy_table
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.mixing import Judged, judge, plain_imports
@@ -39,9 +40,9 @@ from buran.model.model_set import ModelSet, write_models
 from buran.model.space import wider_space
 from buran.prior.campaign import noise_resilient
 from buran.profile.call_paths import read_profile
+from buran.profile.metrics import ENERGY, uncounted
 from buran.profile.metrics import counted as counted_metrics
 from buran.profile.metrics import sampled as sampled_metrics
-from buran.profile.metrics import uncounted
 from buran.profile.profile import NO_CALL_PATHS
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class _Material:
         Counts; None without any.
     sampled
         Misses of caches, from sampled accesses to memory; None without any.
+    energy
+        Of the whole program; None where it is not known, or not asked for.
     """
 
     filter_text: str
@@ -75,6 +78,7 @@ class _Material:
     pooled: PooledTimes | None
     counted: Experiment | None
     sampled: Experiment | None
+    energy: Experiment | None
 
     @property
     def timed(self) -> Experiment | None:
@@ -116,7 +120,8 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         write_jsonl(table, table_path)
     _findings(history, material, program, (held, priors), table).write(findings_path)
     config = session.campaign.config
-    write_models(models_path, [sets[name] for name in (*config.metrics, *config.beside_metrics) if name in sets])
+    names = (*config.metrics, *config.beside_metrics, ENERGY)
+    write_models(models_path, [sets[name] for name in names if name in sets])
 
 
 def _gather(history: History) -> _Material:
@@ -135,7 +140,9 @@ def _gather(history: History) -> _Material:
     memory = [run for run in modelled if run.mode is Mode.MEMORY]
     profiles = collect.sampled_profiles(memory, parameters, session.campaign.caches_kib)
     sampled = experiment_from_profiles(profiles) if memory else None
-    return _Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled)
+    tree = None if pooled is None else pooled.table.tree
+    energy = energy_table(history, stored, tree) if session.campaign.config.energy else None
+    return _Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled, energy)
 
 
 def _timed_metrics(session: Session) -> list[str]:
@@ -161,6 +168,7 @@ def _fit(
         (material.timed, _timed_metrics(session)),
         (material.counted, list(counted_metrics(config.metrics))),
         (material.sampled, list(sampled_metrics(config.metrics))),
+        (material.energy, [ENERGY]),
     )
     for measured, metrics in sources:
         if measured is not None and metrics:
@@ -260,12 +268,14 @@ def imported_models(build: str) -> str:
 def _models(session: Session, table: Experiment) -> dict[str, ModelSet]:
     config = session.campaign.config
     further = config.model.space
+    # The energy is that of all processes as it is.
+    processes = None if table.metrics == (ENERGY,) else config.model.strong_scaling
     return model_experiment(
         table,
         aggregate=config.aggregate,
         repetition=config.model.repetition,
         space=[wider_space(further.get(name, ())) for name in table.parameters] if further else None,
-        processes=config.model.strong_scaling,
+        processes=processes,
         options=SearchOptions(
             nonnegative=config.model.nonnegative,
             terms_per_parameter=config.model.terms_per_parameter,

@@ -43,6 +43,7 @@ from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
 from buran.loop.efficiency import efficiency_table
+from buran.loop.energy import energy_notes, energy_of_campaign
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.model import imported_models
@@ -104,6 +105,7 @@ def write_results(history: History, folder: Path) -> None:
             report.priors,
             session.campaign,
         ),
+        energy=energy_of_campaign(history, report),
         measured_on=measured_on(history),
         simulated_on=session.campaign.simulated_on,
     )
@@ -411,6 +413,7 @@ def _notes(history: History, findings: Findings) -> list[str]:
     notes = [*session.target.backend.notes, *session.campaign.notes]
     notes += [note for record in history.build_records for note in record.notes]
     notes += _missing_counters(history)
+    notes += energy_notes(history)
     notes += _lost_visits(history)
     notes += _missing_requirements(history)
     notes += _lowered_rates(history)
@@ -474,6 +477,7 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     plain["efficiency"] = None if report.efficiency is None else asdict(report.efficiency)
     plain["caches"] = None if report.caches is None else asdict(report.caches)
     plain["roofline"] = None if report.roofline is None else asdict(report.roofline)
+    plain["energy"] = None if report.energy is None else asdict(report.energy)
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain
 

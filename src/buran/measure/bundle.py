@@ -26,7 +26,9 @@ from buran.files import check_room, digest
 from buran.measure.backends.base import Backend
 from buran.measure.build import run_filter, tree
 from buran.measure.dump import LOST_VISITS
+from buran.measure.energy import Consumption, EnergyMeter, FirstOf, NoMeter
 from buran.measure.machine.machine import RunJob
+from buran.measure.machine.powercap import PowercapMeter
 from buran.measure.machine.process import Interrupted, Outcome, interruptible
 from buran.measure.machine.provenance import environment_of, record_node, tool_versions
 from buran.measure.run_folder import bring_inputs, changed_input, keep_output, size_of
@@ -386,7 +388,9 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
         built, work = tree(attempt.layout, attempt.run.build), attempt.temporary / _WORK
         linked = bring_inputs(campaign.inputs, built, work, campaign.input_texts(attempt.bundle.point))
         job.cwd.mkdir(parents=True, exist_ok=True)
-        outcome = attempt.target.backend.machine.run(job)
+        meter = _energy_meter(attempt, job)
+        outcome = attempt.target.backend.machine.run(_sampled(job, meter))
+        record = _with_energy(record, meter)
         left_out = keep_output(job.cwd, keys.keep_output, campaign.output_limit, attempt.temporary / store.OUTPUT)
         record = replace(_with_usage(record, outcome), output_left_out={**outcome.left_out, **left_out} or None)
         reason = changed_input(linked) or _failure(attempt.target.backend, outcome, keys.exit_codes, job.stderr)
@@ -400,6 +404,40 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
     except BuranError as error:
         reason = str(error).replace(f"{attempt.temporary}/", "")
     return record, reason
+
+
+def _energy_meter(attempt: _Attempt, job: RunJob) -> EnergyMeter | None:
+    """Return what measures a run's energy from now on; None where it is not asked for."""
+    campaign, allocation = attempt.target.campaign, attempt.allocation
+    if not campaign.config.energy:
+        return None
+    nodes = campaign.placement(job.point).nodes
+    here = PowercapMeter() if nodes == 1 else NoMeter(f"powercap tells of one node, and the run had {nodes}")
+    return here if allocation is None else FirstOf((attempt.scheduler.energy_meter(allocation, nodes, job.argv), here))
+
+
+def _sampled(job: RunJob, meter: EnergyMeter | None) -> RunJob:
+    """Return the run such that its meter looks every few seconds."""
+    if meter is None:
+        return job
+    beat, sample = job.beat, meter.sample
+
+    def both() -> None:
+        beat()
+        sample()
+
+    return replace(job, beat=both)
+
+
+def _with_energy(record: RunRecord, meter: EnergyMeter | None) -> RunRecord:
+    consumed = Consumption() if meter is None else meter.read()
+    return replace(
+        record,
+        energy_j=consumed.joules,
+        energy_from=consumed.source or None,
+        energy_parts_j=dict(consumed.parts) or None,
+        energy_unknown=consumed.why_unknown or None,
+    )
 
 
 def _failure(backend: Backend, outcome: Outcome, exit_codes: Collection[int], log: Path) -> str | None:

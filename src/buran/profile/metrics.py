@@ -133,6 +133,7 @@ def _counter(name: str, perf: str, title: str, description: str, effort: Effort 
 REQUIREMENTS = ("flops", "loads", "stores", "bytes_loaded", "bytes_stored")
 """What the embedded backend's compiler plugins count beside basic blocks."""
 
+ENERGY = "energy"
 FIRST_TOUCHES = "first_touches"
 MISSES = tuple(f"misses_level_{level}" for level in (1, 2, 3, 4))
 """What builds that sample accesses to memory tell of caches, nearest first."""
@@ -225,6 +226,9 @@ METRICS: Mapping[str, Metric] = {
         ),
         _counter("context_switches", "context-switches", "Context switches", "Losses of the core"),
         WORKING_THREADS,
+        Metric(
+            ENERGY, "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes"
+        ),
         Metric("min_time", "sec", "exclusive", "MINDOUBLE", "Shortest visit", role="time"),
         Metric("max_time", "sec", "exclusive", "MAXDOUBLE", "Longest visit", role="time"),
     )

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 import buran
 from buran.profile.profile import SEPARATOR
-from buran.report import caches, roofline
+from buran.report import caches, energy, roofline
 from buran.report.comparison import checked_rows
 from buran.report.comparison_page import STYLE, comparison_values
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
@@ -43,6 +43,7 @@ _SECTIONS = (
     ("efficiency", "Efficiency"),
     ("caches", "Caches"),
     ("roofline", "What bounds it"),
+    ("energy", "Energy"),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
     ("balance", "Load balance"),
@@ -76,6 +77,7 @@ def render_page(
         "efficiency": report.efficiency is None,
         "caches": report.caches is None,
         "roofline": report.roofline is None,
+        "energy": report.energy is None,
         "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
@@ -110,6 +112,9 @@ def render_page(
         bounds=None if report.roofline is None else roofline.rows_of(report.roofline),
         bounds_header=None if report.roofline is None else roofline.header_of(report.roofline),
         bounds_words=None if report.roofline is None else roofline.words_of(report.roofline),
+        energy=None if report.energy is None else energy.rows_of(report.energy, report.target),
+        energy_header=energy.HEADER,
+        energy_words=None if report.energy is None else energy.sentences_of(report.energy),
         efficiency_times=TIMES,
         efficiency_columns=list(COLUMNS.values()),
         checked=checked_rows(report.parameters, report.checked),

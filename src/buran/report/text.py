@@ -21,6 +21,7 @@ from buran.profile.startup import starts_or_ends
 from buran.report.caches import CacheTable, cache_text
 from buran.report.comparison import earlier_text
 from buran.report.efficiency import EfficiencyTable, efficiency_text
+from buran.report.energy import EnergyTable, energy_text
 from buran.report.plain import brief, briefs, named, section
 from buran.report.roofline import Roofline, roofline_text
 
@@ -94,6 +95,8 @@ class Report:
         Where call paths leave which caches; None where accesses to memory were not sampled.
     roofline
         What bounds call paths; None where that is not known of the machine, or accesses were not sampled.
+    energy
+        What runs consume; None where that is not known.
     measured_on
         Machines and days; empty where no program ran, or on a simulated machine.
     simulated_on
@@ -133,6 +136,7 @@ class Report:
     efficiency: EfficiencyTable | None = None
     caches: CacheTable | None = None
     roofline: Roofline | None = None
+    energy: EnergyTable | None = None
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()
@@ -253,6 +257,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         efficiency_text(report.efficiency),
         cache_text(report.caches, report.target),
         roofline_text(report.roofline),
+        energy_text(report.energy, report.target),
         _corrections(report, target),
         _balance(report),
         _instrumentation(report),

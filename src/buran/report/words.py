@@ -241,6 +241,8 @@ def _cost(report: Report) -> Answer:
         last = max(overhead["filter_number"] for overhead in ratios)
         time_ratios = [overhead["time_ratio"] for overhead in ratios if overhead["filter_number"] == last]
         facts.append(f"Instrumentation added {percent(float(np.median(time_ratios)))} of CPU time")
+    if report.energy is not None:
+        facts.append(f"{report.energy.runs[0]} runs took {report.energy.joules:.3g} J")
     if report.failures:
         facts.append(f"{_number(_failed(report), 'build or run', 'builds or runs')} failed")
     return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)

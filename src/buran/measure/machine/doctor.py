@@ -15,6 +15,7 @@ from buran.measure.backends.registry import SYSTEMS
 from buran.measure.finding import Finding, Health
 from buran.measure.machine.counters import refused_counters
 from buran.measure.machine.machine import disturbances
+from buran.measure.machine.powercap import power_zones, why_no_powercap
 from buran.measure.machine.provenance import read_system_file
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.registry import SCHEDULERS
@@ -39,6 +40,7 @@ def examine(folder: Path) -> list[Finding]:
         *stand_of(SCHEDULERS),
         *stand_of(SYSTEMS),
         _counters(),
+        _energy(),
         _frequency(),
         _quiet(),
         _storage(folder),
@@ -110,6 +112,16 @@ def _counters() -> Finding:
         "key counters: instructions, cycles, cache_misses and branch_misses are said to be missing",
         "sysctl kernel.perf_event_paranoid=2; a virtual machine may have none",
     )
+
+
+def _energy() -> Finding:
+    """Read the counters of energy, as runs do."""
+    reason = why_no_powercap()
+    if reason is None:
+        zones = ", ".join(zone.name for zone in power_zones())
+        return Finding("energy", Health.WORKS, f"{zones} (powercap)")
+    costs = "key energy: joules are not known, unless a scheduler accounts for them (Slurm's AcctGatherEnergyType)"
+    return Finding("energy", Health.MISSING, reason, costs, "chmod a+r /sys/class/powercap/*/energy_uj, as root")
 
 
 def _frequency() -> Finding:

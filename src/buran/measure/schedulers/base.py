@@ -13,6 +13,7 @@ from typing import Protocol
 from buran.campaign.launcher import Placement
 from buran.errors import ToolError
 from buran.files import Stored
+from buran.measure.energy import EnergyMeter, NoMeter
 from buran.measure.finding import Finding
 from buran.measure.schedulers.submission import JobEnds, JobEvents, JobReport, NotSubmitted, Refusal, Submission
 
@@ -275,6 +276,14 @@ class Scheduler(Protocol):
             The scheduler does not answer.
         """
         return None
+
+    def why_no_energy(self) -> str:
+        """Return why it does not know what programs in its jobs consume; empty if it does."""
+        return f"{self.title} is not asked for energy"
+
+    def energy_meter(self, allocation: Allocation, nodes: int, command: Sequence[str]) -> EnergyMeter:
+        """Return what measures the energy of a command that is about to start on so many nodes of this job."""
+        return NoMeter(self.why_no_energy())
 
     # Jobs of others
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
+from buran.measure.energy import EnergyMeter, NoMeter
 from buran.measure.finding import Finding, Health
 from buran.measure.schedulers.base import (
     Allocation,
@@ -30,6 +31,7 @@ from buran.measure.schedulers.base import (
 )
 from buran.measure.schedulers.job_states import PASSING_ENDS, end_in_words, meaning_of, report_of, state_in_full
 from buran.measure.schedulers.node_lists import expand_nodes
+from buran.measure.schedulers.slurm_energy import StepMeter, why_nothing_is_gathered
 from buran.measure.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
 from buran.measure.schedulers.slurm_words import (
     is_passing,
@@ -92,7 +94,8 @@ class Slurm(Scheduler):
             return Finding(
                 "Slurm", Health.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd"
             )
-        return Finding("Slurm", Health.WORKS, "answers, with accounting")
+        energy = f"; {lack}" if (lack := self.why_no_energy()) else " and energy"
+        return Finding("Slurm", Health.WORKS, f"answers, with accounting{energy}")
 
     def this_job(self) -> str | None:
         """Return the number of the Slurm job this process runs in."""
@@ -123,6 +126,18 @@ class Slurm(Scheduler):
         if state_in_full(fields["JobState"]) == "RUNNING" and int(fields.get("Restarts", "0")) == allocation.restarts:
             return None
         return f"Slurm ended its job {allocation.job} ({fields['JobState']})"
+
+    def why_no_energy(self) -> str:
+        """Return why it does not know what programs in its jobs consume; empty if it does."""
+        shown = _ask(["scontrol", "show", "config"])
+        if shown is None or shown.returncode != 0:
+            return "Slurm does not answer"
+        return why_nothing_is_gathered(shown.stdout) or ("" if has_accounting() else "Slurm keeps no accounting")
+
+    def energy_meter(self, allocation: Allocation, nodes: int, command: Sequence[str]) -> EnergyMeter:
+        """Return what asks the accounting for the steps of a command."""
+        lack = self.why_no_energy()
+        return NoMeter(lack) if lack else StepMeter(allocation.job, nodes, command, _ask)
 
     def outages(self) -> SlurmOutages:
         """Notice outages of its controller."""

@@ -1,0 +1,75 @@
+"""What a run consumes in energy, and who counts that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """What a run consumed.
+
+    Attributes
+    ----------
+    joules
+        None where it is not known.
+    source
+        What counted it: the machine's powercap interface, or a scheduler by its name.
+    parts
+        Joules by zone, those that are contained in others too.
+    why_unknown
+        In words; empty where it is known.
+    """
+
+    joules: float | None = None
+    source: str = ""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    why_unknown: str = ""
+
+
+class EnergyMeter(Protocol):
+    """Measures what is consumed from its making on."""
+
+    def sample(self) -> None:
+        """Look, so that nothing is missed; to be called every few seconds."""
+
+    def read(self) -> Consumption:
+        """Return what was consumed."""
+
+
+@dataclass(frozen=True)
+class NoMeter:
+    """Says why there is none."""
+
+    why: str
+
+    def sample(self) -> None:
+        """Do nothing."""
+
+    def read(self) -> Consumption:
+        """Return the reason."""
+        return Consumption(why_unknown=self.why)
+
+
+@dataclass(frozen=True)
+class FirstOf:
+    """Several meters, of which the first that knows what was consumed tells it."""
+
+    meters: Sequence[EnergyMeter]
+
+    def sample(self) -> None:
+        """Let all look."""
+        for meter in self.meters:
+            meter.sample()
+
+    def read(self) -> Consumption:
+        """Return what the first one knows, or why none does."""
+        reasons = list[str]()
+        for meter in self.meters:
+            consumed = meter.read()
+            if consumed.joules is not None:
+                return consumed
+            reasons.append(consumed.why_unknown)
+        return Consumption(why_unknown="; ".join(reasons))
