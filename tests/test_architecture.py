@@ -80,6 +80,7 @@ def test_no_scheduler_is_known_by_name_outside_of_its_file() -> None:
     here = "measure/schedulers"
     assert known == {
         f"{here}/slurm.py",
+        f"{here}/slurm_energy.py",
         f"{here}/slurm_partition.py",
         f"{here}/slurm_words.py",
         f"{here}/registry.py",

@@ -207,4 +207,3 @@ def test_lines_of_sacct_that_are_no_steps_are_passed_over() -> None:
 )
 def test_what_slurm_gathers(config: str, is_gathered: bool) -> None:
     assert bool(why_nothing_is_gathered(config)) != is_gathered
-

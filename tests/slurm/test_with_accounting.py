@@ -15,18 +15,49 @@ from buran.measure.schedulers import slurm
 from buran.measure.schedulers.slurm import SLURM
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
+SLEEP = {
+    "build": "printf '#!/bin/sh\\nexec sleep $1\\n' > pause && chmod +x pause",
+    "run": "{binary} {n}",
+}
 STENCIL = Path(__file__).parents[2] / "examples" / "stencil"
 
 
 @pytest.fixture
-def accounting(sandbox: Cluster, tool: str) -> Iterator[Cluster]:
-    """The sandbox, started anew with accounting; afterwards without, as it was."""
+def accounting(sandbox: Cluster, tool: str, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The sandbox, started anew with accounting and what a test wants beside; afterwards without, as it was."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    if subprocess.run([tool, "start", "--accounting"], check=False, **quiet).returncode != 0:
+    beside = getattr(request, "param", ())
+    if subprocess.run([tool, "start", "--accounting", *beside], check=False, **quiet).returncode != 0:
         subprocess.run([tool, "start"], check=True, **quiet)
-        pytest.skip("slurmdbd and a database cannot be started here")
+        pytest.skip("slurmdbd and a database, or what is asked for beside, cannot be started here")
     yield sandbox
     subprocess.run([tool, "start"], check=True, **quiet)
+
+
+@pytest.mark.parametrize("accounting", [["--energy"]], indirect=True)
+def test_energy_that_slurm_accounts_for_is_modelled(accounting: Cluster, bench: SlurmBench) -> None:
+    """Slurm's own plugin gathers made-up counters of 200 W a node; programs that sleep consume what follows from it."""
+    bench.write(
+        backend="command",
+        metrics=["time"],
+        target={"source": "source", "binary": "pause", **SLEEP},
+        parameters={"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [2, 4]}},
+        environments={"sandbox": {"launcher": "srun"}},
+        resources={"nodes": "p", "time_limit_s": 60, "account": "sandbox"},
+        refinement={"target": {"p": 2, "n": 8}},
+        energy=True,
+    )
+    bench.run()
+    records = [record for record in bench.records() if record["mode"] in ("vanilla", "time")]
+    assert len(records) == 8
+    for record in records:
+        point, joules = record["point"], record.get("energy_j")
+        assert record.get("energy_from") == "slurm", record.get("energy_unknown")
+        # The counters are looked at each second, at the beginning and at the end.
+        assert abs(joules - 200 * point["p"] * point["n"]) <= 200 * point["p"] * 1.5, (point, joules)
+    report = (bench.results / "latest" / "report.txt").read_text()
+    assert "As the scheduler slurm accounts for steps of its jobs" in report
+    assert "Energy beside core hours" in report and "n=8, p=2, predicted" in report
 
 
 def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: SlurmBench) -> None:

@@ -125,8 +125,8 @@ class CampaignFile(Keys):
     energy: OfPlan[bool] = Field(
         False,
         description="Whether the energy of runs is measured and modelled, in joules of the whole program: by RAPL, "
-        "where Linux shows it (powercap), or as Slurm accounts for steps. Where a machine tells none, the report says "
-        "why. Runs made before have none.",
+        "where Linux shows it (powercap), or as the scheduler accounts for steps. Where neither tells, the report "
+        "says why. Runs made before have none.",
     )
     aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
         "mean", description="How the values of the ranks become one value for modelling."

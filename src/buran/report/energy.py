@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from buran.campaign.records import POWERCAP
 from buran.report.plain import named, section
 
 Reach = tuple[float, float | None, float | None]
@@ -52,10 +53,7 @@ class EnergyTable:
 
 
 HEADER = ("point", "runs", "core hours", "joules", "watts per core")
-_SOURCES = {
-    "powercap": "Counted by RAPL in processors and, where it tells, memory of the node (powercap)",
-    "slurm": "Counted by Slurm for the steps of its jobs (ConsumedEnergy)",
-}
+_RAPL = "Counted by RAPL in processors and, where it tells, memory of the node (powercap)"
 EXPLANATION = (
     "A run without hooks, median. Counters are those of whole sockets or nodes: what idle cores and other programs "
     "there consume is in them."
@@ -87,10 +85,14 @@ def sentences_of(table: EnergyTable) -> list[str]:
     """Return what is said beside the table."""
     known, all_runs = table.runs
     runs = f"All {known} runs" if known == all_runs else f"{known} of {all_runs} runs, those whose energy is known,"
-    said = [f"{_SOURCES.get(table.source, f'Counted by {table.source}')}. {EXPLANATION}"]
+    source = _RAPL if table.source == POWERCAP else f"As the scheduler {table.source} accounts for steps of its jobs"
+    said = [f"{source}. {EXPLANATION}"]
     if table.smape is not None:
         said.append(f"Energy (whole program, J): {table.model}; SMAPE {table.smape:.2g} %.")
-    return [*said, f"{runs} of the campaign took {table.core_hours:.3g} core hours and {table.joules:.4g} J."]
+    return [
+        *said,
+        f"{runs} of the campaign, without warm-ups, took {table.core_hours:.3g} core hours and {table.joules:.4g} J.",
+    ]
 
 
 def energy_text(table: EnergyTable | None, target: Mapping[str, float]) -> str:

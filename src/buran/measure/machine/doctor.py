@@ -120,7 +120,7 @@ def _energy() -> Finding:
     if reason is None:
         zones = ", ".join(zone.name for zone in power_zones())
         return Finding("energy", Health.WORKS, f"{zones} (powercap)")
-    costs = "key energy: joules are not known, unless a scheduler accounts for them (Slurm's AcctGatherEnergyType)"
+    costs = "key energy: joules are not known, unless the scheduler accounts for them"
     return Finding("energy", Health.MISSING, reason, costs, "chmod a+r /sys/class/powercap/*/energy_uj, as root")
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from buran.campaign.records import POWERCAP
 from buran.measure.energy import Consumption
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.none import NONE
@@ -19,7 +20,6 @@ from buran.measure.schedulers.none import NONE
 FOLDER_VARIABLE = "BURAN_POWERCAP"
 """Names another folder of power zones than the kernel's."""
 
-POWERCAP = "powercap"
 _FOLDER = "/sys/class/powercap"
 _PACKAGE, _MEMORY = "package-", "dram"
 _MOST_W = 4000.0  # of a zone, several times what the largest socket takes: more is no consumption
