@@ -53,8 +53,18 @@ def test_energy_that_slurm_accounts_for_is_modelled(accounting: Cluster, bench: 
     for record in records:
         point, joules = record["point"], record.get("energy_j")
         assert record.get("energy_from") == "slurm", record.get("energy_unknown")
-        # The counters are looked at each second, at the beginning and at the end.
-        assert abs(joules - 200 * point["p"] * point["n"]) <= 200 * point["p"] * 1.5, (point, joules)
+        # Slurm looks at them each second, later on a loaded machine: how exact it is, is its own affair.
+        assert joules > 100 * point["p"] * point["n"], (point, joules)
+    booked: dict[str, int] = {}
+    for line in call("sacct", "-nP", "--format=JobIDRaw,ConsumedEnergyRaw").splitlines():
+        step, _, consumed = line.partition("|")
+        job, _, number = step.partition(".")
+        if number.isdecimal():
+            booked[job] = booked.get(job, 0) + int(consumed)
+    charged: dict[str, float] = {}
+    for record in bench.records():
+        charged[record["job"]] = charged.get(record["job"], 0.0) + (record.get("energy_j") or 0.0)
+    assert charged == {job: booked[job] for job in charged}, "what the records say is what is booked of their steps"
     report = (bench.results / "latest" / "report.txt").read_text()
     assert "As the scheduler slurm accounts for steps of its jobs" in report
     assert "Energy beside core hours" in report and "n=8, p=2, predicted" in report

@@ -22,6 +22,8 @@ from buran.files import MADE_AGAIN, Stored, decode, read_document, read_json, wr
 RECORD = "run.json"
 BUILD = "build"
 FAILED = "failed"
+POWERCAP = "powercap"
+"""Where Linux shows what the processors of a node consume, as a source of a run's energy."""
 _KEEP = "move its folder away: the store is whole without it, and `buran run` makes the run again"
 
 
