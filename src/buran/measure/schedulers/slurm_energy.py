@@ -36,7 +36,7 @@ def why_nothing_is_gathered(config: str) -> str:
 
 
 @dataclass(frozen=True)
-class Step:
+class BookedStep:
     """What Slurm has booked of a step."""
 
     is_over: bool
@@ -44,13 +44,13 @@ class Step:
     consumed: str
 
 
-def parse_steps(text: str) -> dict[str, Step]:
+def parse_steps(text: str) -> dict[str, BookedStep]:
     """Return the numbered steps of lines of ``sacct`` with JobIDRaw, State, NNodes and ConsumedEnergyRaw."""
     steps = {}
     for line in text.splitlines():
         words = line.strip().split("|")
         if len(words) == 4 and re.fullmatch(r"[\d_]+\.\d+", words[0]) and words[2].isdecimal():
-            steps[words[0]] = Step(not words[1].startswith(_UNDER_WAY), int(words[2]), words[3])
+            steps[words[0]] = BookedStep(not words[1].startswith(_UNDER_WAY), int(words[2]), words[3])
     return steps
 
 
@@ -92,7 +92,7 @@ class StepMeter:
                 return _unknown(steps if isinstance(steps, str) else "sacct has not booked the run's step")
             time.sleep(_ASK_AGAIN_S)
 
-    def _steps(self) -> dict[str, Step] | str:
+    def _steps(self) -> dict[str, BookedStep] | str:
         """Return the steps of the job, or why they are not known."""
         fields = "--format=JobIDRaw,State,NNodes,ConsumedEnergyRaw"
         done = self._ask(["sacct", "--noheader", "--parsable2", f"--jobs={self._job}", fields])
@@ -102,7 +102,7 @@ class StepMeter:
             return f"sacct does not tell: {' '.join(done.stderr.split())[:200] or f'exit code {done.returncode}'}"
         return parse_steps(done.stdout)
 
-    def _sum(self, steps: Mapping[str, Step]) -> Consumption:
+    def _sum(self, steps: Mapping[str, BookedStep]) -> Consumption:
         most = max(step.nodes for step in steps.values())
         if most != self._nodes:
             return _unknown(f"the run's step had {most} of its {self._nodes} nodes")
