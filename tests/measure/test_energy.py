@@ -135,6 +135,7 @@ BOOKED = """12|RUNNING|2|
 12.batch|RUNNING|1|
 12.0|COMPLETED|2|400
 """
+OF_THE_ARRAY = "13.0|COMPLETED|2|7000\n"  # 12 is the last task of the array 12, and 13 another
 
 
 class Sacct:
@@ -166,6 +167,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         ([BOOKED, BOOKED, BOOKED + "12.1|RUNNING|2|0\n", BOOKED + "12.1|COMPLETED|2|523\n"], 523, ""),
         ([BOOKED, BOOKED + "12.1|CANCELLED by 0|2|523\n12.2|FAILED|1|7\n"], 530, ""),
+        ([BOOKED, f"{OF_THE_ARRAY}{BOOKED}12.1|COMPLETED|2|523\n"], 523, ""),
         ([BOOKED], None, "sacct has not booked the run's step"),
         (["", ""], None, "sacct has not booked the run's step"),
         ([1], None, "sacct does not tell: sacct: error: Access denied"),

@@ -100,7 +100,8 @@ class StepMeter:
             return "sacct is missing or does not answer"
         if done.returncode != 0:
             return f"sacct does not tell: {' '.join(done.stderr.split())[:200] or f'exit code {done.returncode}'}"
-        return parse_steps(done.stdout)
+        # The number of an array, which its last task has too, brings the steps of all its tasks.
+        return {name: step for name, step in parse_steps(done.stdout).items() if name.startswith(f"{self._job}.")}
 
     def _sum(self, steps: Mapping[str, BookedStep]) -> Consumption:
         most = max(step.nodes for step in steps.values())
