@@ -91,17 +91,22 @@ WAITING_TEST = WaitingTuning()
 
 @dataclass(frozen=True)
 class DistanceTuning:
-    """Of the modes of reuse distances."""
+    """Of models of reuse distances."""
 
-    powers: tuple[float, ...] = tuned(
-        (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0),
-        "with which a boundary between modes may grow; it only has to stay between them",
-        JUDGED,
+    parts: tuple[float, ...] = tuned(
+        (0.15, 0.4),
+        "second product of powers over the first one, at the largest point",
+        "of 0.1 to 0.4 what places the cliffs of the stencil and the blocked product best",
     )
-    reach: int = tuned(2, "bins on either side of a boundary, half a doubling, in which few accesses may be", JUDGED)
-    crossed: float = tuned(0.15, "of the smaller side, up to which these are few", JUDGED)
-    fewest: int = tuned(3, "points at which modes must be apart", "of fewer, growth is a guess")
-    least: float = tuned(0.001, "of a call path's accesses, which are a mode of their own", JUDGED)
+    floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
+    seen: float = tuned(2e-4, "of the accesses, which a cell must be able to explain at each point", JUDGED)
+    candidates: int = tuned(4000, "cells that compete for a call path", "a second of CPU time")
+    nearly: int = tuned(150, "further cells that compete where a part of the points is left out", JUDGED)
+    folds: int = tuned(8, "parts of the points that are left out in turn", JUDGED)
+    resolved: float = tuned(
+        8.0, "lines of the sample; shorter distances are not told apart", "of 8 lines, a third is seen too many or few"
+    )
+    apart: float = tuned(4.0, "bins without accesses, a doubling, between two modes of one law", JUDGED)
     leaving: float = tuned(
         0.1, "of a mode's accesses, which miss where a cache is left: the middle of the steep part comes later", JUDGED
     )

@@ -1,0 +1,239 @@
+"""Laws of growth that explain the reuse distances of a call path at all points at once.
+
+A cell is a number of accesses at a distance, both of which follow laws, such as 7 n^3 accesses that are 0.5 n^3 lines
+apart. Numbers are the best ones without negative values: those whose misses, of caches of any size at any point, are relatively
+nearest to what was sampled. So modes may overlap, and a wide one is many cells with one law (the idea of modelling parts
+of a histogram by growth: C. Ding and Y. Zhong, "Predicting whole-program locality through reuse distance analysis",
+PLDI 2003; there parts are fixed shares of the accesses).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.model.terms import Array
+from buran.numerics.least_squares import nonnegative, unit_columns
+from buran.prior.tuning import DISTANCES
+from buran.profile.reuse import LEAST_DISTANCE, NEVER
+
+Ids = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Powers = tuple[Fraction, ...]
+
+STEPS = 4  # bins to a doubling
+_EDGES: Array = np.arange(NEVER, dtype=np.float64)  # of bins with a distance, from below
+_SIZES = tuple(map(Fraction, ("1/3", "1/2", "2/3", "1", "2", "3")))
+"""Distances are sizes of data: rows, planes, whole arrays; of a part of them where parameters divide them."""
+_ROUNDS = tuple(map(Fraction, ("1/2", "1", "3/2", "2", "3")))
+"""Numbers of accesses are loops over them; the product of matrices with n numbers makes n^(3/2) steps."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """How a distance grows: as a product of powers, and maybe a share of a second one, as with a halo.
+
+    Attributes
+    ----------
+    first, second
+        Powers of each parameter.
+    part
+        Of the distance at the reference, which grows with the second product.
+    """
+
+    first: Powers
+    second: Powers
+    part: float = 0.0
+
+    def growth(self, ratio: Array) -> Array:
+        """Return shape (point,): the distance over that at the reference; `ratio` are the parameters over theirs."""
+        one, two = (
+            np.prod(ratio ** np.array(powers, dtype=np.float64), axis=1) for powers in (self.first, self.second)
+        )
+        return np.asarray((1 - self.part) * one + self.part * two)
+
+
+@dataclass(frozen=True)
+class Count:
+    """How a number of accesses grows: as a product of powers, and maybe the logarithm of a parameter.
+
+    Attributes
+    ----------
+    powers
+        Of each parameter.
+    log
+        That parameter; -1 without.
+    """
+
+    powers: Powers
+    log: int = -1
+
+    def growth(self, points: Array, reference: Array) -> Array:
+        """Return shape (point,): the number over that at the reference."""
+        out = np.prod((points / reference) ** np.array(self.powers, dtype=np.float64), axis=1)
+        return np.asarray(out * self._logs(points) / self._logs(reference[None]))
+
+    def _logs(self, points: Array) -> Array:
+        return np.log2(1 + points[:, self.log]) if self.log >= 0 else np.ones(len(points))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Parts of the accesses of a call path.
+
+    Attributes
+    ----------
+    law, place, count
+        Shape (cell,): number of the law; distance at the reference in bins; number of the law of how many they are.
+    weight
+        Shape (1 + part, cell): how many at the reference, from all points, and without each part of them.
+    """
+
+    law: Ids
+    place: Array
+    count: Ids
+    weight: Array
+
+
+def laws_of(points: Array) -> tuple[Law, ...]:
+    """Return the laws that compete, simple ones first."""
+    varying = np.ptp(points, axis=0) > 0
+    signed = (*(-power for power in _SIZES if power <= 1), *_SIZES) if varying.sum() > 1 else _SIZES
+    powers = [(Fraction(0), *signed) if vary else (Fraction(0),) for vary in varying]
+    plain = sorted(product(*powers), key=lambda each: (sum(map(bool, each)), sum(map(abs, each))))
+    out = [Law(each, each) for each in plain]
+    for first in plain:
+        grown = [column for column, power in enumerate(first) if power]
+        if len(grown) == 1 and first[grown[0]] >= 1:
+            power = first[grown[0]]
+            for less in sorted({Fraction(0), power - 1}):
+                second = tuple(less if column == grown[0] else one for column, one in enumerate(first))
+                out += [Law(first, second, part / (1 + part)) for part in DISTANCES.parts]
+    return tuple(out)
+
+
+def counts_of(points: Array) -> tuple[Count, ...]:
+    """Return the laws by which numbers of accesses may grow, simple ones first."""
+    varying = np.ptp(points, axis=0) > 0
+    signed = (*_ROUNDS, *(-power for power in _SIZES if power <= 1)) if varying.sum() > 1 else _ROUNDS
+    powers = [(Fraction(0), *signed) if vary else (Fraction(0),) for vary in varying]
+    plain = sorted(product(*powers), key=lambda each: (sum(map(bool, each)), sum(map(abs, each))))
+    one = Fraction(1)
+    logs = [Count(each, column) for each in plain for column, power in enumerate(each) if power == one]
+    return (*map(Count, plain), *logs)
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """All cells that may explain the distances at some points.
+
+    Attributes
+    ----------
+    points
+        Shape (point, parameter).
+    resolution
+        Shape (point,): distances below, in lines, were not told apart there.
+    """
+
+    points: Array
+    resolution: Array
+
+    @cached_property
+    def reference(self) -> Array:
+        """The largest point, shape (parameter,)."""
+        return np.asarray(self.points[np.argmax(self.points.prod(axis=1))])
+
+    @cached_property
+    def laws(self) -> tuple[Law, ...]:
+        """Of the cells."""
+        return laws_of(self.points)
+
+    @cached_property
+    def counts(self) -> tuple[Count, ...]:
+        """Of the cells."""
+        return counts_of(self.points)
+
+    def places(self, law: Ids, place: Array, points: Array) -> Array:
+        """Return the distances of cells in bins, shape (cell, point)."""
+        used, at = np.unique(law, return_inverse=True)
+        ratio = points / self.reference
+        growth = np.array([self.laws[number].growth(ratio) for number in used.tolist()]).reshape(-1, len(points))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.maximum(place[:, None] + STEPS * np.log2(growth)[at], 0.0))
+
+    def numbers(self, count: Ids, points: Array) -> Array:
+        """Return how many accesses cells have over those at the reference, shape (cell, point)."""
+        used, at = np.unique(count, return_inverse=True)
+        growth = [self.counts[number].growth(points, self.reference) for number in used.tolist()]
+        return np.asarray(np.array(growth).reshape(-1, len(points))[at])
+
+    @cached_property
+    def _candidates(self) -> tuple[Ids, Array, Array]:
+        """Laws, places at the reference, and places at all points, shape (candidate, point)."""
+        law, place = np.divmod(np.arange(len(self.laws) * NEVER), NEVER)
+        places = self.places(law, place.astype(np.float64), self.points)
+        return law, place.astype(np.float64), places
+
+    @cached_property
+    def _spans(self) -> tuple[Ids, Ids]:
+        """Bins around the place of each candidate in which its accesses may have been seen, (candidate, point)."""
+        _, _, places = self._candidates
+        unresolved = np.searchsorted(LEAST_DISTANCE[:NEVER], self.resolution, side="right")
+        low, high = np.floor(places - 1).astype(np.int64), np.ceil(places + 2).astype(np.int64)
+        low, high = np.where(low < unresolved, 0, low), np.where(low < unresolved, np.maximum(high, unresolved), high)
+        return np.clip(low, 0, NEVER), np.clip(high, 0, NEVER)
+
+    def cells_of(self, near: Array) -> Cells:
+        """Return the cells of a call path, of which `near` (point, bin) are accesses to lines that were touched before."""
+        number = near.sum(axis=1)
+        here = np.flatnonzero(number > 0)
+        near, number, points = near[here], number[here], self.points[here]
+        law, place, count = self._shortlist(near, here)
+        beyond = near[:, ::-1].cumsum(axis=1)[:, ::-1]
+        top = int(np.flatnonzero(beyond.any(axis=0)).max()) + 2
+        is_told = (_EDGES == 0) | (LEAST_DISTANCE[:NEVER] >= self.resolution[here, None])
+        at, edge = np.nonzero(is_told & (_EDGES < top))
+        scale = 1 / (beyond + DISTANCES.floor * number[:, None])[at, edge]
+        share = np.where(edge > 0, np.clip(self.places(law, place, points)[:, at] + 1 - edge, 0, 1), 1.0)
+        design, values = (self.numbers(count, points)[:, at] * share * scale).T, beyond[at, edge] * scale
+        weight = _weights(design, values, here[at] % min(DISTANCES.folds, len(self.points)))
+        used = np.flatnonzero((weight > 0).any(axis=0))
+        return Cells(law[used], place[used], count[used], weight[:, used])
+
+    def _shortlist(self, near: Array, here: Ids) -> tuple[Ids, Array, Ids]:
+        """Return law, place and count of cells that accesses follow at all points, the most important ones."""
+        law, place, _ = self._candidates
+        nearer = np.concatenate([np.zeros((len(near), 1)), near.cumsum(axis=1)], axis=1)
+        low, high = (span[:, here] for span in self._spans)
+        mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
+        seen = np.flatnonzero((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen)
+        growth = self.numbers(np.arange(len(self.counts)), self.points[here])
+        growth /= growth[:, np.argmax(self.points[here].prod(axis=1)), None]
+        # As many as the law allows at each point, (count, candidate).
+        most = np.array([(mass[seen] / each).min(axis=1) for each in growth]) / near.sum(axis=1).max()
+        keep = np.flatnonzero(most >= DISTANCES.seen)
+        if len(keep) > DISTANCES.candidates:
+            keep = np.sort(keep[np.argsort(-most.ravel()[keep], kind="stable")[: DISTANCES.candidates]])
+        count, candidate = np.divmod(keep, max(len(seen), 1))
+        return law[seen[candidate]], place[seen[candidate]], count
+
+
+def _weights(design: Array, values: Array, fold: Ids) -> Array:
+    """Return the best weights of all rows, and of those without each fold, shape (1 + fold, column).
+
+    Without a fold, columns take part that do so in the whole, or nearly.
+    """
+    whole = nonnegative(design, values)
+    slope = unit_columns(design)[0].T @ (values - design @ whole)
+    order = np.lexsort([-slope, whole <= 0])[: np.count_nonzero(whole) + DISTANCES.nearly]
+    out = [whole]
+    for left_out in np.unique(fold).tolist() if np.ptp(fold) else []:
+        rows = fold != left_out
+        out.append(np.zeros_like(whole))
+        out[-1][order] = nonnegative(design[np.ix_(rows, order)], values[rows])
+    return np.array(out)
