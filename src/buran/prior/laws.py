@@ -212,7 +212,8 @@ class Dictionary:
         low, high = (span[:, here] for span in self._spans)
         mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
         seen = np.flatnonzero((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen)
-        growth = self.numbers(np.arange(len(self.counts)), self.points[here])
+        allowed = self._no_steeper(near.sum(axis=1), here)
+        growth = self.numbers(allowed, self.points[here])
         growth /= growth[:, np.argmax(self.points[here].prod(axis=1)), None]
         # As many as the law allows at each point, (count, candidate).
         most = np.array([(mass[seen] / each).min(axis=1) for each in growth]) / near.sum(axis=1).max()
@@ -220,7 +221,30 @@ class Dictionary:
         if len(keep) > DISTANCES.candidates:
             keep = np.sort(keep[np.argsort(-most.ravel()[keep], kind="stable")[: DISTANCES.candidates]])
         count, candidate = np.divmod(keep, max(len(seen), 1))
-        return law[seen[candidate]], place[seen[candidate]], count
+        return law[seen[candidate]], place[seen[candidate]], allowed[count]
+
+    def _no_steeper(self, number: Array, here: Ids) -> Ids:
+        """Return the laws that are not steeper, along any parameter, than what a number of accesses needs."""
+        design = (self.numbers(np.arange(len(self.counts)), self.points[here]) / number).T
+
+        def misfit(columns: Ids) -> float:
+            rest = 1 - design[:, columns] @ nonnegative(design[:, columns], np.ones(len(here)))
+            return float(np.sqrt(np.mean(rest**2)))
+
+        allowed = np.arange(len(self.counts))
+        powers = np.array([each.powers for each in self.counts], dtype=np.float64)
+        powers += 0.25 * np.array([[each.log == i for i in range(powers.shape[1])] for each in self.counts])
+        least = misfit(allowed)
+        if least > DISTANCES.irregular:
+            return allowed
+        limit = max(DISTANCES.misfit, DISTANCES.worse * least)
+        for column in powers.T:
+            for most in np.unique(column):
+                fewer = allowed[column[allowed] <= most]
+                if len(fewer) and misfit(fewer) <= limit:
+                    allowed = fewer
+                    break
+        return allowed
 
 
 def _weights(design: Array, values: Array, fold: Ids) -> Array:
