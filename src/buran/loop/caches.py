@@ -10,7 +10,7 @@ import numpy as np
 from buran.campaign.config import Campaign
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.model.model_set import ModelSet
-from buran.model.terms import Array, ModelFunction
+from buran.model.terms import Array
 from buran.model.text import format_function
 from buran.prior.distances import DistanceModels, distance_models
 from buran.prior.paths import taken_up
@@ -136,20 +136,13 @@ def _leaving(
             places = found.leaving(line, column, size)
             for mode in np.flatnonzero(np.isfinite(places[0]) & (share >= _MATTERS)).tolist():
                 place, low, high = places[:, mode].tolist()
-                model = found.distance[mode]
-                assert model is not None
-                scale = LINE * float(found.spread[mode])
-                function = model.function
-                working_set = ModelFunction(
-                    scale * function.constant, tuple(scale * c for c in function.coefficients), function.terms
-                )
                 out.setdefault(int(found.row[mode]), []).append(
                     Leaving(
                         level + 1,
                         parameter,
                         place,
                         (low, high),
-                        format_function(working_set, found.parameters),
+                        format_function(found.working_set(mode), found.parameters),
                         float(share[mode]),
                     )
                 )

@@ -2,9 +2,8 @@
 
 The distances of a call path come in modes: those within a row, a plane, a whole array. Each grows with the parameters
 at a pace of its own (G. Marin and J. Mellor-Crummey, "Cross-architecture performance predictions for scientific
-applications using parameterized models", SIGMETRICS 2004). What grows by one law is a mode here; `buran.prior.laws` finds
-which laws there are, and what share of the accesses each has. Shares add up to 1 at each point, and distances of a mode
-never fall where those of its law do not.
+applications using parameterized models", SIGMETRICS 2004). What grows by one power law is a mode here; the
+module `laws` finds which laws there are, and how many accesses follow each.
 """
 
 from __future__ import annotations
@@ -17,21 +16,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model.fit import fit_models
-from buran.model.model import Model, prediction_interval
 from buran.model.powers import PowerLog
-from buran.model.search import SearchOptions
-from buran.model.space import HypothesisSpace
-from buran.model.terms import Array, Factor, ModelFunction, Term, predict
+from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.intervals import of_mean
-from buran.prior.laws import STEPS, Cells, Dictionary
+from buran.prior.laws import STEPS, Dictionary
 from buran.prior.tuning import DISTANCES
 from buran.profile.reuse import LINE, NEVER
 
 Ids = NDArray[np.int64]
-
-_SIZES = HypothesisSpace(tuple((Fraction(power), 0) for power in ("1/3", "1/2", "2/3", "1", "2", "3")))
-"""Lines that are touched for the first time are the program's data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +40,9 @@ class DistanceModels:
         Of laws.
     owner, law, place, count, weight
         Of all cells: the call path, and the rest as `buran.prior.laws.Cells` has it.
-    first
-        By call path, accesses to lines that were not touched before.
     mode
-        Shape (cell,): which mode it belongs to; a mode is what grows by one power law.
+        Shape (cell,): which mode it belongs to, -1 where only a part of the points has it; a mode is what grows
+        by one power law.
     row
         Shape (mode,): the call path of each mode.
     """
@@ -64,32 +55,28 @@ class DistanceModels:
     place: Array
     count: Ids
     weight: Array
-    first: tuple[Model | None, ...]
     mode: Ids
     row: Ids
 
     def misses(self, points: Array, cache_bytes: float) -> Array:
         """Return misses of a fully associative cache, shape (call path, point), at `points` (point, parameter)."""
-        return self._again(points, cache_bytes)[0] + _positive(self.first, points)
+        return np.asarray(self._misses(points, cache_bytes)[0])
 
     def misses_of_modes(self, points: Array, cache_bytes: float) -> Array:
-        """Return the misses of each mode, without first touches, shape (mode, point)."""
+        """Return the misses of each mode, shape (mode, point)."""
         out = np.zeros((len(self.row), len(points)))
-        np.add.at(out, self.mode, self.weight[0, :, None] * self._beyond(points, cache_bytes))
+        inside = self.mode >= 0
+        np.add.at(out, self.mode[inside], (self.weight[0, :, None] * self._beyond(points, cache_bytes))[inside])
         return out
 
     def misses_interval(self, points: Array, cache_bytes: float, level: float = 0.9) -> tuple[Array, Array]:
         """Return the ends of intervals of `misses`, each of shape (call path, point).
 
-        How far repeated misses are off is what leaving out a part of the points changes (the jackknife); this and the
-        interval of first touches add up in quadrature.
+        How far they are off is what leaving out a part of the points changes (the jackknife).
         """
-        again, first = self._again(points, cache_bytes), _positive(self.first, points)
-        low, high = prediction_interval(self.first, points, level, "mean")
-        reach = _jackknife(again[1:], level)
-        out = again[0] + first
-        below = np.hypot(reach, np.nan_to_num(first - np.maximum(low, 0.0)))
-        return np.maximum(out - below, 0.0), out + np.hypot(reach, np.nan_to_num(high - first, posinf=np.inf))
+        misses = self._misses(points, cache_bytes)
+        reach = _jackknife(misses[1:], level)
+        return np.maximum(misses[0] - reach, 0.0), misses[0] + reach
 
     def working_sets(self, points: Array, cache_bytes: float) -> Array:
         """Return the largest working set of each call path, shape (call path, point); NaN where all is nearer.
@@ -141,11 +128,13 @@ class DistanceModels:
     @cached_property
     def _working_sets(self) -> tuple[ModelFunction, ...]:
         order = np.argsort(self.mode, kind="stable")
-        cells = np.split(order, np.searchsorted(self.mode[order], np.arange(1, len(self.row))))
-        return tuple(self._far(each) for each in cells) if len(self.row) else ()
+        cells = np.split(order, np.searchsorted(self.mode[order], np.arange(len(self.row))))
+        return tuple(map(self._far, cells[1:]))
 
     def _far(self, cells: Ids) -> ModelFunction:
         reference = self.dictionary.reference
+        if np.isinf(self.place[cells]).any():
+            return ModelFunction(np.inf)  # first touches
         lines = np.exp2((self.place[cells] - 0.5) / STEPS)  # the middle of a bin, of which the first has no distance
         weight = self.weight[0, cells] / self.weight[0, cells].sum()
         order = np.argsort(lines)
@@ -173,7 +162,7 @@ class DistanceModels:
         """
         far = self.far_bytes(points)
         edges = np.arange(NEVER, dtype=np.float64)
-        beyond = np.array([self._again(points, LINE * 2 ** ((edge - 1) / STEPS)) for edge in edges])
+        beyond = np.array([self._misses(points, LINE * 2 ** ((edge - 1) / STEPS)) for edge in edges])
         beyond /= np.maximum(beyond[0], np.finfo(float).tiny)
         with np.errstate(divide="ignore"):
             place = 1 + STEPS * np.log2(far / LINE)
@@ -192,10 +181,12 @@ class DistanceModels:
         places = self.dictionary.places(self.law, self.place, points)
         return np.clip(places + 1 - edge, 0.0, 1.0) * self.dictionary.numbers(self.count, points)
 
-    def _again(self, points: Array, cache_bytes: float) -> Array:
-        """Return misses without first touches, shape (1 + part, call path, point)."""
+    def _misses(self, points: Array, cache_bytes: float) -> Array:
+        """Return misses, shape (1 + part, call path, point)."""
         out = np.zeros((len(self.weight), len(self.call_paths), len(points)))
-        np.add.at(out, (slice(None), self.owner), self.weight[..., None] * self._beyond(points, cache_bytes))
+        beyond = self._beyond(points, cache_bytes)
+        for part, weight in zip(out, self.weight, strict=True):
+            np.add.at(part, self.owner, weight[:, None] * beyond)
         return out
 
 
@@ -216,10 +207,6 @@ def _crossing(x: Array, sizes: Array, cache_bytes: float) -> float:
         before, after = np.log(sizes[i - 1 : i + 1] / cache_bytes)
     part = before / (before - after) if np.isfinite(before) else 1.0
     return float(np.exp(x[i - 1] + part * (x[i] - x[i - 1])))
-
-
-def _positive(models: Sequence[Model | None], points: Array) -> Array:
-    return np.nan_to_num(np.maximum(predict([None if each is None else each.function for each in models], points), 0.0))
 
 
 def distance_models(
@@ -244,30 +231,26 @@ def distance_models(
     points, accesses = points[order], accesses[:, order]
     rate = np.ones(len(points)) if rates is None else rates[order]
     dictionary = Dictionary(points, np.where(rate > 1, DISTANCES.resolved * rate, 0.0))
-    near, first = accesses[..., :NEVER], accesses[..., NEVER]
-    options = SearchOptions(nonnegative=True, part=True)
-    rows = np.flatnonzero(near.any(axis=(1, 2)))
-    touched = fit_models(points, first, space=_SIZES, options=options).models
-    cells = [dictionary.cells_of(near[row]) for row in rows.tolist()]
-    owner = np.repeat(rows, [len(each.law) for each in cells]).astype(np.int64)
+    cells = [
+        (row, found)
+        for row in np.flatnonzero(accesses.any(axis=(1, 2))).tolist()
+        for found in (dictionary.cells_of(accesses[row, :, :NEVER]), dictionary.first_touches(accesses[row, :, NEVER]))
+    ]
+    owner = np.repeat([row for row, _ in cells], [len(each.law) for _, each in cells]).astype(np.int64)
     law, place, count = (
-        np.concatenate([np.zeros(0, kind), *(getattr(each, name) for each in cells)])
+        np.concatenate([np.zeros(0, kind), *(getattr(each, name) for _, each in cells)])
         for name, kind in (("law", np.int64), ("place", np.float64), ("count", np.int64))
     )
-    parts = 1 + min(DISTANCES.folds, len(points))
-    weight = np.concatenate([np.zeros((parts, 0)), *(_filled(each.weight, parts) for each in cells)], axis=1)
-    mode, row_of = _modes(dictionary, owner, law, place, weight[0])
+    weight = np.concatenate([np.zeros((1 + dictionary.parts, 0)), *(each.weight for _, each in cells)], axis=1)
+    inside = weight[0] > 0
+    mode = np.full(len(owner), -1)
+    mode[inside], row_of = _modes(dictionary, owner[inside], law[inside], place[inside])
     return DistanceModels(
-        tuple(parameters), tuple(call_paths), dictionary, owner, law, place, count, weight, touched, mode, row_of
+        tuple(parameters), tuple(call_paths), dictionary, owner, law, place, count, weight, mode, row_of
     )
 
 
-def _filled(weight: Array, parts: int) -> Array:
-    """Return the weights with those of all points for parts in which a call path has no accesses."""
-    return np.concatenate([weight, np.repeat(weight[:1], parts - len(weight), axis=0)])
-
-
-def _modes(dictionary: Dictionary, owner: Ids, law: Ids, place: Array, weight: Array) -> tuple[Ids, Ids]:
+def _modes(dictionary: Dictionary, owner: Ids, law: Ids, place: Array) -> tuple[Ids, Ids]:
     """Put cells of one call path whose distances grow alike and lie close together into one mode.
 
     Returns
@@ -281,7 +264,9 @@ def _modes(dictionary: Dictionary, owner: Ids, law: Ids, place: Array, weight: A
     mode = np.zeros(len(owner), dtype=np.int64)
     order = np.lexsort([place, alike, owner])
     o, a, p = owner[order], alike[order], place[order]
-    begins = (o[1:] != o[:-1]) | (a[1:] != a[:-1]) | (p[1:] - p[:-1] > DISTANCES.apart)
+    with np.errstate(invalid="ignore"):
+        gap = np.nan_to_num(np.diff(p))
+    begins = (o[1:] != o[:-1]) | (a[1:] != a[:-1]) | (gap > DISTANCES.apart)
     mode[order] = np.concatenate([[0], begins.cumsum()])[: len(order)]
     row = np.zeros(int(mode.max(initial=-1)) + 1, dtype=np.int64)
     row[mode] = owner

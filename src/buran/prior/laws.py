@@ -1,10 +1,10 @@
 """Laws of growth that explain the reuse distances of a call path at all points at once.
 
 A cell is a number of accesses at a distance, both of which follow laws, such as 7 n^3 accesses that are 0.5 n^3 lines
-apart. Numbers are the best ones without negative values: those whose misses, of caches of any size at any point, are relatively
-nearest to what was sampled. So modes may overlap, and a wide one is many cells with one law (the idea of modelling parts
-of a histogram by growth: C. Ding and Y. Zhong, "Predicting whole-program locality through reuse distance analysis",
-PLDI 2003; there parts are fixed shares of the accesses).
+apart. Numbers are the best ones without negative values: those whose misses, of caches of any size at any point, are
+nearest to what was sampled, relatively. So modes may overlap, and a wide one is many cells with one law. That parts of
+a histogram are modelled by growth is from C. Ding and Y. Zhong, "Predicting whole-program locality through reuse
+distance analysis", PLDI 2003; there they are fixed shares of the accesses.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Cells:
     Attributes
     ----------
     law, place, count
-        Shape (cell,): number of the law; distance at the reference in bins; number of the law of how many they are.
+        Shape (cell,): number of the law; distance at the reference in bins, infinite for
+        first touches; number of the law of how many they are.
     weight
         Shape (1 + part, cell): how many at the reference, from all points, and without each part of them.
     """
@@ -98,6 +99,11 @@ class Cells:
     place: Array
     count: Ids
     weight: Array
+
+    def used(self) -> Cells:
+        """Return the cells that have accesses."""
+        at = np.flatnonzero((self.weight > 0).any(axis=0))
+        return Cells(self.law[at], self.place[at], self.count[at], self.weight[:, at])
 
 
 def laws_of(points: Array) -> tuple[Law, ...]:
@@ -148,6 +154,11 @@ class Dictionary:
         """The largest point, shape (parameter,)."""
         return np.asarray(self.points[np.argmax(self.points.prod(axis=1))])
 
+    @property
+    def parts(self) -> int:
+        """Of the points, which are left out in turn: the number of a point over them leaves its part."""
+        return min(DISTANCES.folds, len(self.points))
+
     @cached_property
     def laws(self) -> tuple[Law, ...]:
         """Of the cells."""
@@ -189,21 +200,56 @@ class Dictionary:
         return np.clip(low, 0, NEVER), np.clip(high, 0, NEVER)
 
     def cells_of(self, near: Array) -> Cells:
-        """Return the cells of a call path, of which `near` (point, bin) are accesses to lines that were touched before."""
+        """Return the cells of accesses to lines that were touched before, `near` being these, shape (point, bin)."""
         number = near.sum(axis=1)
         here = np.flatnonzero(number > 0)
+        if not len(here):
+            return self._none
         near, number, points = near[here], number[here], self.points[here]
         law, place, count = self._shortlist(near, here)
         beyond = near[:, ::-1].cumsum(axis=1)[:, ::-1]
         top = int(np.flatnonzero(beyond.any(axis=0)).max()) + 2
-        is_told = (_EDGES == 0) | (LEAST_DISTANCE[:NEVER] >= self.resolution[here, None])
-        at, edge = np.nonzero(is_told & (_EDGES < top))
-        scale = 1 / (beyond + DISTANCES.floor * number[:, None])[at, edge]
+        is_told = LEAST_DISTANCE[:NEVER] >= self.resolution[here, None]
+        at, edge = np.nonzero(is_told & (top > _EDGES))
+        told = np.maximum((beyond * is_told).max(axis=1), 1.0)
+        scale = 1 / (beyond + DISTANCES.floor * told[:, None])[at, edge]
         share = np.where(edge > 0, np.clip(self.places(law, place, points)[:, at] + 1 - edge, 0, 1), 1.0)
         design, values = (self.numbers(count, points)[:, at] * share * scale).T, beyond[at, edge] * scale
-        weight = _weights(design, values, here[at] % min(DISTANCES.folds, len(self.points)))
-        used = np.flatnonzero((weight > 0).any(axis=0))
-        return Cells(law[used], place[used], count[used], weight[:, used])
+        return Cells(law, place, count, self._weights(design, values, here[at])).used()
+
+    def first_touches(self, number: Array) -> Cells:
+        """Return cells at an infinite distance, of which there are as many as `number` (point,) says."""
+        here = np.flatnonzero(number > 0)
+        if not len(here):
+            return self._none
+        count = self._no_steeper(number[here], here)
+        scale = 1 / (number[here] + DISTANCES.floor * number.max())
+        design = (self.numbers(count, self.points[here]) * scale).T
+        weight = self._weights(design, number[here] * scale, here)
+        return Cells(np.zeros_like(count), np.full(len(count), np.inf), count, weight).used()
+
+    @property
+    def _none(self) -> Cells:
+        none = np.zeros(0, dtype=np.int64)
+        return Cells(none, np.zeros(0), none, np.zeros((1 + self.parts, 0)))
+
+    def _weights(self, design: Array, values: Array, point: Ids) -> Array:
+        """Return the best weights of all rows, and of those without each part of the points, shape (1 + part, column).
+
+        Without a part, columns compete that take part in the whole, or nearly do so.
+        """
+        if not design.size:
+            return np.zeros((1 + self.parts, design.shape[1]))
+        whole = nonnegative(design, values)
+        slope = unit_columns(design)[0].T @ (values - design @ whole)
+        order = np.lexsort([-slope, whole <= 0])[: np.count_nonzero(whole) + DISTANCES.nearly]
+        out = np.tile(whole, (1 + self.parts, 1))
+        for part in np.unique(point % self.parts).tolist():
+            rows = point % self.parts != part
+            if rows.any():
+                out[1 + part] = 0.0
+                out[1 + part][order] = nonnegative(design[np.ix_(rows, order)], values[rows])
+        return out
 
     def _shortlist(self, near: Array, here: Ids) -> tuple[Ids, Array, Ids]:
         """Return law, place and count of cells that accesses follow at all points, the most important ones."""
@@ -245,19 +291,3 @@ class Dictionary:
                     allowed = fewer
                     break
         return allowed
-
-
-def _weights(design: Array, values: Array, fold: Ids) -> Array:
-    """Return the best weights of all rows, and of those without each fold, shape (1 + fold, column).
-
-    Without a fold, columns take part that do so in the whole, or nearly.
-    """
-    whole = nonnegative(design, values)
-    slope = unit_columns(design)[0].T @ (values - design @ whole)
-    order = np.lexsort([-slope, whole <= 0])[: np.count_nonzero(whole) + DISTANCES.nearly]
-    out = [whole]
-    for left_out in np.unique(fold).tolist() if np.ptp(fold) else []:
-        rows = fold != left_out
-        out.append(np.zeros_like(whole))
-        out[-1][order] = nonnegative(design[np.ix_(rows, order)], values[rows])
-    return np.array(out)

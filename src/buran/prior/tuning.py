@@ -99,7 +99,7 @@ class DistanceTuning:
         "of 0.1 to 0.4 what places the cliffs of the stencil and the blocked product best",
     )
     floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
-    misfit: float = tuned(.02, "relative, up to which a law explains a number of accesses", JUDGED)
+    misfit: float = tuned(0.02, "relative, up to which a law explains a number of accesses", JUDGED)
     worse: float = tuned(1.2, "times the misfit of all laws, up to which fewer will do", JUDGED)
     irregular: float = tuned(0.05, "relative misfit beyond which no law explains it", JUDGED)
     seen: float = tuned(2e-4, "of the accesses, which a cell must be able to explain at each point", JUDGED)
