@@ -186,9 +186,10 @@ class Dictionary:
     @cached_property
     def _candidates(self) -> tuple[Ids, Array, Array]:
         """Laws, places at the reference, and places at all points, shape (candidate, point)."""
-        law, place = np.divmod(np.arange(len(self.laws) * NEVER), NEVER)
-        places = self.places(law, place.astype(np.float64), self.points)
-        return law, place.astype(np.float64), places
+        law, half = np.divmod(np.arange(len(self.laws) * 2 * NEVER), 2 * NEVER)
+        place = half / 2
+        places = self.places(law, place, self.points)
+        return law, place, places
 
     @cached_property
     def _spans(self) -> tuple[Ids, Ids]:
@@ -265,7 +266,11 @@ class Dictionary:
         most = np.array([(mass[seen] / each).min(axis=1) for each in growth]) / near.sum(axis=1).max()
         keep = np.flatnonzero(most >= DISTANCES.seen)
         if len(keep) > DISTANCES.candidates:
-            keep = np.sort(keep[np.argsort(-most.ravel()[keep], kind="stable")[: DISTANCES.candidates]])
+            # The best of each distance in turn.
+            at = place[seen[keep % len(seen)]]
+            order = np.lexsort([-most.ravel()[keep], at])
+            rank = np.arange(len(keep)) - np.searchsorted(at[order], at[order])
+            keep = np.sort(keep[order[np.argsort(rank, kind="stable")[: DISTANCES.candidates]]])
         count, candidate = np.divmod(keep, max(len(seen), 1))
         return law[seen[candidate]], place[seen[candidate]], allowed[count]
 

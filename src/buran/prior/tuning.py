@@ -103,7 +103,7 @@ class DistanceTuning:
     worse: float = tuned(1.2, "times the misfit of all laws, up to which fewer will do", JUDGED)
     irregular: float = tuned(0.05, "relative misfit beyond which no law explains it", JUDGED)
     seen: float = tuned(2e-4, "of the accesses, which a cell must be able to explain at each point", JUDGED)
-    candidates: int = tuned(4000, "cells that compete for a call path", "a second of CPU time")
+    candidates: int = tuned(3000, "cells that compete for a call path", "a second of CPU time")
     nearly: int = tuned(150, "further cells that compete where a part of the points is left out", JUDGED)
     folds: int = tuned(8, "parts of the points that are left out in turn", JUDGED)
     resolved: float = tuned(
