@@ -70,6 +70,42 @@ def test_a_cache_that_is_never_or_always_left_has_no_place(swept):
         assert np.isnan(swept.leaving(line, 0, size)[0]).all()
 
 
+def test_modes_may_overlap():
+    def tailed(n):
+        """Planes, within the tail of distances between sweeps."""
+        tail = sum(histogram((n**3, 2 * n**3 / 2**k)) for k in range(8))
+        return histogram((20 * n**3, 4)) + histogram((2 * n**3, n**2)) + tail
+
+    models = models_along(SMALL, tailed)
+    at = np.array([[64.0]])
+    for cache, expected in ((1024, 10 * 64.0**3), (3 * 64**2, 6 * 64.0**3), (20000, 5 * 64.0**3)):
+        assert models.misses(at, cache * LINE)[0, 0] == pytest.approx(expected, rel=0.1)
+
+
+def test_a_halo_is_a_part_of_the_law():
+    values = [12.0, 14.0, 16.0, 20.0, 24.0]
+    models = models_along(values, lambda n: histogram((6 * n**3, 3), (n**3, 0.4 * (n + 2) ** 3)))
+    line = np.geomspace(12, 200, 200)[:, None]
+    places = models.leaving(line, 0, LINE * 0.4 * 98**3)[0]
+    assert np.nanmin(places) == pytest.approx(96, rel=0.05)
+
+
+def test_what_the_sample_does_not_tell_does_not_grow():
+    def near(n):
+        return histogram((60 * n**3, 3 if n < 16 else 24), (n**3, n**3))
+
+    points = SMALL[:, None]
+    accesses = np.array([[near(n) for n in SMALL]])
+    models = distance_models(points, accesses, ("n",), ("solve",), np.where(SMALL < 16, 1, 8))
+    assert models.misses(np.array([[96.0]]), LINE * 64)[0, 0] == pytest.approx(96.0**3, rel=0.1)
+
+
+def test_a_part_of_the_points_moves_the_interval(swept):
+    cache = 2**16
+    low, high = swept.misses_interval(np.array([[40.0]]), cache)
+    assert low[0, 0] < swept.misses(np.array([[40.0]]), cache)[0, 0] < high[0, 0]
+
+
 def test_two_parameters_grow_apart():
     points = np.array([[p, n] for p in (1.0, 2.0, 4.0, 8.0, 16.0) for n in SMALL])
     accesses = np.array([[histogram((30 * n**3 / p, 4 * n), (5 * n**3 / p, 3 * n**3 / p)) for p, n in points]])

@@ -15,7 +15,7 @@ from buran.model.text import format_function
 from buran.prior.distances import DistanceModels, distance_models
 from buran.prior.paths import taken_up
 from buran.profile.profile import CallTree
-from buran.profile.reuse import BIN_METRICS, LINE
+from buran.profile.reuse import BIN_METRICS, LAST_RATE, LINE
 from buran.report.caches import CachedPath, CacheTable, Leaving
 from buran.report.curves import rounded
 
@@ -56,7 +56,17 @@ def models_of(runs: Sequence[Run], tree: CallTree | None = None) -> DistanceMode
             accesses[..., number] = np.nan_to_num(table.over_locations(name)).max(axis=2)
     if tree is not None:
         accesses = taken_up(accesses, table.tree, tree)
-    return distance_models(table.points, accesses, table.parameters, (tree or table.tree).names)
+    rates = _rates(runs, table.points, table.parameters)
+    return distance_models(table.points, accesses, table.parameters, (tree or table.tree).names, rates)
+
+
+def _rates(runs: Sequence[Run], points: Array, parameters: Sequence[str]) -> Array:
+    """Return the last rate of each point's sample, the lowest of its runs: one line in so many was looked at."""
+    found: dict[tuple[float, ...], float] = {}
+    for point, _, profile in runs:
+        key = tuple(float(point[name]) for name in parameters)
+        found[key] = max(found.get(key, 1.0), float(profile.attributes.get(LAST_RATE, 1)))
+    return np.array([found[tuple(point)] for point in points.tolist()])
 
 
 def cache_table(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.intervals import of_mean
-from buran.prior.laws import STEPS, Dictionary
+from buran.prior.laws import STEPS, Laws
 from buran.prior.tuning import DISTANCES
 from buran.profile.reuse import LINE, NEVER
 
@@ -49,7 +49,7 @@ class DistanceModels:
 
     parameters: tuple[str, ...]
     call_paths: tuple[str, ...]
-    dictionary: Dictionary
+    dictionary: Laws
     owner: Ids
     law: Ids
     place: Array
@@ -85,6 +85,7 @@ class DistanceModels:
         """
         misses, all_of = self.misses_of_modes(points, cache_bytes), self.misses_of_modes(points, 0.0)
         leaves = misses.max(axis=1) > DISTANCES.leaving * all_of.max(axis=1)
+        leaves &= np.isfinite(self.far_bytes(points[:1]).ravel())
         out = np.full((len(self.call_paths), len(points)), -np.inf)
         np.maximum.at(out, self.row[leaves], self.far_bytes(points)[leaves])
         return np.where(np.isfinite(out), out, np.nan)
@@ -230,7 +231,7 @@ def distance_models(
     order = np.argsort(points.prod(axis=1), kind="stable")
     points, accesses = points[order], accesses[:, order]
     rate = np.ones(len(points)) if rates is None else rates[order]
-    dictionary = Dictionary(points, np.where(rate > 1, DISTANCES.resolved * rate, 0.0))
+    dictionary = Laws(points, np.where(rate > 1, DISTANCES.resolved * rate, 0.0))
     cells = [
         (row, found)
         for row in np.flatnonzero(accesses.any(axis=(1, 2))).tolist()
@@ -250,7 +251,7 @@ def distance_models(
     )
 
 
-def _modes(dictionary: Dictionary, owner: Ids, law: Ids, place: Array) -> tuple[Ids, Ids]:
+def _modes(dictionary: Laws, owner: Ids, law: Ids, place: Array) -> tuple[Ids, Ids]:
     """Put cells of one call path whose distances grow alike and lie close together into one mode.
 
     Returns

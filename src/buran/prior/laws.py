@@ -30,7 +30,7 @@ STEPS = 4  # bins to a doubling
 _EDGES: Array = np.arange(NEVER, dtype=np.float64)  # of bins with a distance, from below
 _SIZES = tuple(map(Fraction, ("1/3", "1/2", "2/3", "1", "2", "3")))
 """Distances are sizes of data: rows, planes, whole arrays; of a part of them where parameters divide them."""
-_ROUNDS = tuple(map(Fraction, ("1/2", "1", "3/2", "2", "3")))
+_ROUNDS = tuple(map(Fraction, ("1/2", "1", "3/2", "2", "3", "4")))
 """Numbers of accesses are loops over them; the product of matrices with n numbers makes n^(3/2) steps."""
 
 
@@ -135,7 +135,7 @@ def counts_of(points: Array) -> tuple[Count, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Dictionary:
+class Laws:
     """All cells that may explain the distances at some points.
 
     Attributes
@@ -216,7 +216,11 @@ class Dictionary:
         scale = 1 / (beyond + DISTANCES.floor * told[:, None])[at, edge]
         share = np.where(edge > 0, np.clip(self.places(law, place, points)[:, at] + 1 - edge, 0, 1), 1.0)
         design, values = (self.numbers(count, points)[:, at] * share * scale).T, beyond[at, edge] * scale
-        return Cells(law, place, count, self._weights(design, values, here[at])).used()
+        # One more row makes slow growth win where nothing else decides, as it does below the resolution.
+        degree = np.array([float(sum(map(abs, each.first))) for each in self.laws])[law]
+        price = DISTANCES.slow * degree * self.numbers(count, points)[:, -1] / near[-1].sum()
+        design, values = np.vstack([design, price]), np.append(values, 0.0)
+        return Cells(law, place, count, self._weights(design, values, np.append(here[at], -1))).used()
 
     def first_touches(self, number: Array) -> Cells:
         """Return cells at an infinite distance, of which there are as many as `number` (point,) says."""
@@ -245,8 +249,8 @@ class Dictionary:
         slope = unit_columns(design)[0].T @ (values - design @ whole)
         order = np.lexsort([-slope, whole <= 0])[: np.count_nonzero(whole) + DISTANCES.nearly]
         out = np.tile(whole, (1 + self.parts, 1))
-        for part in np.unique(point % self.parts).tolist():
-            rows = point % self.parts != part
+        for part in np.unique(point[point >= 0] % self.parts).tolist():
+            rows = (point < 0) | (point % self.parts != part)
             if rows.any():
                 out[1 + part] = 0.0
                 out[1 + part][order] = nonnegative(design[np.ix_(rows, order)], values[rows])
@@ -254,11 +258,13 @@ class Dictionary:
 
     def _shortlist(self, near: Array, here: Ids) -> tuple[Ids, Array, Ids]:
         """Return law, place and count of cells that accesses follow at all points, the most important ones."""
-        law, place, _ = self._candidates
+        law, place, places = self._candidates
         nearer = np.concatenate([np.zeros((len(near), 1)), near.cumsum(axis=1)], axis=1)
         low, high = (span[:, here] for span in self._spans)
         mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
-        seen = np.flatnonzero((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen)
+        is_told = LEAST_DISTANCE[np.minimum(places[:, here].astype(np.int64), NEVER - 1)] >= self.resolution[here]
+        grows = (law == 0) | (is_told.sum(axis=1) >= min(DISTANCES.fewest, len(here)))
+        seen = np.flatnonzero(grows & ((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen))
         allowed = self._no_steeper(near.sum(axis=1), here)
         growth = self.numbers(allowed, self.points[here])
         growth /= growth[:, np.argmax(self.points[here].prod(axis=1)), None]
@@ -287,7 +293,7 @@ class Dictionary:
         powers += 0.25 * np.array([[each.log == i for i in range(powers.shape[1])] for each in self.counts])
         least = misfit(allowed)
         if least > DISTANCES.irregular:
-            return allowed
+            return np.flatnonzero((powers <= DISTANCES.usual).all(axis=1))
         limit = max(DISTANCES.misfit, DISTANCES.worse * least)
         for column in powers.T:
             for most in np.unique(column):

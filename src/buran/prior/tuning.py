@@ -99,9 +99,16 @@ class DistanceTuning:
         "of 0.1 to 0.4 what places the cliffs of the stencil and the blocked product best",
     )
     floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
-    misfit: float = tuned(0.02, "relative, up to which a law explains a number of accesses", JUDGED)
+    misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
     worse: float = tuned(1.2, "times the misfit of all laws, up to which fewer will do", JUDGED)
     irregular: float = tuned(0.05, "relative misfit beyond which no law explains it", JUDGED)
+    fewest: int = tuned(3, "points at which a distance must be told for growth to follow", "of fewer, it is a guess")
+    usual: float = tuned(3.0, "largest power of a number of accesses that no law explains", JUDGED)
+    slow: float = tuned(
+        0.3,
+        "price of a power of growth, in root mean squares of the misfit: ties go to slow growth",
+        "of 0 to 1 what predicts stencil and miniFE best",
+    )
     seen: float = tuned(2e-4, "of the accesses, which a cell must be able to explain at each point", JUDGED)
     candidates: int = tuned(3000, "cells that compete for a call path", "a second of CPU time")
     nearly: int = tuned(150, "further cells that compete where a part of the points is left out", JUDGED)
