@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -28,6 +29,7 @@ _NEXT_STEPS = {
 }
 
 _T = TypeVar("_T")
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 MADE_AGAIN = "delete it: `buran run` makes it again from what was measured"
 _is_synced = True
 _decoders: dict[Any, TypeAdapter[Any]] = {}
@@ -100,10 +102,12 @@ def _temporary(path: Path) -> Path:
 
 def remove_half_written(folders: Iterable[Path]) -> None:
     """Remove what killed processes of this machine left of files that they were writing, in folders and below them."""
-    for path in (path for folder in folders for path in folder.rglob(".*.tmp")):
-        pid = path.name.split(".")[-2]
-        if pid.isdecimal() and not Path("/proc", pid).exists():
-            path.unlink(missing_ok=True)
+    for folder, _, names in chain.from_iterable(map(os.walk, folders)):
+        for name in names:
+            if name.startswith(".") and name.endswith(".tmp"):
+                pid = name.split(".")[-2]
+                if pid.isdecimal() and not Path("/proc", pid).exists():
+                    Path(folder, name).unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -247,8 +251,7 @@ class Stored:
 
 def digest(value: Any, length: int = 12) -> str:
     """Return the first hex digits of the SHA-256 of a value's canonical JSON."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:length]
+    return hashlib.sha256(_canonical(value).encode()).hexdigest()[:length]
 
 
 def file_sha256(path: Path) -> str:

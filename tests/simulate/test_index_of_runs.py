@@ -27,30 +27,42 @@ def made(layout: Layout, number: int, cores: int = 2) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("damage", [None, "", "{", '{"schema": 1, "runs": {"b/n=1~c/rep-00": [1]}}', '{"schema": 9}'])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        None,
+        "",
+        "{",
+        '{"schema": 1, "runs": {"b/n=1~c/rep-00": [1]}}',
+        '{"schema": 9}',
+        '{"schema": 1, "runs": ["b/n=1~c/rep-00"], "columns": [[1]]}',
+    ],
+)
 def test_records_are_read_once_and_an_index_that_is_lost_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str | None
 ) -> None:
     monkeypatch.setattr(crowded, "_WORTH_KEEPING", 0)
     layout, read = Layout(tmp_path), list[Path]()
     folders = [made(layout, number) for number in (1, 2)]
+    places = [str(folder.relative_to(layout.store)) for folder in folders]
 
     def record(folder: Path) -> RunRecord:
         read.append(folder)
         return read_run(folder)
 
-    history: Any = SimpleNamespace(layout=layout, run_record=record)
-    said = crowded.sharing(history, folders)
+    monkeypatch.setattr(crowded, "read_run", record)
+    history: Any = SimpleNamespace(layout=layout)
+    said = crowded.sharing(history, places)
     assert "at 2 of 2 points" in said[0] and "14 involuntary switches" in said[0]
-    assert crowded.sharing(history, folders) == said
+    assert crowded.sharing(history, places) == said
     assert read == folders
     if damage is not None:
         layout.shared_cores.write_text(damage)
-        assert crowded.sharing(history, folders) == said
+        assert crowded.sharing(history, places) == said
         assert len(read) == 4 and len(json.loads(layout.shared_cores.read_text())["runs"]) == 2
 
 
 def test_a_run_that_is_gone_is_not_talked_about(tmp_path: Path) -> None:
     layout = Layout(tmp_path)
-    history: Any = SimpleNamespace(layout=layout, run_record=read_run)
-    assert crowded.sharing(history, [layout.store / "b" / "n=1~c" / "rep-00"]) == []
+    history: Any = SimpleNamespace(layout=layout)
+    assert crowded.sharing(history, ["b/n=1~c/rep-00"]) == []

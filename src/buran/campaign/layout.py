@@ -6,6 +6,8 @@ a derived result that the workflow may delete and make again at any time.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -122,10 +124,15 @@ class Layout:
         """What the records of runs say of cores that were shared, so that they need not be read again."""
         return self.root / "pointers" / "shared-cores.json"
 
+    def made(self, kind: Literal["builds", "bundles", "batches"]) -> list[str]:
+        """Return what has a pointer, sorted."""
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.root / "pointers" / kind) as entries:
+            return sorted(entry.name[:-5] for entry in entries if entry.name.count(".") == 1)  # .json
+        return []
+
     def made_pointers(self, kind: Literal["builds", "bundles", "batches"]) -> list[Path]:
         """Return the pointers that exist, without the specifications beside them, sorted."""
-        paths = (self.root / "pointers" / kind).glob("*.json")
-        return sorted(path for path in paths if not path.name.endswith(".spec.json"))
+        return [self.root / "pointers" / kind / f"{name}.json" for name in self.made(kind)]
 
     def iteration(self, campaign: str, iteration: int) -> Path:
         """Folder of an iteration's plan, models and filter."""

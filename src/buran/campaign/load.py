@@ -373,7 +373,8 @@ class _Loading:
         for key, formula in vars(formulas).items():
             if formula is None:
                 continue
-            for values in points if formula.names else points[:1]:
+            used = formula.names | formulas.ranks.names | (formulas.nodes.names if formulas.nodes else frozenset())
+            for values in {tuple(values[name] for name in used): values for values in points}.values():
                 try:
                     check_resource(formulas, key, values)
                 except ConfigError as error:
@@ -404,6 +405,8 @@ class _Loading:
                     break
 
     def _check_budget(self, campaign: Campaign) -> None:
+        if campaign.budget_core_hours(math.inf) is None:
+            return
         first = along_axes(campaign.points, campaign.parameters, 2)
         first_core_hours = campaign.minimum_core_hours(first, campaign.repetitions)
         full_core_hours = campaign.minimum_core_hours(campaign.points, campaign.repetitions)

@@ -7,7 +7,7 @@ in every iteration and every version of the campaign file, and is built or measu
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -16,12 +16,14 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from buran.campaign.point import Point, Value
-from buran.files import Stored, digest
+from buran.files import Stored, decode, digest
 
 SCHEMA = 1
 """Of plans, and of the records of what is built and run for them."""
 AnyPoint = Annotated[Point, BeforeValidator(Point.of)]
 """A point in a file: a mapping of parameters to values."""
+Question = tuple[str, str, str]
+"""A run as plans ask for it: build, point and name."""
 
 
 class Mode(StrEnum):
@@ -108,10 +110,14 @@ class Run(Stored):
     mode: Mode
     repetition: int
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Name of its folder in the store."""
         return "warmup" if self.repetition < 0 else f"rep-{self.repetition:02d}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"build": self.build, "mode": self.mode, "repetition": self.repetition}
 
 
 @dataclass(frozen=True)
@@ -141,11 +147,30 @@ class Bundle(Stored):
     def id(self) -> str:
         """Identity: the point, the runs in order, and how they are made."""
         conditions = [self.conditions] if self.conditions else []
-        return digest([self.point.items_, [vars(run) for run in self.runs], *conditions], 16)
+        return digest([self.point.items_, [run.to_json() for run in self.runs], *conditions], 16)
+
+    @classmethod
+    def several(cls, data: Iterable[Mapping[str, Any]]) -> tuple[Bundle, ...]:
+        """Rebuild many from `to_json`; those with the same runs share them, which are most of their memory."""
+        shared: dict[str, tuple[Run, ...]] = {}
+        plain = [{key: value for key, value in bundle.items() if key not in cls.derived} for bundle in data]
+        for bundle in plain:
+            if "runs" in bundle:
+                text = str(bundle["runs"])
+                if text not in shared:
+                    shared[text] = decode(tuple[Run, ...], bundle["runs"])
+                bundle["runs"] = shared[text]
+        return decode(tuple[Bundle, ...], plain)
+
+    @property
+    def questions(self) -> list[Question]:
+        """What it asks for, run by run."""
+        point = self.point.key
+        return [(run.build, point, run.name) for run in self.runs]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
-        runs = [dict(vars(run)) for run in self.runs]
+        runs = [run.to_json() for run in self.runs]
         return {"id": self.id, **vars(self), "point": dict(self.point), "runs": runs}
 
 
@@ -268,5 +293,13 @@ class Plan(Stored):
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """Rebuild from `to_json`."""
         builds = tuple(map(BuildSpec.from_json, data["builds"]))
-        bundles = tuple(map(Bundle.from_json, data["bundles"]))
+        bundles = Bundle.several(data["bundles"])
         return super().from_json({**data, "builds": builds, "bundles": bundles})
+
+
+def asked_runs(plans: Iterable[Plan]) -> Iterator[tuple[Question, Bundle, Run]]:
+    """Yield every run that plans ask for, with its bundle; one that several ask for comes several times."""
+    for plan in plans:
+        for bundle in plan.bundles:
+            for question, run in zip(bundle.questions, bundle.runs, strict=True):
+                yield question, bundle, run

@@ -80,12 +80,14 @@ def drive(
     )
     if not dry_run:
         session = _with_todays_program(session)
-    for note in (*session.target.backend.notes, *changes_in_words(History.open(session))):
+    history = History.open(session)
+    for note in (*session.target.backend.notes, *changes_in_words(history)):
         print(f"{style('note:', 'yellow')} {note}")
     redirected = redirected_into_source(session.campaign)
     if redirected is not None:
         print(f"{style('warning:', 'yellow')} {redirected}", file=sys.stderr)
-    first_plan(session)
+    if not history.plans:
+        first_plan(session)  # mistakes show before anything runs
     layout = session.layout
     print(f"{style('campaign', 'bold')} {session.campaign.name}: results in {_shown(layout.root)}")
     print(style(f"$ {shlex.join(command)}", "dim"), flush=True)
@@ -155,10 +157,13 @@ class _Drivers:
 
         layout, campaign = self.session.layout, self.session.id
         controller.forget_dead_engine(layout)
-        controller.make_eligible(layout, campaign, retry_failed=retry_failed)
-        if finished.lacks_files(self.session):
-            controller.forget_derived(layout, campaign)
-        if not self.extra and finished.is_finished(self.session):
+        is_finished = not retry_failed and finished.is_finished(self.session)
+        if not is_finished:
+            controller.make_eligible(layout, campaign, retry_failed=retry_failed)
+            if finished.lacks_files(self.session):
+                controller.forget_derived(layout, campaign)
+            is_finished = retry_failed and finished.is_finished(self.session)
+        if is_finished and not self.extra:
             _say("nothing is left to do")
             return controller.End(0)
         watcher = Watcher(self.session)

@@ -12,23 +12,36 @@ from pathlib import Path
 
 from buran import assets
 from buran.campaign.plan import SCHEMA, Plan
+from buran.campaign.records import Status
 from buran.files import digest, file_sha256, read_document, write_json
 from buran.loop.history import History
 from buran.loop.session import Session
 from buran.loop.steps import steps_of_plan, steps_to_plan
+from buran.measure.store import ledger
+
+_MEANS = "everything is made, and nothing is tried again unasked"  # earlier notes did not mean the second
 
 
 def remember(session: Session) -> None:
-    """Write down that the engine has made everything of a campaign that is done."""
-    plans = History.open(session).plans
-    if plans and plans[-1].done:
-        write_json(session.layout.finished(session.id), {"schema": SCHEMA, "state": _state(session, plans)})
+    """Write down that the engine has made everything of a campaign that is done, if nothing is tried again unasked."""
+    history = History.open(session)
+    if history.plans and history.plans[-1].done and _is_settled(history):
+        write_json(session.layout.finished(session.id), {"schema": SCHEMA, "state": _state(session, history.plans)})
+
+
+def _is_settled(history: History) -> bool:
+    """Tell whether every run has a verdict, and every build that all points need was made."""
+    needed = {build.hash for plan in history.plans for build in plan.builds if build.is_for_every_point}
+    builds = (history.build_outcome(build) for build in needed if history.layout.build_pointer(build).is_file())
+    failed = any(build.status is Status.FAILED for build in builds)
+    bundles, made = {bundle.id for plan in history.plans for bundle in plan.bundles}, history.layout.made("bundles")
+    return not failed and bundles.issubset(made) and all(history.outcome(bundle).complete for bundle in bundles)
 
 
 def is_finished(session: Session) -> bool:
-    """Tell whether everything is as it was when the engine had made it all."""
+    """Tell whether everything is as it was when the engine had made it all, and booked."""
     path = session.layout.finished(session.id)
-    if not path.is_file():
+    if not (path.is_file() and ledger.ledger_path(session.layout.store).is_file()):
         return False
     state = read_document(path, SCHEMA, lambda data: str(data["state"]), what="note of the workflow's end")
     return state == _state(session, History.open(session).plans)
@@ -50,7 +63,7 @@ def _state(session: Session, plans: Sequence[Plan]) -> str:
     tools = [version("buran"), version("snakemake")]
     root = assets.root()
     sources = [root / "Snakefile", *sorted((root / "rules").glob("*.smk")), *sorted((root / "scripts").glob("*.py"))]
-    return digest([files, tools, [file_sha256(path) for path in sources]], 32)
+    return digest([_MEANS, files, tools, [file_sha256(path) for path in sources]], 32)
 
 
 def _made(session: Session, plans: Sequence[Plan]) -> Iterator[Path]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import usable_cores
 from buran.campaign.plan import SCHEMA, Mode, Plan
 from buran.campaign.point import Point
-from buran.campaign.records import RECORD, RunRecord
+from buran.campaign.records import RECORD, RunRecord, read_run
 from buran.errors import FormatError
 from buran.files import not_synced, read_document, write_json
 from buran.loop.collect import in_store
@@ -24,8 +23,7 @@ _WORTH_KEEPING = 1000  # records: reading so many takes a third of a second
 _MOST_STOLEN = 0.01  # of a run's cores, by the host of a virtual machine
 
 
-@dataclass(frozen=True)
-class Sharing:
+class Sharing(NamedTuple):
     """What the record of a run says of cores that were shared.
 
     Attributes
@@ -77,19 +75,20 @@ def crowded_points(history: History, runs: Iterable[FinishedRun]) -> list[Point]
     return list(dict.fromkeys(record.point for record in records if record.clock == "real" and _is_crowded(record)))
 
 
-def sharing(history: History, folders: Iterable[Path] | None = None) -> list[str]:
+def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:
     """Say in which runs cores were shared, and what that means for their times; or which machine is simulated.
 
     Parameters
     ----------
-    folders
-        Of the runs, whose records are read once for a campaign; by default those of bundles that have ended.
+    places
+        Of the runs in the store, whose records are read once for a campaign; by default those of bundles that have
+        ended.
     """
-    if folders is None:
+    if places is None:
         ended = in_store(history.runs_of(_ended(history)))
         made = [Sharing.of(history.run_record(run.folder)) for run in ended]
     else:
-        made = _index(history, folders)
+        made = _index(history, places)
     if simulated := {run.machine for run in made if run.machine}:
         return [_simulated(min(simulated) if len(simulated) == 1 else history.session.campaign.simulated_on)]
     runs = [run for run in made if run.is_real]
@@ -125,26 +124,25 @@ def _ended(history: History) -> list[Plan]:
     ]
 
 
-def _index(history: History, folders: Iterable[Path]) -> list[Sharing]:
+def _index(history: History, places: Sequence[str]) -> list[Sharing]:
     """Return what the records of runs say, which never change: what is known by now is not read again."""
     path, store = history.layout.shared_cores, history.layout.store
-    known: dict[str, list[Any]] = {}
+    known: dict[str, Sharing] = {}
     with contextlib.suppress(FormatError):
-        known = read_document(path, SCHEMA, lambda data: dict(data["runs"]), what="index of runs")
-    found, new = list[Sharing](), 0
-    for folder in folders:
-        name = str(folder.relative_to(store))
-        values = known.get(name)
-        if values is None or len(values) != len(fields(Sharing)):
-            if not (folder / RECORD).is_file():
-                continue
-            values = known[name] = list(vars(Sharing.of(history.run_record(folder))).values())
-            new += 1
-        found.append(Sharing(*values))
-    if new > _WORTH_KEEPING:
+        known = read_document(path, SCHEMA, _rows, what="index of runs")
+    folders = {place: store / place for place in places if place not in known}
+    new = {place: Sharing.of(read_run(folder)) for place, folder in folders.items() if (folder / RECORD).is_file()}
+    known |= new
+    if len(new) > _WORTH_KEEPING:
+        plain = {"schema": SCHEMA, "runs": list(known), "columns": list(zip(*known.values(), strict=True))}
         with not_synced(), contextlib.suppress(OSError):  # it only saves time
-            write_json(path, {"schema": SCHEMA, "runs": known}, depth=2)
-    return found
+            write_json(path, plain, depth=2)
+    return [known[place] for place in places if place in known]
+
+
+def _rows(index: dict[str, Any]) -> dict[str, Sharing]:
+    rows = map(Sharing._make, zip(*index["columns"], strict=True))
+    return dict(zip(index["runs"], rows, strict=True))
 
 
 def sharing_ahead(campaign: Campaign) -> list[str]:

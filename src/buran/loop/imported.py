@@ -162,7 +162,7 @@ def _spec(campaign: Campaign, number: int, entry: MeasurementsKeys) -> BuildSpec
 
 def _stored_runs(layout: Layout, spec: BuildSpec) -> Iterator[ImportedRun]:
     """Yield the runs that were imported before: they stay, whatever becomes of their files."""
-    for folder in finished(layout.store, spec.hash, Mode.IMPORTED):
+    for folder in finished(layout.store, spec.hash):
         record = read_run(folder)
         yield ImportedRun(record.point, record.repetition, None)
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.special import fdtrc
 
 from buran.model.alternative import Alternative, LazyAlternatives, prepare
 from buran.model.basis import BasisFunction
@@ -140,6 +139,8 @@ def asked(points: Array, misses: Array, bends: Mask, scatter: Scatter, places: S
         noise = np.where(measured_twice, scatter.share**2, np.maximum(total - between, 0.0) / max(rest, 1))
         degrees = np.where(measured_twice, scatter.degrees, rest)
         ratio = between / len(levels) / np.where(noise > 0, noise, 1.0)
+        from scipy.special import fdtrc  # it takes long, and few verbs need it
+
         chance = fdtrc(len(levels), np.maximum(degrees, 1), ratio)
         structured |= (chance < REGIMES.chance) | (noise == 0) | (degrees == 0)
     rows = np.flatnonzero(structured)

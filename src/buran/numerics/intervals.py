@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from buran.numerics.arrays import Array
 
@@ -30,6 +29,8 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
         Shape (mixture, place); infinite where a part has no degree of freedom or no scale.
     """
     freedom, weight = degrees[..., None], weight[..., None]
+    from scipy.special import stdtr, stdtrit  # it takes long, and few verbs need it
+
     has_scale = (freedom > 0) & np.isfinite(scale)
     usable = np.maximum(freedom, 1.0)
     tail = (1 - level) / 2
@@ -56,6 +57,8 @@ def of_mean(values: Array, level: float) -> tuple[Array, Array]:
     By the t distribution, from the scatter of the values. NaN values are left out; the reach is NaN where fewer than
     two are there, the mean where none is.
     """
+    from scipy.special import stdtrit
+
     here = np.isfinite(values)
     count = here.sum(axis=-1)
     safe = np.maximum(count, 2)

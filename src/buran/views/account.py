@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.plan import Mode, Plan, Purpose, Question, Run, asked_runs
 from buran.campaign.records import Status
 from buran.measure.store.ledger import Entry
 
@@ -37,60 +37,53 @@ def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> 
     entries
         The ledger, in the order of booking.
     """
-    questions = _questions(plans)
-    last = plans[-1].filter_text if plans else ""
+    phases = _phases(plans)
     charged = [
         entry
         for entry in entries
-        if entry.target == target or (entry.mode == Mode.IMPORTED and entry.key.question in questions)
+        if entry.target == target or (entry.mode == Mode.IMPORTED and entry.question in phases)
     ]
-    newest = {entry.key.question: entry.run for entry in charged if entry.status == Status.MEASURED}
-    newest_runs = frozenset(newest.values())
+    newest = {entry.question: entry.run for entry in charged if entry.status == Status.MEASURED}
     costs: dict[str, list[float]] = {phase: [] for phase in PHASES}
     for entry in charged:
-        costs[_phase(entry, questions, last, newest_runs)].append(entry.cost_core_hours)
+        costs[_phase(entry, phases, newest)].append(entry.cost_core_hours)
     return tuple(Item(phase, len(parts), math.fsum(parts)) for phase, parts in costs.items() if parts)
 
 
-def _questions(plans: Iterable[Plan]) -> dict[tuple[str, str, str], tuple[Purpose, Mode, str]]:
-    """Return the runs that plans name, each with its purpose, mode and filter."""
-    filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
-    return {
-        (run.build, bundle.point.key, run.name): (bundle.purpose, run.mode, filters[run.build])
-        for plan in plans
-        for bundle in plan.bundles
-        for run in bundle.runs
-    }
-
-
-def _phase(
-    entry: Entry,
-    questions: dict[tuple[str, str, str], tuple[Purpose, Mode, str]],
-    last_filter: str,
-    newest: Collection[str],
-) -> str:
-    key = entry.key
-    if key.is_build and key.attempt is None:
+def _phase(entry: Entry, phases: Mapping[Question, str], newest: Mapping[Question, str]) -> str:
+    if entry.is_of_build and entry.key.attempt is None:
         return "builds"
     if entry.status != Status.MEASURED:
         return "failures" if entry.status == Status.FAILED else "aborted"
-    if key.question not in questions:
+    phase = phases.get(entry.question)
+    if phase is None:
         return "other versions"
-    if entry.run not in newest:
-        return "duplicates"
-    purpose, mode, filter_text = questions[key.question]
-    if mode is Mode.IMPORTED:
+    return phase if newest[entry.question] == entry.run else "duplicates"
+
+
+def _phases(plans: Sequence[Plan]) -> dict[Question, str]:
+    """Return the phase of each finished run that plans name; the last plan that does decides."""
+    last = plans[-1].filter_text if plans else ""
+    filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
+    return {
+        question: _phase_of_run(bundle.purpose, run, is_last=filters[run.build] == last)
+        for question, bundle, run in asked_runs(plans)
+    }
+
+
+def _phase_of_run(purpose: Purpose, run: Run, *, is_last: bool) -> str:
+    if run.mode is Mode.IMPORTED:
         return "imported"
     if purpose is Purpose.PILOT:
         return "refinement"
     if purpose is Purpose.COMPARISON:
         return "comparison"
-    if key.name == "warmup":
+    if run.repetition < 0:
         return "warm-ups"
     if purpose is Purpose.EVALUATION:
         return "evaluation"
-    if mode is Mode.VANILLA:
+    if run.mode is Mode.VANILLA:
         return "vanilla"
-    if mode in (Mode.EFFORT, Mode.MEMORY):
-        return str(mode)
-    return "time" if filter_text == last_filter else "refinement"
+    if run.mode in (Mode.EFFORT, Mode.MEMORY):
+        return str(run.mode)
+    return "time" if is_last else "refinement"

@@ -38,7 +38,7 @@ def changes_in_words(history: History, entries: Iterable[Entry] | None = None) -
     session = history.session
     booked = ledger.read(session.layout.store) if entries is None else entries
     entries = (entry for entry in booked if entry.status == Status.MEASURED)
-    runs = Counter(entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.key.is_build)
+    runs = Counter(entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.is_of_build)
     if ours := runs.pop(session.target.id, 0):
         if history.plans:
             return ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.plan import Mode, Plan, Purpose, Question, asked_runs
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, Status, read_record
 from buran.loop.history import History
@@ -61,10 +61,6 @@ class PhaseCost:
         return replace(self, ahead=self.ahead + 1, core_hours=core_hours, wall_s=wall_s)
 
 
-Question = tuple[str, str, str]
-"""A run as plans name it: build, point, name."""
-
-
 def phase_costs(history: History) -> tuple[PhaseCost, ...]:
     """Return the phases that took something or are to come.
 
@@ -81,24 +77,18 @@ def phase_costs(history: History) -> tuple[PhaseCost, ...]:
     costs = {phase: PhaseCost(phase) for phase in Phase}
     settled: set[Question] = set()
     for entry in entries:
-        phase = phases.get(entry.key.question)
+        phase = phases.get(entry.question)
         if phase is not None:
             made = int(entry.status != Status.INTERRUPTED)
             if made:
-                settled.add(entry.key.question)
+                settled.add(entry.question)
             row, hours = costs[phase], entry.cost_core_hours
-            seconds = row.spent_s + 3600.0 * hours / cores(points[entry.key.question])
+            seconds = row.spent_s + 3600.0 * hours / cores(points[entry.question])
             costs[phase] = replace(
                 row, made=row.made + made, spent_core_hours=row.spent_core_hours + hours, spent_s=seconds
             )
     between_s, kinds = seconds_between(session, plans, entries), kinds_of(all_plans)
-    wanted = {
-        (run.build, bundle.point.key, run.name)
-        for plan in ahead
-        if not plan.imported
-        for bundle in plan.bundles
-        for run in bundle.runs
-    }
+    wanted = {question for question, _, _ in asked_runs(plan for plan in ahead if not plan.imported)}
     for question in sorted(wanted - settled):
         point, kind = points[question], kinds[question[0]]
         seconds_ahead = None if times is None else times.seconds(point, kind)
@@ -116,11 +106,9 @@ def _phases_of_runs(plans: Sequence[Plan]) -> tuple[dict[Question, Phase], dict[
     for plan in plans:
         if plan.imported:
             continue
-        for bundle in plan.bundles:
-            for run in bundle.runs:
-                question = (run.build, bundle.point.key, run.name)
-                points[question] = bundle.point
-                phases.setdefault(question, _phase(bundle.purpose, run.mode, rounds))
+        for question, bundle, run in asked_runs([plan]):
+            points[question] = bundle.point
+            phases.setdefault(question, _phase(bundle.purpose, run.mode, rounds))
         rounds += plan.modelled is Purpose.MODEL
     return phases, points
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median_low
 
 import numpy as np
 
-from buran.campaign.plan import Bundle, Mode, Plan
+from buran.campaign.plan import Bundle, Mode, Plan, Question
 from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.loop.session import Session
@@ -71,34 +70,39 @@ def run_times(
     planned = [bundle for plan in plans for bundle in plan.bundles]
     guess_s, is_planned = _guess(planned, ranks)
     kinds = kinds_of(plans)
-    named = {(run.build, bundle.point.key, run.name): bundle.point for bundle in planned for run in bundle.runs}
+    numbers: dict[Point, int] = {}
+    named: dict[Question, int] = {}
+    for bundle in planned:
+        named.update(dict.fromkeys(bundle.questions, numbers.setdefault(bundle.point, len(numbers))))
+    names = list(dict.fromkeys(kinds.values()))
+    of_build = {build: names.index(kind) for build, kind in kinds.items()}
     made = [
-        (named[entry.key.question], kinds[entry.key.build], entry.cost_core_hours)
+        (named[entry.question], of_build[entry.question[0]], entry.cost_core_hours)
         for entry in entries
-        if entry.status == Status.MEASURED and entry.cost_core_hours > 0 and entry.key.question in named
+        if entry.status == Status.MEASURED and entry.cost_core_hours > 0 and entry.question in named
     ]
     if not made:
         return RunTimes(guess_s) if is_planned else None
-    points, kinds_made, costs = zip(*made, strict=True)
-    guess_s, cores, logs_of = cache(guess_s), cache(cores), cache(_logs)  # a point has many runs
-    left = np.log([3600.0 * cost / cores(point) / guess_s(point) for point, cost in zip(points, costs, strict=True)])
-    present = list(dict.fromkeys(kinds_made))
-    logs = np.array([logs_of(point) for point in points])
+    at, kinds_made, costs = map(np.array, zip(*made, strict=True))
+    points = list(numbers)  # a point has many runs
+    present, column = np.unique(kinds_made, return_inverse=True)
+    expected = np.array([cores(point) * guess_s(point) for point in points])
+    left = np.log(3600.0 * costs / expected[at])
+    logs = np.array([_logs(point) for point in points])[at]
     mean, centre = float(left.mean()), logs.mean(axis=0)
-    design = np.hstack([np.eye(len(present))[[present.index(kind) for kind in kinds_made]], logs - centre])
+    design = np.hstack([np.eye(len(present))[column], logs - centre])
     held = np.sqrt(RUN_TIMES.shrinkage) * np.eye(design.shape[1])
     wanted = np.concatenate([left - mean, np.zeros(len(held))])
     solved = np.linalg.lstsq(np.vstack([design, held]), wanted, rcond=None)[0]
     exponents = solved[len(present) :]
     factors = mean + solved[: len(present)] - centre @ exponents
-    departures: dict[Point, list[float]] = {}
-    for point, value in zip(points, (left - mean - design @ solved).tolist(), strict=True):
-        departures.setdefault(point, []).append(value)
+    runs = np.bincount(at, minlength=len(points))
+    departures = np.bincount(at, left - mean - design @ solved, len(points)) / np.maximum(runs, 1)
     return RunTimes(
         guess_s,
-        dict(zip(present, factors.tolist(), strict=True)),
+        {names[kind]: factor for kind, factor in zip(present, factors.tolist(), strict=True)},
         exponents,
-        {point: float(np.mean(values)) for point, values in departures.items()},
+        {point: value for point, value, made in zip(points, departures.tolist(), runs, strict=True) if made},
     )
 
 
@@ -107,15 +111,15 @@ def kinds_of(plans: Iterable[Plan]) -> dict[str, Kind]:
     return {build.hash: (build.mode, build.filter_text) for plan in plans for build in plan.builds}
 
 
-def seconds_between(session: Session, plans: Sequence[Plan], entries: Iterable[Entry]) -> float:
+def seconds_between(session: Session, plans: Sequence[Plan], entries: Sequence[Entry]) -> float:
     """Return what passes between the end of a run and the start of the next one, in seconds, as a median."""
     points = {bundle.point.key: bundle.point for plan in plans for bundle in plan.bundles}
-    measured = [entry for entry in entries if entry.status == Status.MEASURED and entry.key.point in points]
+    measured = (entry for entry in reversed(entries) if entry.status == Status.MEASURED and entry.question[1] in points)
     ends = []
-    for entry in measured[-RUN_TIMES.newest :]:
+    for entry in islice(measured, RUN_TIMES.newest):
         folder = session.layout.store / entry.run
         if folder.is_dir():
-            cores = session.campaign.charged_cores(points[entry.key.point])
+            cores = session.campaign.charged_cores(points[entry.question[1]])
             ends.append((folder.stat().st_mtime, 3600.0 * entry.cost_core_hours / cores))
     gaps = [end - before - seconds for (before, _), (end, seconds) in pairwise(sorted(ends))]
     return max(median_low(gaps), 0.0) if len(gaps) > 2 else 0.0  # between two sessions more passes

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import Bundle, Mode, Plan, Run
+from buran.campaign.plan import Bundle, Mode, Plan, Question, Run, asked_runs
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, Status, read_batch, read_record
 from buran.campaign.resources import JOB_S
@@ -208,7 +208,7 @@ def progress_of(history: History) -> Progress:
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
     queue = _queue(layout, scheduler, waits)
     listed: dict[str, bool] = {}
-    measured = frozenset(entry.run for entry in entries if entry.status == Status.MEASURED)
+    measured = _Measured.of(layout, entries)
     for plan in plans:
         in_queue = queue.bundles if queue else frozenset()
         rows.extend(_rows(session, plan, failures, ahead, in_queue, listed, measured))
@@ -235,8 +235,39 @@ def progress_of(history: History) -> Progress:
         other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
         changes=changes_in_words(history, entries),
-        sharing=tuple(sharing(history, [layout.store / run for run, is_told in listed.items() if is_told])),
+        sharing=tuple(sharing(history, [run for run, is_told in listed.items() if is_told])),
     )
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What is measured by the ledger.
+
+    Attributes
+    ----------
+    runs
+        Their places in the store.
+    pointers
+        Bundles with pointers to their runs; who wants runs again removes them.
+    """
+
+    runs: frozenset[str]
+    pointers: frozenset[str]
+
+    @classmethod
+    def of(cls, layout: Layout, entries: Iterable[ledger.Entry]) -> _Measured:
+        """Look at the pointers, and at the ledger's entries."""
+        runs = frozenset(entry.run for entry in entries if entry.status == Status.MEASURED)
+        return cls(runs, frozenset(layout.made("bundles")))
+
+    def places(self, layout: Layout, bundle: Bundle) -> list[str]:
+        """Return the places of a bundle's runs in the store if all are measured, under the conditions of the plan."""
+        point = f"{bundle.point.key}~{bundle.conditions}"
+        places = [f"{run.build}/{point}/{run.name}" for run in bundle.runs]
+        if not bundle.conditions or not self.runs.issuperset(places):
+            return []
+        builds = {run.build for run in bundle.runs} if bundle.id not in self.pointers else ()
+        return [] if any(store.current_generation(layout.store / build / point) for build in builds) else places
 
 
 @dataclass
@@ -312,7 +343,7 @@ def _rows(
     ahead: _Ahead,
     in_queue: frozenset[str],
     listed: dict[str, bool],
-    measured: frozenset[str],
+    measured: _Measured,
 ) -> list[Row]:
     """Return the rows of an iteration; runs that an earlier one asked for are `listed` there.
 
@@ -321,13 +352,13 @@ def _rows(
     """
     layout = session.layout
     failures |= dict(_failed_builds(layout, plan))
-    counts: dict[tuple[Mode, str], Counter[str]] = {}
+    counts = defaultdict[tuple[Mode, str], Counter[str]](Counter)
     for bundle in plan.bundles:
-        if places := _measured_places(layout, bundle, measured):
-            for run, place in places.items():
+        if places := measured.places(layout, bundle):
+            for run, place in zip(bundle.runs, places, strict=True):
                 if place not in listed:
                     listed[place] = run.repetition >= 0
-                    counts.setdefault((run.mode, bundle.purpose), Counter())["measured"] += 1
+                    counts[run.mode, bundle.purpose]["measured"] += 1
             continue
         for run, slot in slots_of(session.target, layout, bundle):
             if str(slot.key) in listed:
@@ -355,7 +386,7 @@ def _rows(
                 for attempt in slot.attempts()[-1:]:
                     reason = read_record(attempt).reason or "unknown"
                     ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, output_of(attempt))))
-            counts.setdefault((run.mode, bundle.purpose), Counter())[state] += 1
+            counts[run.mode, bundle.purpose][state] += 1
     return [
         Row(plan.iteration, mode, purpose, states.total(), **{state: states[state] for state in _STATES})
         for (mode, purpose), states in counts.items()
@@ -369,19 +400,6 @@ def _failed_builds(layout: Layout, plan: Plan) -> Iterator[tuple[Path, Failure]]
         if verdict and verdict != slot.folder:
             reason = read_record(verdict).reason or "unknown"
             yield verdict, Failure(f"build {build.mode}", reason, _log(layout, verdict, LOG))
-
-
-def _measured_places(layout: Layout, bundle: Bundle, measured: frozenset[str]) -> dict[Run, str]:
-    """Return the place of each run of a bundle in the store if all are measured, under the conditions of the plan."""
-    if not bundle.conditions:
-        return {}
-    point = f"{bundle.point.key}~{bundle.conditions}"
-    places = {run: f"{run.build}/{point}/{run.name}" for run in bundle.runs}
-    if not measured.issuperset(places.values()):
-        return {}
-    builds = {run.build for run in bundle.runs}
-    again = any(store.current_generation(layout.store / build / point) for build in builds)
-    return {} if again else places
 
 
 def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
@@ -436,8 +454,8 @@ class QuickCount:
         self._session = session
         self._ledger = ledger.LedgerReader(session.layout.store)
         self.asked_entries: list[ledger.Entry] = []
-        self._asked: set[tuple[str, str, str]] = set()
-        self._settled: set[tuple[str, str, str]] = set()
+        self._asked: set[Question] = set()
+        self._settled: set[Question] = set()
 
     def look(self) -> int:
         """Return the number of finished or failed runs that the plans so far ask for.
@@ -448,25 +466,18 @@ class QuickCount:
         session = self._session
         if session.layout.plan(session.id, len(self.plans)).is_file():
             self.plans = read_plans(session.layout, session.id)
-            self._asked = {
-                (run.build, bundle.point.key, run.name)
-                for plan in self.plans
-                for bundle in plan.bundles
-                for run in bundle.runs
-            }
+            self._asked = {question for question, _, _ in asked_runs(self.plans)}
         entries = self._ledger.read()
         self.spent_core_hours = ledger.spent_core_hours(entries, session.target.id)
-        self.asked_entries = [entry for entry in entries if entry.key.question in self._asked]
+        self.asked_entries = [entry for entry in entries if entry.question in self._asked]
         self.failed = [entry for entry in self.asked_entries if entry.status == Status.FAILED]
-        self._settled = {entry.key.question for entry in self.asked_entries if entry.status != Status.INTERRUPTED}
+        self._settled = {entry.question for entry in self.asked_entries if entry.status != Status.INTERRUPTED}
         return len(self._settled)
 
     @property
     def runs(self) -> int:
         """Runs that are settled or that the newest plan asks for: what earlier plans left out is not made."""
-        newest = self.plans[-1].bundles
-        open_ = {(run.build, bundle.point.key, run.name) for bundle in newest for run in bundle.runs} - self._settled
-        return len(self._settled) + len(open_)
+        return len(self._settled) + len({question for question, _, _ in asked_runs(self.plans[-1:])} - self._settled)
 
     def ahead(self) -> tuple[float, float] | None:
         """Return the core hours and the seconds that the rest of the newest plan is predicted to take.
@@ -479,10 +490,9 @@ class QuickCount:
             return None
         kinds, between_s = kinds_of(self.plans), seconds_between(session, self.plans, self.asked_entries)
         core_hours = total_s = 0.0
-        for bundle in self.plans[-1].bundles:
-            for run in bundle.runs:
-                if (run.build, bundle.point.key, run.name) not in self._settled:
-                    seconds = times.seconds(bundle.point, kinds[run.build])
-                    core_hours += seconds * campaign.charged_cores(bundle.point) / 3600.0
-                    total_s += seconds + between_s
+        for question, bundle, run in asked_runs(self.plans[-1:]):
+            if question not in self._settled:
+                seconds = times.seconds(bundle.point, kinds[run.build])
+                core_hours += seconds * campaign.charged_cores(bundle.point) / 3600.0
+                total_s += seconds + between_s
         return core_hours, total_s

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from buran.campaign.records import BuildRecord, RunKey, RunRecord, read_record
+from buran.campaign.plan import Question
+from buran.campaign.records import BUILD, BuildRecord, RunKey, RunRecord, question_of, read_record
 from buran.errors import FormatError
-from buran.files import Stored, not_synced, write_json, write_text
+from buran.files import Stored, decode, not_synced, write_json, write_text
 from buran.measure.store.store import build_folders, run_folders
 
 _SAMPLE = 200  # bytes before the place where reading stopped, to tell the same file from a new one
@@ -46,6 +47,16 @@ class Entry:
     def key(self) -> RunKey:
         """Place in the store."""
         return RunKey.parse(self.run)
+
+    @cached_property
+    def question(self) -> Question:
+        """What it answers: build, point and name."""
+        return question_of(self.run)
+
+    @property
+    def is_of_build(self) -> bool:
+        """Whether it is what a build has cost."""
+        return self.question[2] == BUILD
 
 
 def ledger_path(store: Path) -> Path:
@@ -106,8 +117,8 @@ def _read_on(path: Path, place: _Place) -> tuple[list[Entry], _Place, bool]:
     # One document for the parser: many times faster than line by line.
     lines = b",".join(line for line in whole.split(b"\n") if line.endswith(b"}"))
     try:
-        entries = [Entry(**fields) for fields in json.loads(b"[" + lines + b"]")]
-    except (ValueError, TypeError, RecursionError) as error:
+        entries = decode(list[Entry], json.loads(b"[" + lines + b"]"))
+    except (ValueError, RecursionError) as error:
         hint = "`buran verify --repair` writes it anew from the store"
         raise FormatError("the ledger is damaged", where=path, why=str(error), hint=hint) from error
     return entries, _Place(number, place.offset + len(whole), whole[-_SAMPLE:].decode("latin-1")), is_other
@@ -199,9 +210,12 @@ def _sums_of(store: Path) -> _Sums:
     return _Sums()
 
 
+_readers: dict[Path, LedgerReader] = {}
+
+
 def read(store: Path) -> list[Entry]:
-    """Read all lines; a run that was booked twice counts once."""
-    return list(LedgerReader(store).read())
+    """Return all lines; a run that was booked twice counts once. What this process has read is not read again."""
+    return list(_readers.setdefault(store, LedgerReader(store)).read())
 
 
 def spent_core_hours(entries: Iterable[Entry], target: str) -> float:
