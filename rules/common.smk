@@ -1,10 +1,31 @@
 # Functions of the rules: which files a rule waits for. No rule lives here.
 
+BUNDLES = {}  # of the plans that were read
+
 
 def plan_of(campaign, iteration):
     """Return an iteration's plan, once it is made; what its jobs read is there then, even if it was lost."""
     checkpoints.plan.get(campaign=campaign, iteration=iteration)
-    return plan_in_force(SESSION.layout, campaign, int(iteration))
+    made = SESSION.layout.plan(campaign, int(iteration)).stat().st_mtime_ns
+    return plan_as_made(campaign, int(iteration), made)
+
+
+@cache
+def plan_as_made(campaign, iteration, made):
+    """Return a plan that was made at some time; large ones take a while to read."""
+    plan = plan_in_force(SESSION.layout, campaign, iteration)
+    BUNDLES.update((bundle.id, bundle) for bundle in plan.bundles)
+    return plan
+
+
+def bundle_of(bundle):
+    """Return a bundle: of a plan that was read, else from its specification."""
+    return BUNDLES.get(bundle) or Bundle.read(SESSION.layout.bundle_spec(bundle))
+
+
+def bundles_of(batch):
+    """Return the bundles of a job."""
+    return [bundle_of(bundle) for bundle in read_batch(SESSION.layout.batch_spec(batch))]
 
 
 def last_iteration(campaign):
@@ -15,39 +36,32 @@ def last_iteration(campaign):
     return iteration
 
 
-def builds_of(bundle):
-    """Builds that a bundle runs."""
-    return {
-        PATHS.build_pointer(run.build)
-        for run in Bundle.read(SESSION.layout.bundle_spec(bundle)).runs
-    }
+def builds_of(bundles):
+    """Builds that some bundles run, in order."""
+    builds = {run.build for bundle in bundles for run in bundle.runs}
+    return [PATHS.build_pointer(build) for build in sorted(builds)]
 
 
 def builds_of_bundle(wildcards):
     """Builds that a bundle runs, in order."""
-    return sorted(builds_of(wildcards.bundle))
+    return builds_of([bundle_of(wildcards.bundle)])
 
 
 def builds_of_batch(wildcards):
     """Builds that the bundles of a job run."""
-    return sorted(
-        set().union(
-            *map(builds_of, read_batch(SESSION.layout.batch_spec(wildcards.batch)))
-        )
-    )
+    return builds_of(bundles_of(wildcards.batch))
 
 
 @cache
 def request_of_bundle(bundle):
     """What a bundle's job asks the scheduler for."""
-    bundle = Bundle.read(SESSION.layout.bundle_spec(bundle))
-    return engine_resources(job_request(SESSION, bundle))
+    return engine_resources(job_request(SESSION, bundle_of(bundle)))
 
 
 @cache
 def request_of_batch(batch):
     """What a job for several bundles asks the scheduler for."""
-    return engine_resources(batch_request(SESSION, batch))
+    return engine_resources(batch_request(SESSION, bundles_of(batch)))
 
 
 def measure_resources(request):

@@ -1,10 +1,14 @@
 """What large campaigns cost to drive: `buran status`, and `buran run` with nothing left to do.
 
     python studies/benchmarks/size.py [--runs 100000] [--json FILE]
+    python studies/benchmarks/size.py --graph [--runs 1000000] [--json FILE]
 
 The store is filled with made-up runs, booked like real ones; nothing is measured, and nothing is synced to the disk.
 CPU time is user and system, of all processes. Each verb is a process of its own, as a user starts it, once with the
 ledger and the index of runs that it finds and once without them.
+
+With --graph the first plan is made and the engine asked for the graph of all jobs, with nothing measured yet: a hundred
+numbers of ranks, and jobs of about ten minutes (`points_per_job: auto`). Nothing is submitted.
 """
 
 from __future__ import annotations
@@ -13,18 +17,24 @@ import argparse
 import json
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from buran.files import not_synced, write_json
+import yaml
+
+from buran.engine import controller
+from buran.files import not_synced
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
-from buran.loop.specs import plan_in_force
+from buran.loop.specs import plan_in_force, write_plan
 from buran.measure.store import ledger
-from orchestration import campaign, command, fill, made_up_end, timed
+from orchestration import RUNS_PER_POINT, campaign, command, fill, made_up_end, timed
+
+_RANKS = 100  # numbers of them
 
 
 def peak_mib(work: Callable[[], Any]) -> tuple[dict[str, float], Any]:
@@ -34,7 +44,8 @@ def peak_mib(work: Callable[[], Any]) -> tuple[dict[str, float], Any]:
     if child == 0:
         os.close(read)
         times, result = timed(work)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+        peak = max(resource.getrusage(each).ru_maxrss for each in who) / 1024
         os.write(write, json.dumps([{**times, "peak_mib": peak}, str(result)[-2000:]]).encode())
         os._exit(0)
     os.close(write)
@@ -70,7 +81,7 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
     with not_synced():
         steps["first plan"], plan = timed(lambda: first_plan(session))
         layout = session.layout
-        write_json(layout.plan(session.id, 0), plan.to_json())
+        write_plan(layout, session.id, plan)
         steps["specifications of bundles"], _ = timed(lambda: plan_in_force(layout, session.id, 0))
         fill(session, plan)
         steps["ledger from the store"], _ = timed(lambda: ledger.complete(layout.store))
@@ -82,15 +93,54 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
     return {"runs": sum(len(bundle.runs) for bundle in plan.bundles), "bundles": len(plan.bundles), "steps": steps}
 
 
+def graph(folder: Path, runs: int) -> dict[str, Any]:
+    """Plan a campaign of so many runs and have the engine make the graph of its jobs."""
+    path = campaign(folder, runs)
+    config = yaml.safe_load(path.read_text())
+    sizes = runs // RUNS_PER_POINT // _RANKS
+    config["parameters"] = {
+        "p": {"role": "ranks", "values": list(range(1, _RANKS + 1))},
+        "n": {"role": "size", "values": list(range(1, sizes + 1))},
+    }
+    config["resources"]["points_per_job"] = "auto"
+    path.write_text(yaml.safe_dump(config))
+    session = open_session(path)
+    layout = session.layout
+
+    def planned() -> str:
+        with not_synced():
+            plan = first_plan(session)
+            write_plan(layout, session.id, plan)
+        return f"{sum(len(bundle.runs) for bundle in plan.bundles)} {len(plan.bundles)}"
+
+    profile = controller.find_profile("slurm")
+    words = controller.engine_command(path, layout, profile, ["--dry-run", "--quiet", "all"])
+
+    def engine() -> int:
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.returncode
+
+    steps: dict[str, Any] = {}
+    steps["first plan, with its files"], counts = peak_mib(planned)
+    steps["graph of all jobs"], _ = peak_mib(engine)
+    made, bundles = map(int, counts.split())
+    jobs = len(json.loads(layout.batches(session.id, 0).read_text())["batches"])
+    return {"runs": made, "bundles": bundles, "jobs": jobs, "steps": steps}
+
+
 def main() -> None:
     """Read the command line and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=100_000)
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--graph", action="store_true", help="plan, and make the graph of all jobs")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        found = measure(Path(name), arguments.runs)
-    print(f"{found['runs']} runs in {found['bundles']} bundles")
+        work, usual = (graph, 1_000_000) if arguments.graph else (measure, 100_000)
+        found = work(Path(name), arguments.runs or usual)
+    in_jobs = f", {found['jobs']} jobs" if "jobs" in found else ""
+    print(f"{found['runs']} runs in {found['bundles']} bundles{in_jobs}")
     for step, times in found["steps"].items():
         memory = f"{times['peak_mib']:6.0f} MiB" if "peak_mib" in times else ""
         print(f"{step:32} {times['wall_s']:8.2f} s wall {times['cpu_s']:8.3f} s CPU {memory}")

@@ -53,7 +53,8 @@ def test_what_is_measured_is_in_no_job(workbench: Workbench) -> None:
     session.layout.bundle_pointer(first).write_text("{}")
     assert batches_of(session, plan)[batch] == group, "decided once"
     left = [Bundle.read(session.layout.bundle_spec(each)) for each in rest]
-    assert batch_request(session, batch) == together(session, left) != job_request(session, left[0])
+    whole = [Bundle.read(session.layout.bundle_spec(each)) for each in group]
+    assert batch_request(session, whole) == together(session, left) != job_request(session, left[0])
     again, plan = planned(workbench, 10)
     assert session.id == again.id, "how jobs are cut is no part of the question"
     assert not any(first in group for group in batches_of(again, plan).values())

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator
@@ -115,8 +115,9 @@ class Run(Stored):
         """Name of its folder in the store."""
         return "warmup" if self.repetition < 0 else f"rep-{self.repetition:02d}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data."""
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """As plain data; one for all bundles that share it."""
         return {"build": self.build, "mode": self.mode, "repetition": self.repetition}
 
 
@@ -147,7 +148,7 @@ class Bundle(Stored):
     def id(self) -> str:
         """Identity: the point, the runs in order, and how they are made."""
         conditions = [self.conditions] if self.conditions else []
-        return digest([self.point.items_, [run.to_json() for run in self.runs], *conditions], 16)
+        return digest([self.point.items_, [run.plain for run in self.runs], *conditions], 16)
 
     @classmethod
     def several(cls, data: Iterable[Mapping[str, Any]]) -> tuple[Bundle, ...]:
@@ -170,8 +171,11 @@ class Bundle(Stored):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
-        runs = [run.to_json() for run in self.runs]
+        runs = [run.plain for run in self.runs]
         return {"id": self.id, **vars(self), "point": dict(self.point), "runs": runs}
+
+
+_run = cache(Run)  # bundles share their runs: in large plans these take most of the memory
 
 
 def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str) -> tuple[Run, ...]:
@@ -190,10 +194,10 @@ def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: boo
     runs: list[Run] = []
     if warmup:
         build, mode = next(iter(repetitions))
-        runs.append(Run(build, mode, -1))
+        runs.append(_run(build, mode, -1))
     for block in range(max((len(indices) for indices in repetitions.values()), default=0)):
         members = [
-            Run(build, mode, indices[block]) for (build, mode), indices in repetitions.items() if block < len(indices)
+            _run(build, mode, indices[block]) for (build, mode), indices in repetitions.items() if block < len(indices)
         ]
         generator.shuffle(members)
         runs.extend(members)

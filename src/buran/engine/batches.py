@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from buran.campaign.plan import SCHEMA, Bundle, Plan
-from buran.campaign.records import read_batch
 from buran.campaign.resources import JOB_S
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
 from buran.files import Stored, digest, write_json
@@ -78,11 +77,9 @@ def _of_ten_minutes(bundles: Sequence[Bundle], *, is_simulated: bool) -> list[li
     return groups
 
 
-def batch_request(session: Session, batch: str) -> JobRequest:
+def batch_request(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
     """Return what a batch's job asks for: the shape that its bundles share, and time for those not measured yet."""
-    layout = session.layout
-    bundles = [Bundle.read(layout.bundle_spec(bundle)) for bundle in read_batch(layout.batch_spec(batch))]
-    unmeasured = [bundle for bundle in bundles if not layout.bundle_pointer(bundle.id).is_file()]
+    unmeasured = [bundle for bundle in bundles if not session.layout.bundle_pointer(bundle.id).is_file()]
     return together(session, unmeasured or bundles)
 
 

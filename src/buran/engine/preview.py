@@ -20,7 +20,7 @@ from buran.engine.batches import batches_of
 from buran.errors import ToolError
 from buran.files import write_json
 from buran.loop.session import RESULTS_VARIABLE, Session
-from buran.loop.specs import write_specs
+from buran.loop.specs import write_plan
 
 _SUBMIT = """#!/bin/sh
 echo SUBMIT {name} > {record}
@@ -79,8 +79,7 @@ def submission(
 
 def _prepare(session: Session, layout: Layout, plan: Plan, bundle: Bundle) -> str:
     """Make everything that a bundle's job waits for; return the file it is to make."""
-    write_json(layout.plan(session.id, plan.iteration), plan.to_json())
-    write_specs(layout, session.id, plan)
+    write_plan(layout, session.id, plan)
     for build in plan.builds:
         write_json(layout.build_pointer(build.hash), {})
     time_outs = session.layout.time_outs(bundle.id)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import SCHEMA, BuildSpec, Plan
+from buran.campaign.plan import SCHEMA, BuildSpec, Bundle, Plan
 from buran.files import Stored, write_json
 
 
@@ -31,12 +30,18 @@ def plan_in_force(layout: Layout, campaign: str, iteration: int) -> Plan:
     return plan
 
 
+def write_plan(layout: Layout, campaign: str, plan: Plan) -> None:
+    """Write a plan, a bundle on a line, after what its jobs read."""
+    write_specs(layout, campaign, plan)
+    write_json(layout.plan(campaign, plan.iteration), plan.to_json(), depth=2)
+
+
 def write_specs(layout: Layout, campaign: str, plan: Plan) -> None:
     """Write what is missing of what the jobs of a plan read."""
     for build in plan.builds:
         write_build_spec(layout, build)
     for bundle in plan.bundles:
-        _write_once(layout.bundle_spec(bundle.id), bundle.to_json())
+        _write_once(layout.bundle_spec(bundle.id), bundle)
     path, budget = layout.budget(campaign, plan.iteration), BudgetInForce(plan.most_core_hours)
     if not path.is_file() or BudgetInForce.read(path) != budget:  # a plan may be made again
         budget.write(path)
@@ -44,12 +49,12 @@ def write_specs(layout: Layout, campaign: str, plan: Plan) -> None:
 
 def write_build_spec(layout: Layout, spec: BuildSpec) -> None:
     """Write how to make a build."""
-    _write_once(layout.build_spec(spec.hash), spec.to_json())
+    _write_once(layout.build_spec(spec.hash), spec)
 
 
-def _write_once(path: Path, plain: dict[str, Any]) -> None:
+def _write_once(path: Path, spec: BuildSpec | Bundle) -> None:
     if not path.is_file():
-        write_json(path, {"schema": SCHEMA, **plain})
+        write_json(path, {"schema": SCHEMA, **spec.to_json()})
 
 
 def budget_in_force(layout: Layout, campaign: str) -> float | None:

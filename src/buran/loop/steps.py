@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from buran.campaign.plan import BuildSpec, Bundle, Plan
-from buran.files import write_json, write_text
+from buran.files import write_text
 from buran.loop.history import History
 from buran.loop.import_runs import import_runs
 from buran.loop.measure import measure
@@ -15,6 +15,7 @@ from buran.loop.model import make_models
 from buran.loop.plan import make_plan
 from buran.loop.refine import refined_filter, start_build, starts_by_itself
 from buran.loop.session import Session
+from buran.loop.specs import write_plan
 from buran.measure.build import build
 
 
@@ -42,7 +43,7 @@ def steps_to_plan(session: Session, iteration: int) -> Iterator[Step]:
         chosen = layout.filter(campaign, iteration)
         yield Step((chosen,), lambda: write_text(chosen, refined_filter(History.open(session, iteration))))
     path = layout.plan(campaign, iteration)
-    yield Step((path,), lambda: write_json(path, make_plan(History.open(session, iteration)).to_json()))
+    yield Step((path,), lambda: write_plan(layout, campaign, make_plan(History.open(session, iteration))))
 
 
 def steps_of_plan(session: Session, plan: Plan) -> Iterator[Step]:
