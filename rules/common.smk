@@ -25,7 +25,9 @@ def bundle_of(bundle):
 
 def bundles_of(batch):
     """Return the bundles of a job."""
-    return [bundle_of(bundle) for bundle in read_batch(SESSION.layout.batch_spec(batch))]
+    return [
+        bundle_of(bundle) for bundle in read_batch(SESSION.layout.batch_spec(batch))
+    ]
 
 
 def last_iteration(campaign):

@@ -121,6 +121,9 @@ class Run(Stored):
         return {"build": self.build, "mode": self.mode, "repetition": self.repetition}
 
 
+_run = cache(Run)  # bundles share their runs, which in large plans would take most of the memory
+
+
 @dataclass(frozen=True)
 class Bundle(Stored):
     """One point with all its runs, executed one after the other on the same machine.
@@ -152,14 +155,15 @@ class Bundle(Stored):
 
     @classmethod
     def several(cls, data: Iterable[Mapping[str, Any]]) -> tuple[Bundle, ...]:
-        """Rebuild many from `to_json`; those with the same runs share them, which are most of their memory."""
+        """Rebuild many from `to_json`; they share their runs."""
         shared: dict[str, tuple[Run, ...]] = {}
         plain = [{key: value for key, value in bundle.items() if key not in cls.derived} for bundle in data]
         for bundle in plain:
             if "runs" in bundle:
                 text = str(bundle["runs"])
                 if text not in shared:
-                    shared[text] = decode(tuple[Run, ...], bundle["runs"])
+                    runs = decode(tuple[Run, ...], bundle["runs"])
+                    shared[text] = tuple(_run(run.build, run.mode, run.repetition) for run in runs)
                 bundle["runs"] = shared[text]
         return decode(tuple[Bundle, ...], plain)
 
@@ -173,9 +177,6 @@ class Bundle(Stored):
         """Return plain data for `from_json`."""
         runs = [run.plain for run in self.runs]
         return {"id": self.id, **vars(self), "point": dict(self.point), "runs": runs}
-
-
-_run = cache(Run)  # bundles share their runs: in large plans these take most of the memory
 
 
 def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str) -> tuple[Run, ...]:

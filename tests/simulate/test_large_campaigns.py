@@ -1,0 +1,121 @@
+"""What is read of a campaign does not grow with its runs, and what saves reading is never trusted over the store."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from simulated_campaigns import opened
+
+from buran import files
+from buran.campaign.records import RECORD, BundleOutcome, Status
+from buran.engine import finished
+from buran.files import not_synced
+from buran.loop import crowded
+from buran.loop.history import History
+from buran.loop.plan import first_plan
+from buran.loop.report import write_results
+from buran.loop.session import Session, open_session
+from buran.measure.bundle import slots_of
+from buran.measure.store import ledger, store
+from buran.views.status import Progress, progress_of
+from buran_studies.simulate.in_process import carry_out
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    with not_synced():
+        yield
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """A campaign that is done."""
+    with not_synced():
+        session = opened(tmp_path_factory.mktemp("large"), refinement={"enabled": False})
+        carry_out(session)
+        write_results(History.open(session), session.layout.results(session.id))
+    return session
+
+
+@pytest.fixture
+def copied(made: Session, tmp_path: Path) -> Session:
+    """The same, to be changed."""
+    shutil.copytree(made.campaign.path.parent, tmp_path / "campaign", symlinks=True)
+    return open_session(tmp_path / "campaign" / made.campaign.path.name)
+
+
+def looked(session: Session) -> Progress:
+    return progress_of(History.open(session))
+
+
+def test_status_reads_neither_records_nor_pointers_of_what_is_measured(
+    copied: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crowded, "_WORTH_KEEPING", 0)
+    before = looked(copied)
+    assert before.measured == before.runs > 20
+    read, read_text = list[Path](), files.read_text
+
+    def noted(path: Path) -> str:
+        read.append(path)
+        return read_text(path)
+
+    monkeypatch.setattr(files, "read_text", noted)
+    assert looked(copied) == before
+    assert len([path for path in read if path.name == "plan.json"]) == len(History.open(copied).plans)
+    assert not [path for path in read if path.name == RECORD or path.parent.name == "bundles"]
+
+
+def test_who_wants_runs_again_is_seen_although_the_ledger_has_them(copied: Session) -> None:
+    before, bundle = looked(copied), History.open(copied).plans[0].bundles[0]
+    for _, slot in slots_of(copied.target, copied.layout, bundle):
+        store.new_generation(slot.point)
+    copied.layout.bundle_pointer(bundle.id).unlink()
+    assert looked(copied).measured == before.measured - len(bundle.runs)
+
+
+@pytest.mark.parametrize("damage", ["gone", "none of its runs"])
+def test_without_pointers_or_a_ledger_status_looks_into_the_store(copied: Session, damage: str) -> None:
+    before = looked(copied)
+    if damage == "gone":
+        shutil.rmtree(copied.layout.root / "pointers")
+    else:
+        ledger.ledger_path(copied.layout.store).write_text("")
+    assert looked(copied).rows == before.rows
+
+
+def test_a_campaign_is_finished_until_something_could_be_tried_again(copied: Session) -> None:
+    layout = copied.layout
+    assert not finished.is_finished(copied)
+    finished.remember(copied)
+    assert finished.is_finished(copied)
+    ledger.ledger_path(layout.store).rename(layout.root / "away")
+    assert not finished.is_finished(copied), "it is to be booked anew"
+    (layout.root / "away").rename(ledger.ledger_path(layout.store))
+    note = layout.finished(copied.id)
+    note.write_text(json.dumps({"schema": 1, "state": "as an earlier version had it"}))
+    assert not finished.is_finished(copied)
+    note.unlink()
+    pointer = layout.bundle_pointer(History.open(copied).plans[0].bundles[0].id)
+    outcome = BundleOutcome.read(pointer)
+    runs = (replace(outcome.runs[0], status=Status.OVER_BUDGET), *outcome.runs[1:])
+    replace(outcome, runs=runs, complete=False).write(pointer)
+    finished.remember(copied)
+    assert not note.exists(), "a run that was not started is tried again"
+    pointer.unlink()
+    finished.remember(copied)
+    assert not note.exists(), "a bundle has no pointer"
+
+
+def test_bundles_share_their_runs(made: Session) -> None:
+    """In memory, where a million of them would take gigabytes."""
+    for plan in (first_plan(made), History.open(made).plans[0]):
+        runs = [run for bundle in plan.bundles for run in bundle.runs]
+        assert len({id(run) for run in runs}) == len(set(runs)) < len(runs) / 4
+    text = made.layout.plan(made.id, 0).read_text()
+    assert all(f'{{"id": "{bundle.id}", ' in text for bundle in first_plan(made).bundles), "a bundle on a line"
