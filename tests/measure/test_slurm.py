@@ -101,6 +101,10 @@ def test_the_task_that_failed_first_is_found(tmp_path: Path) -> None:
         "srun: error: n3: task 1: Exited with exit code 7\nsrun: Force Terminated StepId=5.2\n"
     )
     assert SLURM.first_failure(log) == "n3: task 1: Exited with exit code 7"
+    oom = "Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes may have been killed by the OOM handler."
+    for line in (oom, "StepId=7.0 exceeded memory limit (1547304960 > 734003200), being killed"):
+        log.write_text(f"slurmstepd: error: {line}\nsrun: error: n3: task 1: Out Of Memory\n")
+        assert SLURM.first_failure(log) == f"{line}: see resources.memory_mb"
     log.write_text("anything else\n")
     assert SLURM.first_failure(log) is None
 

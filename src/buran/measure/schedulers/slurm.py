@@ -164,7 +164,11 @@ class Slurm(Scheduler):
 
     def first_failure(self, log: Path) -> str | None:
         """Return what srun says of the first task that failed; its exit code may be that of a task it ended."""
-        ends = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", log.read_text(errors="replace"), re.MULTILINE)
+        text = log.read_text(errors="replace")
+        memory = re.search(r"error: (.*(?:oom.kill event|exceeded memory limit).*)$", text, re.MULTILINE)
+        if memory is not None:
+            return f"{memory[1]}: see resources.memory_mb"
+        ends = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", text, re.MULTILINE)
         return next((end for end in ends if not end.endswith((": Terminated", ": Killed"))), None)
 
     def launcher_waited(self, log: Path) -> str | None:
