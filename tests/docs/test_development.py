@@ -277,7 +277,7 @@ def test_a_scheduler_is_one_file(
     assert "jobs in Spool: 1 running, 1 waiting (1 too large)" in capsys.readouterr().out
     said: list[str] = []
     StuckJobs(SCHEDULERS.load("spool"), said.append).look(SCHEDULERS.load("spool").campaign_jobs(session.layout.root))
-    assert "1 jobs may never start (too large): ask for less in resources.nodes" in said[0]
+    assert "1 job may never start (too large): ask for less in resources.nodes" in said[0]
     claim.write_text(json.dumps({**written, "host": "elsewhere", "nonce": "a"}))
     os.utime(claim, (1, 1))
     assert claims.is_alive(claim)

@@ -52,7 +52,7 @@ def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBen
     call("scontrol", "hold", cluster.jobs("PENDING")[0])
     cluster.partition("UP")
     wait_until(lambda: bench.starts() and "may never start" in bench.output, "a running program and the news")
-    assert "1 jobs may never start (JobHeld" in bench.output and "scontrol release" in bench.output
+    assert "1 job may never start (JobHeld" in bench.output and "scontrol release" in bench.output
     controller.send_signal(signal.SIGINT)
     assert controller.wait(PATIENCE_S) == 130
     assert "2 jobs cancelled" in bench.output or "1 jobs cancelled" in bench.output

@@ -43,7 +43,9 @@ class StuckJobs:
             reason, step = job.reason.strip("()"), self.scheduler.never_starts(job)
             if step is not None and reason not in self._told:
                 self._told.add(reason)
-                jobs_and_reason = f"{numbers[reason]} jobs may never start ({reason})"
+                jobs_and_reason = (
+                    f"{numbers[reason]} {'job' if numbers[reason] == 1 else 'jobs'} may never start ({reason})"
+                )
                 self.say(f"{jobs_and_reason}: {step}; `buran run --cancel` and Ctrl-C end them")
                 self.keep(f"{jobs_and_reason}: {step}")
 
