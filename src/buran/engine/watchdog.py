@@ -35,9 +35,9 @@ class StuckJobs:
     keep: Callable[[str], None] = lambda words: None
     _told: set[str] = field(default_factory=set)
 
-    def look(self, jobs: Iterable[Job]) -> None:
+    def look(self, queue: Iterable[Job]) -> None:
         """Look through the queue."""
-        waiting = [job for job in jobs if job.waits]
+        waiting = [job for job in queue if job.waits]
         numbers = Counter(job.reason.strip("()") for job in waiting)
         for job in waiting:
             reason, step = job.reason.strip("()"), self.scheduler.never_starts(job)
