@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -263,12 +264,16 @@ def on_slurm(folder: Path, points: int, points_per_job: int) -> dict[str, float]
 
 def accounts() -> dict[str, tuple[float, float]]:
     """Return by job what Slurm says that it held and used, in core seconds; nothing where it keeps no accounts."""
-    asked = ["sacct", "-X", "--noheader", "--parsable2", "--format=JobIDRaw,ElapsedRaw,AllocCPUS,TotalCPU"]
+    asked = ["sacct", "--noheader", "--parsable2", "--format=JobIDRaw,ElapsedRaw,AllocCPUS,TotalCPU"]
     if shutil.which("sacct") is None:
         return {}
     lines = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
     fields = [line.split("|") for line in lines if line.count("|") == 3]
-    return {job: (float(elapsed_s) * int(cpus), seconds_of(cpu) or 0.0) for job, elapsed_s, cpus, cpu in fields}
+    used = Counter[str]()
+    for step, _, _, cpu in fields:
+        if "." in step:
+            used[step.partition(".")[0]] += seconds_of(cpu) or 0.0
+    return {job: (float(held_s) * int(cpus), used[job]) for job, held_s, cpus, _ in fields if "." not in job}
 
 
 def start_up(folder: Path, jobs: int = 5) -> dict[str, float]:

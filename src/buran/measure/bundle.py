@@ -46,7 +46,7 @@ SPARED = "not started"
 _WORK = "work"
 # From the end of a job's last run to the end that the site charges, when nobody who could write it down is there:
 # mean of what a scheduler's accounts say beyond the records, by studies/benchmarks/orchestration.py.
-_JOB_END_S = 0.8
+_JOB_END_S = 1.0
 _TRIES = 4  # at a run from which the scheduler went away, before the job ends
 _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 
