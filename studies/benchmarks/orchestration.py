@@ -29,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -269,7 +269,7 @@ def accounts() -> dict[str, tuple[float, float]]:
         return {}
     lines = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
     fields = [line.split("|") for line in lines if line.count("|") == 3]
-    used = Counter[str]()
+    used: dict[str, float] = defaultdict(float)
     for step, _, _, cpu in fields:
         if "." in step:
             used[step.partition(".")[0]] += seconds_of(cpu) or 0.0
