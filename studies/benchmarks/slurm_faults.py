@@ -720,9 +720,10 @@ def _(trial: Trial) -> None:
         trial.launch()
         trial.until_busy()
         trial.strike()
-        mount("-o", "remount,ro", str(store))
+        mount("--bind", str(store), str(store))
+        mount("-o", "remount,ro,bind", str(store))
         trial.end()
-        mount("-o", "remount,rw", str(store))
+        subprocess.run(["umount", "-l", str(store)], check=True)
 
 
 # -- one fault ------------------------------------------------------------------------------------------------
