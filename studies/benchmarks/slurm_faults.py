@@ -646,8 +646,9 @@ def _take_code(trial: Trial, job: str) -> None:
 @fault("controller-limit", "a controller in a job reaches the job's limit", codes=(-15, 0))
 def _(trial: Trial) -> None:
     trial.flag("hold")
-    job = _in_a_job(trial, "--time=1")
+    job = _in_a_job(trial, "--time=30")
     wait_until(lambda: trial.program_starts > 0, "a running program", 300.0)
+    call("scontrol", "update", f"JobId={job}", "TimeLimit=1")
     trial.strike()
     _take_code(trial, job)
     (trial.folder / "hold").rmdir()

@@ -258,6 +258,26 @@ def test_somebody_alive_is_an_error_for_those_who_do_not_wait(tmp_path: Path) ->
         pytest.fail("two owners")
 
 
+def test_the_last_heartbeat_of_a_lost_job_is_waited_out_by_those_who_do_not_wait_for_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next job for what a node measured that died: nobody else will, and its processes may live on for a while."""
+    monkeypatch.setattr(SLURM, "is_available", lambda: True)
+    monkeypatch.setattr(SLURM, "job_state", lambda job, restarts: JobState.LOST)
+    claim = claim_of(tmp_path, scheduler="slurm", job="12")
+    pauses = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            long_ago = time.time() - claims.HEARTBEAT_TIMEOUT_S - 1
+            os.utime(claim, (long_ago, long_ago))
+
+    monkeypatch.setattr(time, "sleep", pause)
+    with claims.claimed(claim, wait=False):
+        assert len(pauses) == 3 and claims.owner_of(claim) != claims.read_owner(claim)
+
+
 def test_nobody_follows_an_owner_who_took_the_claim_after_the_dead_one_was_seen(tmp_path: Path) -> None:
     claim = tmp_path / "a.claim"
     late = claims.Owner.this_process()

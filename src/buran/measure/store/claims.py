@@ -306,7 +306,7 @@ def claimed(claim: Path, *, wait: bool = True) -> Iterator[None]:
     Parameters
     ----------
     wait
-        Without it, somebody alive is an error.
+        Without it, somebody alive is an error; the last heartbeat of a lost job, as on a node that died, is waited out.
 
     Raises
     ------
@@ -323,7 +323,7 @@ def claimed(claim: Path, *, wait: bool = True) -> Iterator[None]:
         if not alive:
             if _succeed(claim, owner):
                 break
-        elif not wait:
+        elif not wait and not (current is not None and _job_state(current) is JobState.LOST):
             raise RunError(
                 "this is being measured elsewhere",
                 where=claim,
