@@ -227,7 +227,8 @@ class Trial(SlurmBench):
 
     def starts_of_runs(self) -> Counter[str]:
         """Starts of the program by build and point, as folders of the store are called."""
-        lines = (line.partition(" ") for line in self.starts_file.read_text().splitlines())
+        text = self.starts_file.read_text() if self.starts_file.is_file() else ""
+        lines = (line.partition(" ") for line in text.splitlines())
         builds = sorted({path.name for path in (self.results / "store").iterdir()})
         return Counter(f"{next(name for name in builds if name in program)}/{point}" for point, _, program in lines)
 

@@ -387,6 +387,7 @@ def test_reasons_that_waiting_does_not_cure_name_the_key(reason: str, key: str |
         ("Batch job submission failed: Protocol authentication error", True),
         ("Munge encode failed: Failed to access /run/munge/munge.socket.2", True),
         ("Zero Bytes were transmitted or received", True),
+        ("slurm_msg_sendto: address:port=127.0.0.1:6817 msg_type=4003: Unexpected missing socket error", True),
         ("Invalid account or account/partition combination specified", False),
         ("Invalid qos specification", False),
         ("Requested node configuration is not available", False),

@@ -49,7 +49,7 @@ _NEXT_STEPS = {  # the first that fits
 _PASSING = re.compile(
     r"unable to contact|connection (refused|reset|timed out|failure)|timed out|zero bytes|communication|"
     r"temporarily un(available|able)|standby mode|unexpected message|authentication|credential|munge|try again|"
-    r"transport endpoint|no route to host|network is unreachable",
+    r"transport endpoint|no route to host|network is unreachable|socket|msg_sendto|input/output error",
     re.IGNORECASE,
 )
 
