@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +21,7 @@ from buran.loop.session import open_session
 from buran.measure.build import build
 from buran.measure.bundle import Meter, measure_bundle
 from buran.measure.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, insist_on
+from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.mpi]
 SMALL = Partition(
@@ -62,6 +66,27 @@ def test_what_waiting_does_not_bring_is_not_waited_for(workbench: Workbench) -> 
         measured_in(session, Bare(), print)
     with pytest.raises(ToolError, match="played does not answer"):
         measured_in(session, Played(None), print, patient=False)
+
+
+def test_who_waits_for_a_cluster_that_does_not_answer_may_be_ended(workbench: Workbench) -> None:
+    silent = workbench.folder / "silent"
+    silent.mkdir()
+    for name in ("squeue", "scontrol", "sinfo"):
+        (silent / name).write_text("#!/bin/sh\nexit 1\n")
+        (silent / name).chmod(0o755)
+    controller = subprocess.Popen(
+        workbench.command("run", "campaign.yaml", "--profile", "slurm"),
+        cwd=workbench.folder,
+        env={**workbench.environment, "PATH": f"{silent}{os.pathsep}{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert controller.stdout is not None
+    assert "Slurm does not answer" in controller.stdout.readline()
+    controller.send_signal(signal.SIGTERM)
+    assert controller.wait(PATIENCE_S) == 130
+    assert "nothing was submitted" in controller.stdout.read()
+    controller.stdout.close()
 
 
 def test_a_run_whose_launcher_had_to_wait_is_made_again(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:

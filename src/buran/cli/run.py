@@ -67,13 +67,19 @@ def drive(
     from buran.engine.partition import measured_in
     from buran.loop.history import History
     from buran.loop.plan import first_plan
+    from buran.measure.machine.process import Interrupted, interruptible
     from buran.measure.schedulers.none import NONE
     from buran.views.changes import changes_in_words
 
     where = controller.find_profile(profile)
     options = where.scheduler.engine_options(where.executor)
     if where.scheduler is not NONE:
-        session = measured_in(session, where.scheduler, _say, patient=not dry_run)
+        try:
+            with interruptible():
+                session = measured_in(session, where.scheduler, _say, patient=not dry_run)
+        except Interrupted:
+            print("interrupted; nothing was submitted")
+            return Exit.INTERRUPTED
         options = where.scheduler.engine_options(where.executor)  # now that it answers
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
