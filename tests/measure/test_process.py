@@ -154,3 +154,12 @@ def test_other_exit_codes_may_be_allowed(tmp_path: Path) -> None:
     assert outcome.failure_unless((0, 1)) is None and outcome.failure == "exit code 1"
     killed, _ = execute(tmp_path, "kill -KILL $$")
     assert "SIGKILL" in str(killed.failure_unless((0, 137)))
+
+
+def test_a_program_whose_output_cannot_be_written_does_not_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "err").mkdir()
+    with pytest.raises(IsADirectoryError, match="err"):
+        execute(tmp_path, f"touch {tmp_path}/started")
+    assert not (tmp_path / "started").exists() and not capsys.readouterr().err

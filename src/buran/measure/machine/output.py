@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+from io import FileIO
 from pathlib import Path
 
 _CHUNK = 1 << 16  # bytes that a pipe holds
@@ -18,6 +19,8 @@ class CappedOutput(threading.Thread):
     ----------
     pipe
         Handle to read from.
+    file
+        Open for writing, without a buffer.
     limit
         Bytes of the file; half of it for the beginning, half for the end.
 
@@ -27,27 +30,27 @@ class CappedOutput(threading.Thread):
         Bytes that were printed and are not in the file: beyond the limit, or the disk was full.
     """
 
-    def __init__(self, pipe: int, path: Path, limit: int) -> None:
-        super().__init__(daemon=True, name=f"output to {path.name}")
+    def __init__(self, pipe: int, file: FileIO, limit: int) -> None:
+        self.path = Path(str(file.name))
+        super().__init__(daemon=True, name=f"output to {self.path.name}")
         self.left_out = 0
-        self.path, self._pipe, self._half = path, pipe, limit // 2
+        self._file, self._pipe, self._half = file.fileno(), pipe, limit // 2
         self._given_up = threading.Event()
 
     def run(self) -> None:
         """Read until all who could print are gone."""
         room, end = self._half, bytearray()
-        with self.path.open("wb", buffering=0) as file:
-            while chunk := self._next():
-                self._write(file.fileno(), chunk[:room])
-                rest = chunk[room:]
-                room -= len(chunk) - len(rest)
-                end += rest
-                if len(end) > 2 * self._half:
-                    self._forget(end)
-            self._forget(end)
-            if self.left_out:
-                self._write(file.fileno(), f"\n[{self.left_out} bytes are left out here]\n".encode())
-            self._write(file.fileno(), end)
+        while chunk := self._next():
+            self._write(chunk[:room])
+            rest = chunk[room:]
+            room -= len(chunk) - len(rest)
+            end += rest
+            if len(end) > 2 * self._half:
+                self._forget(end)
+        self._forget(end)
+        if self.left_out:
+            self._write(f"\n[{self.left_out} bytes are left out here]\n".encode())
+        self._write(end)
 
     def finish(self, patience_s: float) -> None:
         """Wait until everything is written; whoever holds the pipe open cannot keep us for longer than that."""
@@ -68,10 +71,10 @@ class CappedOutput(threading.Thread):
         self.left_out += more
         del end[:more]
 
-    def _write(self, file: int, data: bytes | bytearray) -> None:
+    def _write(self, data: bytes | bytearray) -> None:
         while data:
             try:
-                data = data[os.write(file, data) :]
+                data = data[os.write(self._file, data) :]
             except OSError:  # the program must not wait for a disk that is full
                 self.left_out += len(data)
                 return

@@ -174,23 +174,27 @@ def run_limited(
     Raises
     ------
     OSError
-        The program cannot be started.
+        The program cannot be started, or its outputs cannot be written.
     """
     start = time.monotonic()
-    with subprocess.Popen(
-        list(argv),
-        cwd=cwd,
-        env={**environment, MARKER: marker},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        preexec_fn=die_with_parent,
-    ) as process:
+    with (
+        stdout.open("wb", buffering=0) as stdout_file,
+        stderr.open("wb", buffering=0) as stderr_file,
+        subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env={**environment, MARKER: marker},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        ) as process,
+    ):
         assert process.stdout is not None and process.stderr is not None
         outputs = [
-            CappedOutput(pipe.fileno(), path, output_limit)
-            for pipe, path in ((process.stdout, stdout), (process.stderr, stderr))
+            CappedOutput(pipe.fileno(), file, output_limit)
+            for pipe, file in ((process.stdout, stdout_file), (process.stderr, stderr_file))
         ]
         for output in outputs:
             output.start()
