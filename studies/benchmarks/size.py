@@ -8,8 +8,8 @@ CPU time is user and system, of all processes. Each verb is a process of its own
 ledger and the index of runs that it finds and once without them.
 
 With --graph the first plan is made, and the engine makes the graph of all jobs, with nothing measured yet, and carries
-them out: a hundred numbers of ranks, and jobs of about ten minutes (`points_per_job: auto`). They are submitted to commands
-that stand for Slurm's: every job ends at once, and leaves what the engine waits for.
+them out: a hundred numbers of ranks, and jobs of about ten minutes (`points_per_job: auto`). They are submitted to
+commands that stand for Slurm's: every job ends at once, and leaves what the engine waits for.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from simulated_campaigns import opened
 
 from buran import files
 from buran.campaign.records import RECORD, BundleOutcome, Status
+from buran.cli import progress
 from buran.engine import finished
 from buran.files import not_synced
 from buran.loop import crowded
@@ -110,6 +111,23 @@ def test_a_campaign_is_finished_until_something_could_be_tried_again(copied: Ses
     pointer.unlink()
     finished.remember(copied)
     assert not note.exists(), "a bundle has no pointer"
+
+
+def test_looking_takes_a_small_part_of_the_time(made: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    watcher, now_s, looks = progress.Watcher(made), [0.0], list[float]()
+
+    def look() -> None:
+        looks.append(now_s[0])
+        now_s[0] += 1.0
+
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(watcher, "_look", look)
+    while now_s[0] < 100.0:
+        watcher.look()
+        now_s[0] += 0.5
+    assert looks == [0.0, 21.0, 42.0, 63.0, 84.0]
+    watcher.close()
+    assert len(looks) == 6, "the end is shown"
 
 
 def test_bundles_share_their_runs(made: Session) -> None:
