@@ -12,6 +12,7 @@ import pytest
 from simulated_campaigns import opened
 
 from buran import files
+from buran.campaign.plan import Bundle
 from buran.campaign.records import RECORD, BundleOutcome, Status
 from buran.cli import progress
 from buran.engine import finished
@@ -21,6 +22,7 @@ from buran.loop.history import History
 from buran.loop.plan import first_plan
 from buran.loop.report import write_results
 from buran.loop.session import Session, open_session
+from buran.loop.specs import plan_in_force
 from buran.measure.bundle import slots_of
 from buran.measure.store import ledger, store
 from buran.views.status import Progress, progress_of
@@ -128,6 +130,14 @@ def test_looking_takes_a_small_part_of_the_time(made: Session, monkeypatch: pyte
     assert looks == [0.0, 21.0, 42.0, 63.0, 84.0]
     watcher.close()
     assert len(looks) == 6, "the end is shown"
+
+
+def test_specifications_that_a_power_cut_left_empty_are_made_again(copied: Session) -> None:
+    plan = History.open(copied).plans[0]
+    path = copied.layout.bundle_spec(plan.bundles[0].id)
+    path.write_text("")
+    plan_in_force(copied.layout, copied.id, 0)
+    assert Bundle.read(path) == plan.bundles[0]
 
 
 def test_bundles_share_their_runs(made: Session) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import SCHEMA, BuildSpec, Bundle, Plan
-from buran.files import Stored, write_json
+from buran.files import Stored, not_synced, write_json
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ def write_specs(layout: Layout, campaign: str, plan: Plan) -> None:
     """Write what is missing of what the jobs of a plan read."""
     for build in plan.builds:
         write_build_spec(layout, build)
-    for bundle in plan.bundles:
-        _write_once(layout.bundle_spec(bundle.id), bundle)
+    with not_synced():  # they are many, and made again where a power cut left them empty
+        for bundle in plan.bundles:
+            _write_once(layout.bundle_spec(bundle.id), bundle)
     path, budget = layout.budget(campaign, plan.iteration), BudgetInForce(plan.most_core_hours)
     if not path.is_file() or BudgetInForce.read(path) != budget:  # a plan may be made again
         budget.write(path)
@@ -53,7 +54,7 @@ def write_build_spec(layout: Layout, spec: BuildSpec) -> None:
 
 
 def _write_once(path: Path, spec: BuildSpec | Bundle) -> None:
-    if not path.is_file():
+    if not (path.is_file() and path.stat().st_size):
         write_json(path, {"schema": SCHEMA, **spec.to_json()})
 
 
