@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,12 +29,14 @@ from typing import Any
 
 import yaml
 
+from buran.campaign.plan import Plan
 from buran.campaign.records import BuildOutcome, Status
 from buran.engine import controller
 from buran.files import not_synced
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force, write_plan
+from buran.measure.bundle import slots_of
 from buran.measure.store import ledger
 from orchestration import RUNS_PER_POINT, campaign, command, fill, made_up_end, timed
 
@@ -77,6 +80,18 @@ def booked(session: Session) -> float:
     return times["cpu_s"]
 
 
+def one_to_go(session: Session, plan: Plan) -> None:
+    """Take the last point's runs away, as if they were still to be made."""
+    layout, bundle = session.layout, plan.bundles[-1]
+    for _, slot in slots_of(session.target, layout, bundle):
+        shutil.rmtree(slot.folder)
+    layout.bundle_pointer(bundle.id).unlink()
+    shutil.rmtree(layout.iteration(session.id, 1))
+    booked = ledger.ledger_path(layout.store)
+    lines = [line for line in booked.read_text().splitlines() if f"/{bundle.point.key}~" not in line]
+    booked.write_text("\n".join([*lines, ""]))
+
+
 def measure(folder: Path, runs: int) -> dict[str, Any]:
     """Make a campaign of so many runs and measure what driving it takes."""
     session = open_session(campaign(folder, runs))
@@ -93,6 +108,8 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
     steps["buran status, without an index"], _ = peak_mib(command("status", session))
     steps["buran status"], _ = peak_mib(command("status", session))
     steps["buran run, nothing to do"], _ = peak_mib(restart(session))
+    one_to_go(session, plan)
+    steps["buran status, a point to go"], _ = peak_mib(command("status", session))
     return {"runs": sum(len(bundle.runs) for bundle in plan.bundles), "bundles": len(plan.bundles), "steps": steps}
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -201,8 +202,8 @@ def progress_of(history: History) -> Progress:
     ahead = _Ahead(
         campaign.charged_cores,
         kinds_of(plans),
-        run_times(plans, entries, campaign.charged_cores, campaign.ranks_parameter),
-        seconds_between(session, plans, entries),
+        lambda: run_times(plans, entries, campaign.charged_cores, campaign.ranks_parameter),
+        lambda: seconds_between(session, plans, entries),
     )
     waits = _waits(layout)
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
@@ -272,18 +273,26 @@ class _Measured:
 
 @dataclass
 class _Ahead:
-    """What is still to be made: predicted seconds by bundle."""
+    """What is still to be made: predicted seconds by bundle; what predicts them is fitted when something is."""
 
     cores: Callable[[Point], int]
     kinds: Mapping[str, Kind]
-    times: RunTimes | None
-    between_s: float
+    fit_times: Callable[[], RunTimes | None]
+    find_between_s: Callable[[], float]
     seconds: dict[str, float] = field(default_factory=dict)
     core_hours: float = 0.0
     claimed_core_hours: float = 0.0
     unknown: bool = False
     interruptions: list[Failure] = field(default_factory=list)
     doubts: dict[str, None] = field(default_factory=dict)
+
+    @cached_property
+    def times(self) -> RunTimes | None:
+        return self.fit_times()
+
+    @cached_property
+    def between_s(self) -> float:
+        return self.find_between_s()
 
     def add(self, bundle: Bundle, run: Run, running: bool) -> None:
         if self.times is None:
