@@ -40,7 +40,7 @@ def accesses(profile: Profile, function: str) -> np.ndarray:
     return histogram(profile)[rows].sum(axis=0)
 
 
-@pytest.mark.parametrize("how", ["", "mapped"])
+@pytest.mark.parametrize("how", ["", "mapped", "pool"])
 def test_a_walk_misses_every_cache_that_is_smaller(walks, tmp_path, how):
     profile = profile_of(walks, tmp_path / "run", str(LINES), str(ROUNDS), *filter(None, [how]))
     walk = accesses(profile, "walk")[0]
@@ -112,6 +112,19 @@ def test_small_problems_are_seen_whole_and_large_ones_at_the_usual_rate(walks, t
     walk = accesses(large, "walk")[0]
     assert walk[NEVER] == pytest.approx(8 * TABLE, rel=0.05)
     assert misses(walk, 4 * TABLE * LINE) == pytest.approx(2 * 8 * TABLE, rel=0.05)
+
+
+def test_ten_runs_tell_the_same_distances_up_to_the_sample(walks, tmp_path):
+    """Addresses differ from run to run, and with them the sample; what is seen whole does not differ at all."""
+    walked = {
+        lines: np.array(
+            [accesses(profile_of(walks, tmp_path / f"{lines}-{run}", str(lines), "5"), "walk")[0] for run in range(10)]
+        )
+        for lines in (4000, LINES)
+    }
+    assert (walked[4000] == walked[4000][0]).all()
+    missed = misses(walked[LINES], LINES * LINE / 2)
+    assert missed.std() < 0.02 * missed.mean()
 
 
 @pytest.mark.parametrize("rate", ["0", "3", "x", "2097152", "-1"])

@@ -1,4 +1,5 @@
-/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|once] */
+/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|pool|once] */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -48,12 +49,25 @@ KERNEL void on_tick(int number) {
     walk(memory, 4);
 }
 
+/* An allocator of the program's own, with huge pages where the system has some. */
+KERNEL char *from_pool(size_t bytes) {
+    static char *pool;
+    size_t huge = 2u << 20;
+    if (!pool)
+        pool = aligned_alloc(huge, 64 * huge);
+    madvise(pool, 64 * huge, MADV_HUGEPAGE);
+    pool += bytes;
+    return pool - bytes;
+}
+
 int main(int argc, char **argv) {
     long lines = atol(argv[1]), rounds = atol(argv[2]);
     const char *how = argc > 3 ? argv[3] : "";
     size_t bytes = (size_t)lines * LINE;
     if (!strcmp(how, "mapped"))
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    else if (!strcmp(how, "pool"))
+        memory = from_pool(bytes);
     else
         memory = aligned_alloc(LINE, bytes);
     if (!strcmp(how, "threads")) {

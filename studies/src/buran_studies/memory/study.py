@@ -13,7 +13,7 @@ from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES, RUNS
-from buran_studies.memory import caches
+from buran_studies.memory import caches, extrapolation
 from buran_studies.memory.cachegrind import references_of
 from buran_studies.memory.kernels import theory
 from buran_studies.priors.runs import Workshop
@@ -28,20 +28,22 @@ _FLAGS = {
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for each example and compiler, and one for each program whose misses are compared."""
+    """One shard for each example and compiler, one for each program whose misses are compared, and larger ones."""
     counted = [
         {"example": example, "compiler": compiler, "sizes": [*sizes[:1]] if settings.quick else [*sizes]}
         for example, sizes in SIZES.items()
         for compiler in _COMPILERS
     ]
-    return [*counted, *caches.shards(settings)]
+    return [*counted, *caches.shards(settings), *extrapolation.shards(settings)]
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     """Count each kernel's requirements on one rank, and let valgrind count those of a build without hooks.
 
-    Or compare misses; see `caches`.
+    Or compare misses; see `caches` and `extrapolation`.
     """
+    if "extrapolated" in shard:
+        return extrapolation.run_shard(shard)
     if "program" in shard:
         return caches.run_shard(shard, settings)
     example, sizes = shard["example"], shard["sizes"]
@@ -107,7 +109,8 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     header = ("example", "compiler", "kernel", "n", "flops", "loads", "valgrind's reads", "stores", "valgrind's writes")
     table = Table("One rank, whole run", header, tuple(rows))
     of_caches, misses = caches.summarise([result for result in results if "program" in result])
-    return Evaluation("What programs ask of the memory", (*figures, *of_caches), (table, misses))
+    at_larger, larger = extrapolation.summarise([result for result in results if "extrapolated" in result])
+    return Evaluation("What programs ask of the memory", (*figures, *of_caches, *at_larger), (table, misses, *larger))
 
 
 def _beyond(kernel: Mapping[str, Any]) -> float:
