@@ -9,8 +9,9 @@ import pytest
 
 from buran.errors import FormatError
 from buran.profile.profile import CallTree, Location, Profile, Region
+from buran.profile.reuse import BINS, LEAST_DISTANCE
 from buran_studies.evaluation.study import Settings
-from buran_studies.memory import caches, study
+from buran_studies.memory import caches, extrapolation, study
 from buran_studies.memory.cachegrind import References, read_cachegrind
 from buran_studies.memory.kernels import KERNELS, theory
 
@@ -33,7 +34,10 @@ summary: 19 1 1 12 1 1 4 0 0
 
 def test_the_quick_study_asks_the_same_of_smaller_programs() -> None:
     quick, full = (study.shards(Settings("memory", quick=quick)) for quick in (True, False))
-    for few, many in zip(quick, full, strict=True):
+    predicted = [[shard for shard in shards if "extrapolated" in shard] for shards in (quick, full)]
+    assert 0 < len(predicted[0]) < len(predicted[1]) and all(shard in predicted[1] for shard in predicted[0])
+    few_of, many_of = ([shard for shard in shards if "extrapolated" not in shard] for shards in (quick, full))
+    for few, many in zip(few_of, many_of, strict=True):
         sizes = "sizes" if "sizes" in few else "arguments"
         assert set(few[sizes]) < set(many[sizes])
         assert {**few, sizes: 0} == {**many, sizes: 0}
@@ -110,3 +114,34 @@ def test_kernels_are_those_with_hooks_and_enough_references() -> None:
     assert caches.judged(profile, references) == [
         {"kernel": "solve", "references": 90, "sampled": [64.0, 64.0], "simulated": [60, 50]}
     ]
+
+
+def test_larger_sizes_are_predicted_and_judged_without_modes() -> None:
+    sizes = np.array([8.0, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64])
+    accesses = np.zeros((2, len(sizes), BINS))
+    for column, n in enumerate(sizes):
+        accesses[0, column, 5] = 9 * n**3
+        accesses[0, column, int(np.searchsorted(LEAST_DISTANCE, 2 * n**3)) - 1] = n**3
+        accesses[1, column, 5] = n  # too few to be judged
+    rows = extrapolation.compared(["solve", "rare"], accesses, sizes, 5, np.ones(len(sizes)))
+    assert {row["kernel"] for row in rows} == {"solve"}
+    level_2 = next(row for row in rows if row["kib"] == 1024)
+    assert level_2["sampled 4"] == pytest.approx(0.1)
+    assert level_2["predicted 4"] == pytest.approx(0.1, rel=0.05)
+    assert level_2["cliff"] == pytest.approx(20, rel=0.1) and level_2["predicted cliff"] == pytest.approx(20, rel=0.1)
+    figures, (far, cliffs) = extrapolation.summarise([{"extrapolated": "solver", "rows": rows}])
+    assert [figure.value for figure in figures] == [100, 100, 100]
+    assert len(far.rows) == len([row for row in rows if "sampled 4" in row or "sampled 2" in row])
+    assert len(cliffs.rows) == figures[2].samples
+
+
+def test_a_cliff_that_is_not_predicted_counts_as_wrong() -> None:
+    row = {"kernel": "solve", "kib": 32, "cliff": 20.0, "predicted cliff": None, "sampled 2": 0.3, "predicted 2": 0.2}
+    figures, _ = extrapolation.summarise([{"extrapolated": "solver", "rows": [row]}])
+    assert [(figure.value, figure.note) for figure in figures] == [
+        (0, "median 33 % off"),
+        (None, "none to judge"),
+        (0, "1 not predicted"),
+    ]
+    assert extrapolation.off(0.001, 0.009) == 0 and extrapolation.off(0.0, 0.03) == pytest.approx(2)
+    assert extrapolation.passed(np.array([8.0, 16.0]), np.array([0.0, 1.0]), 0.5) == pytest.approx(8 * 2**0.5)

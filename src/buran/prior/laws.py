@@ -291,14 +291,12 @@ class Laws:
         allowed = np.arange(len(self.counts))
         powers = np.array([each.powers for each in self.counts], dtype=np.float64)
         powers += 0.25 * np.array([[each.log == i for i in range(powers.shape[1])] for each in self.counts])
-        least = misfit(allowed)
-        if least > DISTANCES.irregular:
+        if misfit(allowed) > DISTANCES.misfit:
             return np.flatnonzero((powers <= DISTANCES.usual).all(axis=1))
-        limit = max(DISTANCES.misfit, DISTANCES.worse * least)
         for column in powers.T:
             for most in np.unique(column):
                 fewer = allowed[column[allowed] <= most]
-                if len(fewer) and misfit(fewer) <= limit:
+                if len(fewer) and misfit(fewer) <= DISTANCES.misfit:
                     allowed = fewer
                     break
         return allowed

@@ -100,8 +100,6 @@ class DistanceTuning:
     )
     floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
     misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
-    worse: float = tuned(1.2, "times the misfit of all laws, up to which fewer will do", JUDGED)
-    irregular: float = tuned(0.05, "relative misfit beyond which no law explains it", JUDGED)
     fewest: int = tuned(3, "points at which a distance must be told for growth to follow", "of fewer, it is a guess")
     usual: float = tuned(3.0, "largest power of a number of accesses that no law explains", JUDGED)
     slow: float = tuned(
