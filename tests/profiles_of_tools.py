@@ -15,7 +15,10 @@ RankTimes = Sequence[Mapping[tuple[str, ...], float]]
 def tau(folder: Path, ranks: RankTimes, metadata: Mapping[str, object] | None = None, *, flat: bool = False) -> Path:
     """Write a folder with a profile of each rank, below TAU's root."""
     folder.mkdir(parents=True)
-    told = {"Metric Name": "TIME", **(metadata or {})}
+    told = {
+        "Metric Name": folder.name.removeprefix("MULTI__") if "MULTI__" in folder.name else "TIME",
+        **(metadata or {}),
+    }
     attributes = "".join(f"<attribute><name>{k}</name><value>{v}</value></attribute>" for k, v in told.items())
     for rank, times in enumerate(ranks):
         rows = [f'".TAU application" 1 1 0 {sum(times.values()):.0f} 0 GROUP="TAU_DEFAULT"']

@@ -85,6 +85,29 @@ def test_recursive_call_paths_stay_apart(tmp_path: Path) -> None:
     assert table.over_locations("time")[1:, 0, 0] == pytest.approx(1e-6)
 
 
+@pytest.mark.parametrize("clocks", [("TIME", "CPU_TIME"), ("CPU_TIME", "TIME")])
+def test_two_clocks_of_tau_are_two_metrics(tmp_path: Path, clocks: tuple[str, str]) -> None:
+    for clock in clocks:  # the order in which folders are made must not decide which one is the time
+        own = 500 if clock == "TIME" else 20
+        tau(tmp_path / "run" / f"MULTI__{clock}", [{MAIN: own, SOLVE: 2 * own}] * 2)
+    table = read_experiment(tmp_path / "run")
+    assert table.units == {"time": "sec", "cpu_time": "sec", "visits": "occ"}
+    assert values(table, ".TAU application->main->solve")[0] == pytest.approx(1e-3)
+    assert values(table, ".TAU application->main->solve", "cpu_time")[0] == pytest.approx(4e-5)
+    assert values(table, ".TAU application->main->solve", "visits")[0] == 2
+
+
+def test_functions_that_tau_has_no_names_for_are_one(tmp_path: Path) -> None:
+    # As TAU wrote them for a position-independent program: other addresses in each rank, two functions below main.
+    first = {MAIN: 3, ("main", "addr=<5654e3f200e0> [{/a} {0,0}]"): 5, ("main", "addr=<5654e3f202b0> [{/a} {0,0}]"): 7}
+    second = {MAIN: 3, ("main", "addr=<0x55b3d8e660e0> [{(unknown)} {0,0}]"): 8}
+    table = read_experiment(tau(tmp_path / "run", [first, second]))
+    assert table.tree.names[1:] == (".TAU application->main", ".TAU application->main->unresolved address")
+    assert values(table, ".TAU application->main->unresolved address") == pytest.approx(
+        [1e-5, 1e-5, 8e-6, 1.2e-5, 2e-5]
+    )
+
+
 def test_two_nodes_of_a_name_are_one_call_path(tmp_path: Path) -> None:
     here, there = "solve [{a.c} {1,1}-{2,1}]", "solve [{a.c} {8,1}-{9,1}]"
     table = read_experiment(tau(tmp_path / "run", [{MAIN: 1, ("main", here): 5, ("main", there): 7}]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -24,6 +25,8 @@ from buran.plugins import from_extra
 from buran.profile.extrap_names import parse_folder_name
 
 _NO_NUMBER = re.compile(r'^".*" [^"\n]*\b(?:nan|inf)\b', re.MULTILINE | re.IGNORECASE)
+_ADDRESS = re.compile(r"addr=<(0x)?[0-9a-f]+>")
+_CPU_TIME = "cpu_time"
 _SECONDS = {"sec": 1.0, "msec": 1e-3, "usec": 1e-6, "nsec": 1e-9}
 
 
@@ -140,7 +143,11 @@ def _tau(hatchet: Any, path: Path) -> Any:
     for file in path.rglob("profile.*"):
         if _NO_NUMBER.search(file.read_text(errors="replace")):
             raise _no_number(file)  # Hatchet takes NaN for 0
-    frame = hatchet.from_tau(str(path))
+    with _clocks_apart(path) as folder:
+        frame = hatchet.from_tau(str(folder))
+    for node in frame.graph.traverse():
+        # Another address in each process: call paths of the same functions would never meet.
+        node.frame.attrs["name"] = _ADDRESS.sub("unresolved address", node.frame.attrs["name"])
     if len(frame.graph) == 1:
         raise FormatError(
             "the profile of TAU has no call paths",
@@ -148,9 +155,23 @@ def _tau(hatchet: Any, path: Path) -> Any:
             why="it has one function, or is flat",
             hint="measure with TAU_CALLPATH=1 and TAU_CALLPATH_DEPTH=100",
         )
-    others = {name: (name, 1.0) for name in frame.exc_metrics if name != "time"}
-    times = {"time": ("time", 1e-6)} if "time" in frame.exc_metrics else {}
-    return _with_metrics(frame, {**times, "visits": ("Calls", 1.0), **others}, {})
+    scales = {name: 1e-6 if name in ("time", _CPU_TIME) else 1.0 for name in frame.exc_metrics}
+    others = {name: (name, scale) for name, scale in scales.items()}
+    return _with_metrics(frame, {**others, "visits": ("Calls", 1.0)}, {})
+
+
+@contextmanager
+def _clocks_apart(path: Path) -> Iterator[Path]:
+    """Yield a folder in which CPU times have a name of their own: Hatchet calls both clocks time, and keeps one."""
+    if not all((path / f"MULTI__{clock}").is_dir() for clock in ("TIME", "CPU_TIME")):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="buran-tau-") as name:
+        for file in sorted(path.glob("MULTI__*/profile.*.*.*")):
+            copy = Path(name, file.parent.name, file.name)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(file.read_text(errors="replace").replace(">CPU_TIME<", f">{_CPU_TIME}<", 1))
+        yield Path(name)
 
 
 def _tau_metadata(path: Path) -> dict[str, str]:
