@@ -11,7 +11,7 @@ import pytest
 from buran.errors import BuranError, FormatError, ToolError
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.table import Experiment
-from profiles_of_tools import hpctoolkit, tau, timemory
+from profiles_of_tools import hpctoolkit, hpctoolkit_4, tau, timemory
 
 pytest.importorskip("hatchet")
 
@@ -42,6 +42,32 @@ def test_databases_of_hpctoolkit_give_lines_and_loops_to_their_function(tmp_path
     assert values(table, "<program root>->main->solve")[0] == pytest.approx(4e-4)
     assert table.parameters == ("ranks",)
     assert table.points.tolist() == [[2]]
+
+
+def test_databases_of_version_4_have_seconds_of_ranks(tmp_path: Path) -> None:
+    folder = hpctoolkit_4(tmp_path / "run", [(1, 2, 30), (3, 4, 0)])
+    table = read_experiment(folder)
+    assert detect_format(folder) == "hpctoolkit"
+    assert table.tree.names == ("entry", "entry->main", "entry->main->solve")
+    # By hand: the lines of main and of its loop are main's, 1 + 2 and 3 + 4 s; the second rank never came to solve.
+    assert values(table, "entry") == [0, 0, 0, 0, 0]
+    assert values(table, "entry->main") == pytest.approx([5, 5, 3, 7, 10])
+    assert values(table, "entry->main->solve") == pytest.approx([15, 15, 0, 30, 30])
+    assert (table.parameters, table.points.tolist(), table.units["time"]) == (("ranks",), [[2]], "sec")
+
+
+def test_databases_of_version_4_that_are_damaged_are_refused(tmp_path: Path) -> None:
+    folder = hpctoolkit_4(tmp_path / "run", [(1, 2, 30)])
+    whole = (folder / "cct.db").read_bytes()
+    (folder / "cct.db").write_bytes(whole[:-8])
+    with pytest.raises(FormatError, match="the profile of HPCToolkit cannot be read"):
+        read_experiment(folder)
+    (folder / "cct.db").unlink()
+    with pytest.raises(FormatError, match="HPCToolkit cannot be read") as caught:
+        read_experiment(folder)
+    assert "cct.db not found" in str(caught.value.why)
+    with pytest.raises(FormatError, match="a value is no number"):
+        read_experiment(hpctoolkit_4(tmp_path / "nan", [(1, np.nan, 30)]))
 
 
 def test_trees_of_timemory_have_seconds_and_laps(tmp_path: Path) -> None:
