@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
+from buran.experiment.build import Run
 from buran.experiment.table import Experiment
 from buran.profile.metrics import METRICS
 from buran.profile.profile import CallTree, Location, Profile, Region
@@ -18,6 +21,10 @@ NAMES = st.one_of(
         )
     ),
     st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=6),
+)
+PLAIN_NAMES = st.one_of(
+    st.sampled_from(["main", "solve(int)", "MPI_Allreduce", "A<B>::operator->() const", "f(decltype(a->b))"]),
+    st.text(st.characters(categories=("L", "N")), min_size=1, max_size=5),
 )
 VALUES = st.floats(-1e150, 1e150)
 
@@ -75,6 +82,24 @@ def experiments(
                 values[metric][at] = np.nan
     units = {metric: METRICS[metric].unit if metric in METRICS else "" for metric in metrics}
     return Experiment(used, points, tree, values, units)
+
+
+@st.composite
+def measured_runs(draw: st.DrawFn) -> list[Run]:
+    """Draw profiles of some points and repetitions of one program."""
+    points = draw(st.lists(st.tuples(st.integers(1, 64), st.integers(1, 10**6)), min_size=1, max_size=3, unique=True))
+    repetitions, ranks = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    drawn = draw(trees(PLAIN_NAMES))
+    # Cube has a symbol for each region; one without has its name there.
+    tree = replace(drawn, regions=tuple(Region(region.name, region.name) for region in drawn.regions))
+    seconds = st.floats(0, 1e6, allow_subnormal=False)
+    runs: list[Run] = []
+    for p, n in points:
+        for repetition in range(repetitions):
+            cells = [draw(st.lists(seconds, min_size=ranks, max_size=ranks)) for _ in range(len(tree))]
+            counts = [[float(int(value)) for value in row] for row in cells]
+            runs.append(({"p": p, "n": n}, repetition, profile_of(tree, time=cells, basic_blocks=counts)))
+    return runs
 
 
 def tree_of(*paths: str) -> CallTree:

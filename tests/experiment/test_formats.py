@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tables import experiments, profile_of, same, tree_of
+from tables import PLAIN_NAMES as PLAIN
+from tables import experiments, measured_runs, profile_of, same, tree_of
 
 from buran.errors import BuranError, FormatError, UsageError
-from buran.experiment.build import experiment_from_profiles
+from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.collect import split_call_path
 from buran.experiment.extrap_json import write_extrap_json
 from buran.experiment.extrap_text import write_extrap_text
@@ -21,17 +23,13 @@ from buran.experiment.jsonl import read_jsonl, write_jsonl
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.source import export_names
 from buran.experiment.table import Experiment
+from buran.files import not_synced
 from buran.profile.profile import CallTree, Region
 from data_of_others import folder, needs
 
 DATA = folder("extrap")
 needs_data = needs("extrap")
 reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
-# Names that the formats without regions give back as they are.
-PLAIN = st.one_of(
-    st.sampled_from(["main", "solve(int)", "MPI_Allreduce", "A<B>::operator->() const", "f(decltype(a->b))"]),
-    st.text(st.characters(categories=("L", "N")), min_size=1, max_size=5),
-)
 PARAMETERS = ("p", "size_n", "q")
 
 
@@ -85,6 +83,14 @@ def test_text_and_json_round_trip(table: Experiment, tmp_path: Path) -> None:
         write(table, tmp_path / name)
         assert detect_format(tmp_path / name) == name.split(".")[1].replace("txt", "text")
         same(without_regions(table), read_experiment(tmp_path / name))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15, deadline=None)
+@given(runs=measured_runs())
+def test_folders_of_cubex_files_lose_nothing(runs: list[Run], tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=tmp_path) as name, not_synced():
+        write_extrap_tree(Path(name, "out"), runs, parameters=("p", "n"))
+        same(experiment_from_profiles(iter(runs)), read_experiment(Path(name, "out")))
 
 
 @reuse_folder

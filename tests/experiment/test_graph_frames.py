@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import same, tree_of
+from tables import PLAIN_NAMES, experiments, same, tree_of
 
 from buran.errors import FormatError, ToolError, UsageError
 from buran.experiment.graph_frames import from_graphframes, from_thicket
@@ -74,6 +74,24 @@ def test_any_values_come_back_from_graph_frames_and_thickets(seed: int, points: 
     same(measured, from_graphframes((point, measured.to_graphframe(point, repetition)) for point, repetition in runs))
     if points > 1:  # of one point, a Thicket keeps one parameter
         same(measured, from_thicket(measured.to_thicket()))
+
+
+@settings(max_examples=25, deadline=None)
+@given(measured=experiments(located=False, names=PLAIN_NAMES))
+def test_any_tree_comes_back_from_graph_frames(measured: Experiment) -> None:
+    # A graph frame has no value that is missing, no repetition without values, and names its functions once.
+    regions = tuple(Region(f"{region.name}{n}", region.mangled) for n, region in enumerate(measured.tree.regions))
+    tree = replace(measured.tree, regions=regions)
+    values = {name: np.where(np.isnan(v), 0.0, v) for name, v in measured.values.items()}
+    for stored in values.values():
+        stored[..., 4] = np.nan
+    measured = replace(measured, tree=tree, values=values)
+    runs = [
+        (dict(zip(measured.parameters, point, strict=True)), repetition)
+        for point in measured.points.tolist()
+        for repetition in range(next(iter(values.values())).shape[2])
+    ]
+    same(measured, from_graphframes((point, measured.to_graphframe(point, repetition)) for point, repetition in runs))
 
 
 def test_thickets_give_the_table_back() -> None:
