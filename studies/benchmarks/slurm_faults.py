@@ -24,6 +24,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections import Counter
@@ -48,6 +49,7 @@ TOOL = ROOT / "tools" / "slurm-sandbox"
 USER = "pruefer"
 LONGEST_S = 500.0  # of one campaign
 POINTS = 6
+_LONGEST_WORDS = 110  # letters in the table
 _PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -891,7 +893,7 @@ def table(rows: Sequence[Row]) -> str:
                 continue
             noticed = "-" if not row.needs_words else "never" if row.noticed_s is None else f"{row.noticed_s:.0f} s"
             codes = ", ".join(map(str, row.codes))
-            said = row.problem or row.words
+            said = textwrap.shorten((row.problem or row.words).replace("|", " "), _LONGEST_WORDS, placeholder=" ...")
             lines.append(
                 f"| {fault.what} | {on} | {codes} | {row.lost} | {row.twice} | {row.anew} | {noticed} | {said} |"
             )
